@@ -1,0 +1,82 @@
+/**
+ * Ids, branded so that one cannot stand where another is meant.
+ *
+ * A place is a line and a number on it. The id of a checkpoint, and of a message that was given none, is its place:
+ * `<line>-<number>`. Line ids are random and never used again, so a place names the same record in every store.
+ */
+import { HoldfastError, quote } from "./errors.js";
+
+declare const brand: unique symbol;
+type Branded<B extends string> = string & { readonly [brand]: B };
+
+export type SessionId = Branded<"session">;
+export type LineId = Branded<"line">;
+export type CheckpointId = Branded<"checkpoint">;
+
+export interface Place {
+  readonly line: LineId;
+  readonly seq: number;
+}
+
+export const MAX_ID_BYTES = 200;
+/** Records on one line, and lines in one store: both fit beside each other in one 63-bit key. */
+export const MAX_SEQ = 2 ** 32 - 1;
+
+const CONTROL = /\p{Cc}/u;
+
+/** The rule for every name a caller gives: 1 to 200 bytes of well-formed text without control characters. */
+export function checkName(value: unknown, what: string): string {
+  if (typeof value !== "string") throw new HoldfastError("INVALID_ID", `${what} must be a string, not ${typeName(value)}.`, { path: what });
+  if (value.length === 0) throw new HoldfastError("INVALID_ID", `${what} is empty.`, { path: what });
+  // Three bytes is the most that one UTF-16 unit can take, so a long text is refused without being measured.
+  if (value.length > MAX_ID_BYTES || Buffer.byteLength(value) > MAX_ID_BYTES) {
+    throw new HoldfastError("INVALID_ID", `${what} is longer than ${MAX_ID_BYTES} bytes.`, { path: what, limit: MAX_ID_BYTES });
+  }
+  if (!value.isWellFormed()) throw new HoldfastError("INVALID_ID", `${what} holds half a character (a lone surrogate).`, { path: what });
+  if (CONTROL.test(value)) throw new HoldfastError("INVALID_ID", `${what} ${quote(value)} holds a control character.`, { path: what });
+  return value;
+}
+
+export const sessionId = (value: unknown): SessionId => checkName(value, "session id") as SessionId;
+
+const LINE = /^[0-9a-hjkmnp-tv-z]{16}$/;
+const PLACE = /^([0-9a-hjkmnp-tv-z]{16})-([1-9][0-9]{0,9})$/;
+const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
+
+/** A line id from ten random bytes. */
+export function lineId(random: Uint8Array): LineId {
+  let bits = 0;
+  let held = 0;
+  let text = "";
+  for (const byte of random.subarray(0, 10)) {
+    bits = (bits << 8) | byte;
+    held += 8;
+    for (; held >= 5; held -= 5) text += ALPHABET[(bits >>> (held - 5)) & 31];
+    bits &= 255;
+  }
+  return text as LineId;
+}
+
+export const isLineId = (value: unknown): value is LineId => typeof value === "string" && LINE.test(value);
+
+export const placeId = (line: LineId, seq: number): CheckpointId => `${line}-${seq}` as CheckpointId;
+
+/** The place a checkpoint id names, or undefined for text that names none. */
+export function parsePlace(value: string): Place | undefined {
+  const found = PLACE.exec(value);
+  if (!found) return undefined;
+  const seq = Number(found[2]);
+  return seq > MAX_SEQ ? undefined : { line: found[1] as LineId, seq };
+}
+
+/** Like {@link parsePlace}, for a caller's argument: anything that is not a string is refused, unknown text is not found. */
+export function checkpointPlace(value: unknown): Place | undefined {
+  return parsePlace(checkName(value, "checkpoint id"));
+}
+
+export function typeName(value: unknown): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "an array";
+  if (typeof value === "object") return value.constructor?.name ?? "an object";
+  return typeof value;
+}

@@ -1,0 +1,84 @@
+/**
+ * A persistent list in chunks: appending, and copying the whole list for a fork, cost the same at any length.
+ *
+ * Chunks are shared between copies. A copy appends to the last chunk in place only while it is the one that filled it last;
+ * otherwise it takes a copy of that one chunk first.
+ */
+const CHUNK = 512;
+
+interface Chunk<T> {
+  readonly items: T[];
+}
+
+export class List<T> {
+  #chunks: Chunk<T>[];
+  /** Items of the last chunk that are ours: another copy may have appended more behind them. */
+  #lastUsed: number;
+  #length: number;
+  #flat: readonly T[] | undefined;
+
+  constructor(items: readonly T[] = []) {
+    this.#chunks = [];
+    this.#lastUsed = 0;
+    this.#length = 0;
+    for (const item of items) this.push(item);
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  push(item: T): void {
+    let last = this.#chunks.at(-1);
+    if (last === undefined || this.#lastUsed === CHUNK) {
+      last = { items: [] };
+      this.#chunks.push(last);
+      this.#lastUsed = 0;
+    } else if (last.items.length !== this.#lastUsed) {
+      last = { items: last.items.slice(0, this.#lastUsed) };
+      this.#chunks[this.#chunks.length - 1] = last;
+    }
+    last.items.push(item);
+    this.#lastUsed += 1;
+    this.#length += 1;
+    this.#flat = undefined;
+  }
+
+  last(): T | undefined {
+    return this.#chunks.at(-1)?.items[this.#lastUsed - 1];
+  }
+
+  /** Rare next to push, so it may cost as much as the list is long. Answers what it removed. */
+  splice(start: number, remove: number, ...items: readonly T[]): readonly T[] {
+    const all = this.toArray().slice();
+    const removed = all.splice(start, remove, ...items);
+    const fresh = new List(all);
+    this.#chunks = fresh.#chunks;
+    this.#lastUsed = fresh.#lastUsed;
+    this.#length = fresh.#length;
+    this.#flat = undefined;
+    return removed;
+  }
+
+  copy(): List<T> {
+    const twin = new List<T>();
+    twin.#chunks = this.#chunks.slice();
+    twin.#lastUsed = this.#lastUsed;
+    twin.#length = this.#length;
+    twin.#flat = this.#flat;
+    return twin;
+  }
+
+  /** All items as one array, made when asked for and kept until the list changes. */
+  toArray(): readonly T[] {
+    if (this.#flat === undefined) {
+      const flat: T[] = [];
+      this.#chunks.forEach((chunk, i) => {
+        const used = i === this.#chunks.length - 1 ? this.#lastUsed : CHUNK;
+        for (let n = 0; n < used; n++) flat.push(chunk.items[n] as T);
+      });
+      this.#flat = flat;
+    }
+    return this.#flat;
+  }
+}

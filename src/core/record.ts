@@ -1,0 +1,66 @@
+/** The text of one record in a journal. Fields are few and spelled out: `dir:` stores show them to people. */
+import type { Digest } from "./digest.js";
+import type { Json } from "./json.js";
+
+/** One record as parsed. Exactly one of the operations is present. */
+export interface JournalRecord {
+  readonly salt: string;
+  readonly append?: unknown;
+  readonly splice?: readonly [start: number, remove: number];
+  readonly item?: unknown;
+  readonly status?: string;
+  readonly reason?: string;
+  readonly output?: Json;
+  readonly set?: string;
+  readonly value?: Json;
+  readonly unset?: string;
+  readonly list?: string;
+  readonly items?: readonly Json[];
+  readonly base?: Base;
+  /** The record's body is kept as a blob under this digest. */
+  readonly blob?: Digest;
+  readonly size?: number;
+  /** Milliseconds before the save's own time. */
+  readonly ago?: number;
+}
+
+/** What the fold knows at a place, apart from the transcript itself: bounds what a load has to read. */
+export interface Base {
+  readonly status: string;
+  readonly reason?: string;
+  readonly output?: Json;
+  readonly step: number;
+  readonly tokens: number;
+  readonly tasks?: number;
+  /** The live messages, in their order, as ranges of record numbers. */
+  readonly ranges: readonly (readonly [from: number, to: number])[];
+  /** The state: values as they are, and big ones by their digest. */
+  readonly state: readonly (readonly [key: string, value: Json] | readonly [key: string, value: null, blob: Digest, size: number])[];
+}
+
+/** Bodies from this size on are kept as blobs under their digest: stored once, and read only while they live. */
+export const BLOB_FROM = 8 * 1024;
+
+/** `{"append":…,"salt":"…"}`: fields are texts already encoded. */
+export function record(fields: readonly (readonly [name: string, text: string])[], salt: string): string {
+  let text = "{";
+  for (const [name, value] of fields) text += `"${name}":${value},`;
+  return `${text}"salt":"${salt}"}`;
+}
+
+/** The bytes of a record's body: its text without the frame that `record` put around it. */
+export function bodyBytes(parsed: JournalRecord, textBytes: number): number {
+  if (parsed.blob !== undefined) return parsed.size as number;
+  let frame = SALT_FRAME;
+  if (parsed.ago !== undefined) frame += 7 + String(parsed.ago).length;
+  if (parsed.append !== undefined) return textBytes - frame - 9;
+  if (parsed.set !== undefined) return textBytes - frame - 15 - jsonBytes(parsed.set);
+  if (parsed.splice !== undefined) return textBytes - frame - 20 - String(parsed.splice[0]).length - String(parsed.splice[1]).length;
+  return 0;
+}
+
+const jsonBytes = (value: Json): number => Buffer.byteLength(JSON.stringify(value));
+
+export const SALT_CHARS = 16;
+/** `{`, `,"salt":"…"` and `}`. */
+const SALT_FRAME = 1 + 9 + SALT_CHARS + 2;

@@ -1,0 +1,92 @@
+/**
+ * What may be dropped when checkpoints go, and how far lines are needed when sessions go. Pure, and the only place that decides it.
+ *
+ * R1  loading a place reads the newest base before it, the rows of that base's live messages, and all that follows the base.
+ * R2  the places that must load for ever: checkpoints that are kept, the end of every line, and the origin of every fork.
+ * R3  what a fork needs of its origin's line is what loading its origin needs, so R2 covers every descendant.
+ * R4  a checkpoint at which a fork begins is kept.
+ */
+
+export interface KeptPlace {
+  readonly seq: number;
+  /** The save with the newest base at or before the place; 0 where there is none. */
+  readonly base: number;
+  /** That base's live messages. */
+  readonly ranges: readonly (readonly [from: number, to: number])[];
+}
+
+type Interval = readonly [from: number, to: number];
+
+export interface Keep {
+  readonly items: readonly Interval[];
+  readonly state: readonly Interval[];
+}
+
+/** The records, by number, that the kept places need. */
+export function needed(places: readonly KeptPlace[]): Keep {
+  const items: Interval[] = [];
+  const state: Interval[] = [];
+  for (const { seq, base, ranges } of places) {
+    items.push(...ranges, [base + 1, seq]);
+    state.push([base, seq]);
+  }
+  return { items: merge(items), state: merge(state) };
+}
+
+function merge(intervals: readonly Interval[]): readonly Interval[] {
+  const merged: [number, number][] = [];
+  for (const [from, to] of intervals.toSorted((a, b) => a[0] - b[0])) {
+    const last = merged.at(-1);
+    if (last !== undefined && from <= last[1] + 1) last[1] = Math.max(last[1], to);
+    else merged.push([from, to]);
+  }
+  return merged;
+}
+
+/** Whether any number from first to last lies in the intervals, which are sorted and apart. */
+export function touches(intervals: readonly Interval[], first: number, last: number): boolean {
+  let low = 0;
+  let high = intervals.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((intervals[middle] as Interval)[1] < first) low = middle + 1;
+    else high = middle;
+  }
+  const next = intervals[low];
+  return next !== undefined && next[0] <= last;
+}
+
+/** Which checkpoints go: all but the newest `keep`, and never one at which a fork begins (R4). Newest first. */
+export function expendable<T extends { readonly seq: number }>(
+  newestFirst: readonly T[],
+  keep: number,
+  isOrigin: (checkpoint: T) => boolean,
+): T[] {
+  return newestFirst.slice(keep).filter((checkpoint) => !isOrigin(checkpoint));
+}
+
+export interface LineNode {
+  readonly id: string;
+  readonly owned: boolean;
+  readonly origin: { readonly line: string; readonly seq: number } | null;
+}
+
+/**
+ * How far each line that no session owns any more is still needed: up to the last fork from it that is needed itself. A line
+ * that is not in the answer is needed by nobody.
+ */
+export function reach(lines: readonly LineNode[]): ReadonlyMap<string, number> {
+  const byId = new Map(lines.map((line) => [line.id, line]));
+  const upTo = new Map<string, number>();
+  const todo = lines.filter((line) => line.owned);
+  for (const line of todo) {
+    const origin = line.origin;
+    if (origin === null) continue;
+    const parent = byId.get(origin.line);
+    const known = upTo.get(origin.line);
+    upTo.set(origin.line, Math.max(known ?? 0, origin.seq));
+    // An orphan line is walked through once, when its first needed child is met.
+    if (parent !== undefined && !parent.owned && known === undefined) todo.push(parent);
+  }
+  return new Map([...upTo].filter(([id]) => byId.get(id)?.owned === false));
+}

@@ -1,0 +1,37 @@
+/** The public surface. */
+export type { Checkpoint, CheckpointKind, CheckpointOptions } from "./core/checkpoint.js";
+export type { Diff } from "./core/diff.js";
+export { type ErrorCode, type ErrorDetails, errorTable, HoldfastError } from "./core/errors.js";
+export type { CheckpointId, SessionId } from "./core/ids.js";
+export type { Json, JsonObject, Storable } from "./core/json.js";
+export {
+  type FileData,
+  type FilePart,
+  type Finish,
+  type Message,
+  type MessageInput,
+  type OpaquePart,
+  type Part,
+  type Provider,
+  partsOf,
+  type ReasoningPart,
+  type Reply,
+  type Role,
+  type TextPart,
+  type ToolCallPart,
+  type ToolResultPart,
+  textOf,
+  type Usage,
+} from "./core/message.js";
+export type { SessionStatus } from "./core/status.js";
+export { type OpenOptions, open } from "./open.js";
+export type { CheckpointState, Checkpoints } from "./runtime/checkpoints.js";
+export type { EventOptions, SessionEvent } from "./runtime/events.js";
+export type { Clock } from "./runtime/ground.js";
+export type { Holdfast } from "./runtime/holdfast.js";
+export type { SessionOptions } from "./runtime/opening.js";
+export type { Page } from "./runtime/options.js";
+export type { Session } from "./runtime/session.js";
+export type { SessionFilter, SessionSummary, Sessions, SessionUpdate } from "./runtime/sessions.js";
+export type { Finding, Verdict, VerifyOptions } from "./runtime/verify.js";
+export type { Counts as Stats } from "./store/port.js";

@@ -1,0 +1,47 @@
+/** Opening a store by its address. The composition root of the library: stores, runtime and machine meet here. */
+import { HoldfastError, quote } from "./core/errors.js";
+import { typeName } from "./core/ids.js";
+import type { Clock } from "./runtime/ground.js";
+import { Holdfast } from "./runtime/holdfast.js";
+import { checkLeaseMs } from "./runtime/opening.js";
+import { invalid, options, wholeNumber } from "./runtime/options.js";
+import { isDead, thisProcess } from "./store/machine.js";
+import { MemoryStore } from "./store/memory.js";
+import type { Store } from "./store/port.js";
+import { openSqlite } from "./store/sql/sqlite.js";
+
+export interface OpenOptions {
+  /** The wall clock, for the times that people see. Order and leases never depend on it. */
+  readonly clock?: Clock;
+  /** How long a lease lasts when it is not renewed. 30 s by default. */
+  readonly leaseMs?: number;
+  /** How long a busy store is waited for before a call fails with BUSY. 5 s by default. */
+  readonly busyMs?: number;
+}
+
+const LEASE_MS = 30_000;
+const BUSY_MS = 5_000;
+
+/**
+ * Opens a store: a path (SQLite, one file) or `memory:`. Without an address, the one in HOLDFAST_STORE, else `.holdfast/state.db`.
+ */
+export async function open(address?: string, given?: OpenOptions): Promise<Holdfast> {
+  const { clock = { now: Date.now }, leaseMs, busyMs } = options(given, "open", ["clock", "leaseMs", "busyMs"]);
+  if (typeof clock?.now !== "function") throw invalid("clock", "it must have a function now()");
+  const lease = checkLeaseMs(leaseMs) ?? LEASE_MS;
+  const store = await openStore(address, busyMs === undefined ? BUSY_MS : wholeNumber(busyMs, "busyMs", 0, 3_600_000));
+  return new Holdfast(store, { self: thisProcess(), isDead }, clock, lease);
+}
+
+/** Opens the store alone, without sessions on top: for tests of stores. */
+export async function openStore(address: string = process.env["HOLDFAST_STORE"] || ".holdfast/state.db", busyMs = BUSY_MS): Promise<Store> {
+  if (typeof address !== "string") throw invalid("store", `its address is text, not ${typeName(address)}`);
+  if (address === "") throw invalid("store", "its address is empty");
+  if (address.includes("\0")) throw invalid("store", "its address holds a NUL character");
+  const scheme = /^([a-z][a-z0-9+.-]+):/i.exec(address)?.[1]?.toLowerCase();
+  if (scheme === undefined) return openSqlite(address, { busyMs });
+  if (scheme === "memory") return new MemoryStore();
+  throw new HoldfastError("UNSUPPORTED", `There is no store for ${quote(`${scheme}:`)}. Known are a path (SQLite) and "memory:".`, {
+    found: scheme,
+  });
+}

@@ -1,0 +1,162 @@
+/** Looking at checkpoints, and removing them. Needs no lease. */
+import type { Checkpoint } from "../core/checkpoint.js";
+import { type Diff, diff } from "../core/diff.js";
+import { HoldfastError, quote } from "../core/errors.js";
+import { checkpointPlace, type LineId, MAX_SEQ, type Place, parsePlace, type SessionId } from "../core/ids.js";
+import type { JsonObject } from "../core/json.js";
+import type { Message } from "../core/message.js";
+import { expendable } from "../core/retention.js";
+import type { SessionStatus } from "../core/status.js";
+import type { Ground } from "./ground.js";
+import { lineAt, type Segment } from "./journal.js";
+import { invalid, limitOf, oneOf, options, type Page, wholeNumber } from "./options.js";
+import { removeMarks } from "./prune.js";
+import { headOf } from "./rows.js";
+import { notFound } from "./session.js";
+import { requireSession } from "./sessions.js";
+
+export interface CheckpointState {
+  readonly checkpoint: Checkpoint;
+  readonly messages: readonly Message[];
+  readonly state: JsonObject;
+  readonly status: SessionStatus;
+  readonly effects: readonly JsonObject[];
+}
+
+type Lines = "current" | "all";
+
+const PLANS = 10;
+
+export class Checkpoints {
+  readonly #ground: Ground;
+
+  constructor(ground: Ground) {
+    this.#ground = ground;
+  }
+
+  async get(id: string): Promise<Checkpoint | undefined> {
+    const place = checkpointPlace(id);
+    return place && (await this.#ground.journal.checkpointAt(place))?.checkpoint;
+  }
+
+  async latest(sessionId: string): Promise<Checkpoint | undefined> {
+    const { line, id } = headOf(await requireSession(this.#ground, sessionId));
+    return this.#ground.journal.latest(line, id);
+  }
+
+  /** Newest first, along the session's past; with `lines: "all"` also on lines it has left by rewinding, newest line first. */
+  async list(
+    sessionId: string,
+    o?: { readonly limit?: number; readonly cursor?: string; readonly lines?: Lines },
+  ): Promise<Page<Checkpoint>> {
+    const { limit, cursor, lines } = options(o, "checkpoints.list", ["limit", "cursor", "lines"]);
+    const most = limitOf(limit, "limit");
+    const all = oneOf(lines, "lines", ["current", "all"]) === "all";
+    const { line, id } = headOf(await requireSession(this.#ground, sessionId));
+    const from = cursor === undefined ? undefined : cursorOf(cursor);
+    const items: Checkpoint[] = [];
+    for await (const checkpoint of all ? this.#onAllLines(id, from) : this.#onPast(line, from, most + 1)) {
+      if (items.length === most) return { items, next: checkpoint.id };
+      items.push(checkpoint);
+    }
+    return { items };
+  }
+
+  async *#onPast(line: LineId, from: Place | undefined, atOnce: number): AsyncGenerator<Checkpoint> {
+    const segments = await this.#ground.journal.segments(line);
+    if (from !== undefined && lineAt(segments, from.seq) !== from.line) throw strange(from);
+    for await (const { checkpoint } of this.#ground.journal.checkpoints(segments, from?.seq ?? MAX_SEQ, atOnce)) yield checkpoint;
+  }
+
+  async *#onAllLines(session: SessionId, from: Place | undefined): AsyncGenerator<Checkpoint> {
+    const own = await this.#ground.store.lines({ session });
+    const last = own.at(-1);
+    if (last === undefined) return;
+    // The oldest line goes on into the past it shares with others, if it is a fork's.
+    const pasts = await Promise.all(
+      own.map(async ({ id }) =>
+        id === last.id ? this.#ground.journal.segments(id) : (await this.#ground.journal.segments(id)).slice(0, 1),
+      ),
+    );
+    const start = from === undefined ? 0 : pasts.findIndex((segments) => lineAt(segments, from.seq) === from.line);
+    if (start === -1) throw strange(from as Place);
+    for (const [i, segments] of pasts.slice(start).entries()) {
+      for await (const { checkpoint } of this.#ground.journal.checkpoints(segments, (i === 0 ? from?.seq : undefined) ?? MAX_SEQ, 100))
+        yield checkpoint;
+    }
+  }
+
+  /** The state at a checkpoint, verified. */
+  async state(id: string): Promise<CheckpointState> {
+    const place = checkpointPlace(id);
+    const found = place && (await this.#ground.journal.checkpointAt(place));
+    if (place === undefined || found === undefined) throw notFound(id);
+    try {
+      const { fold } = await this.#ground.journal.load(place);
+      return { checkpoint: found.checkpoint, messages: fold.messages, state: fold.state, status: fold.status, effects: [] };
+    } catch (error) {
+      // It may have been removed while it was being read; that is no damage.
+      if (error instanceof HoldfastError && error.code === "CORRUPT" && (await this.#ground.journal.checkpointAt(place)) === undefined)
+        throw notFound(id);
+      throw error;
+    }
+  }
+
+  async diff(from: string, to: string): Promise<Diff> {
+    return diff(await this.state(from), await this.state(to));
+  }
+
+  /** Keeps the newest checkpoints of the session's past, and those at which forks begin; removes the rest, and what only they needed. */
+  async prune(sessionId: string, o: { readonly keep: number }): Promise<{ readonly removed: number }> {
+    const { keep } = options(o, "checkpoints.prune", ["keep"]);
+    const kept = wholeNumber(keep, "keep", 0, Number.MAX_SAFE_INTEGER);
+    let removed = 0;
+    for (let plan = 0; plan < PLANS; plan++) {
+      const gone = await this.#expendable(sessionId, kept);
+      const total = [...gone.values()].reduce((sum, seqs) => sum + seqs.size, 0);
+      let done = true;
+      for (const [line, seqs] of gone) done = (await removeMarks(this.#ground, line, seqs)) && done;
+      if (done) return { removed: removed + total };
+      // A fork was begun in between: some went, some may be needed now.
+      removed += total - [...(await this.#expendable(sessionId, kept)).values()].reduce((sum, seqs) => sum + seqs.size, 0);
+    }
+    throw new HoldfastError("BUSY", `Session ${quote(sessionId)} was forked again and again while it was pruned. Try again.`, {
+      sessionId,
+    });
+  }
+
+  /** Removes one checkpoint. One at which a fork begins is a CONFLICT. */
+  async delete(id: string): Promise<void> {
+    const place = checkpointPlace(id);
+    if (place === undefined || (await this.#ground.journal.checkpointAt(place)) === undefined) throw notFound(id);
+    for (let plan = 0; plan < PLANS; plan++) if (await removeMarks(this.#ground, place.line, new Set([place.seq]))) return;
+    throw new HoldfastError("BUSY", `The line of ${quote(id)} was forked again and again while it was removed. Try again.`, {
+      checkpointId: id,
+    });
+  }
+
+  /** Which checkpoints go, by line. Only lines of the session itself are touched: a past it shares belongs to others. */
+  async #expendable(sessionId: string, keep: number): Promise<ReadonlyMap<LineId, ReadonlySet<number>>> {
+    const { line, id } = headOf(await requireSession(this.#ground, sessionId));
+    const segments = (await this.#ground.journal.segments(line)).filter(({ session }) => session === id);
+    const origins = new Set<string>();
+    for (const { line: own } of segments)
+      for (const { origin } of await this.#ground.store.lines({ origin: own })) if (origin) origins.add(`${origin.line}-${origin.seq}`);
+    const found: { readonly segment: Segment; readonly seq: number; readonly id: string }[] = [];
+    for await (const { checkpoint, segment } of this.#ground.journal.checkpoints(segments, MAX_SEQ, 1_000))
+      found.push({ segment, seq: checkpoint.seq, id: checkpoint.id });
+    const gone = new Map<LineId, Set<number>>();
+    for (const { segment, seq } of expendable(found, keep, ({ id: checkpointId }) => origins.has(checkpointId))) {
+      gone.set(segment.line, (gone.get(segment.line) ?? new Set()).add(seq));
+    }
+    return gone;
+  }
+}
+
+function cursorOf(cursor: unknown): Place {
+  const place = typeof cursor === "string" ? parsePlace(cursor) : undefined;
+  if (place === undefined) throw invalid("cursor", `${typeof cursor === "string" ? quote(cursor) : "it"} did not come from this list`);
+  return place;
+}
+
+const strange = ({ line, seq }: Place): HoldfastError => invalid("cursor", `${line}-${seq} did not come from this list`);

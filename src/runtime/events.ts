@@ -1,0 +1,142 @@
+/** Following a session: what its journal says, from a cursor on, and then what is added to it, from any process. */
+import { type Checkpoint, checkpointOf } from "../core/checkpoint.js";
+import { reviveRecord } from "../core/fold.js";
+import { type CheckpointId, type LineId, type Place, parsePlace, placeId, type SessionId, sessionId } from "../core/ids.js";
+import type { Json } from "../core/json.js";
+import type { Message } from "../core/message.js";
+import { firstSeq, isGap, open, type Save } from "../core/save.js";
+import type { SessionStatus } from "../core/status.js";
+import type { Ground } from "./ground.js";
+import { lineAt, type Segment } from "./journal.js";
+import { invalid, options } from "./options.js";
+import { headOf } from "./rows.js";
+import { requireSession } from "./sessions.js";
+
+/** The cursor of an event is where to go on after it. */
+export type SessionEvent =
+  | { readonly type: "message"; readonly message: Message; readonly cursor: string }
+  /** Messages were taken out of the transcript, before `message` (if any) was put in their place. */
+  | { readonly type: "splice"; readonly start: number; readonly removed: number; readonly cursor: string }
+  | { readonly type: "state"; readonly key: string; readonly value?: Json; readonly cursor: string }
+  | { readonly type: "status"; readonly status: SessionStatus; readonly reason?: string; readonly cursor: string }
+  | { readonly type: "checkpoint"; readonly checkpoint: Checkpoint; readonly cursor: string }
+  /** The session went to another line: what this follower saw after `to` is no longer its past. */
+  | { readonly type: "rewind"; readonly to: CheckpointId | undefined; readonly cursor: string };
+
+export interface EventOptions {
+  /** A cursor. Without one, the whole past comes first. */
+  readonly after?: string;
+  readonly signal?: AbortSignal;
+}
+
+const ROWS = 200;
+/** How long another process's change may take to be seen. */
+const POLL_MS = 100;
+
+export async function* follow(ground: Ground, id: unknown, given?: EventOptions): AsyncGenerator<SessionEvent> {
+  const { after, signal } = options(given, "events", ["after", "signal"]);
+  const session = sessionId(id);
+  let line = headOf(await requireSession(ground, session)).line;
+  let segments = await ground.journal.segments(line);
+  let seen = after === undefined ? 0 : cursorOf(after, segments).seq;
+  while (!signal?.aborted) {
+    const row = await ground.store.session(session);
+    if (row === undefined) return;
+    const head = headOf(row);
+    if (head.line !== line) {
+      const now = await ground.journal.segments(head.line);
+      const shared = sharedUpTo(segments, now);
+      segments = now;
+      line = head.line;
+      if (shared < seen) {
+        seen = shared;
+        const to = lineAt(segments, seen);
+        yield { type: "rewind", to: to && placeId(to, seen), cursor: to === undefined ? "" : placeId(to, seen) };
+      }
+    }
+    let any = false;
+    for await (const event of news(ground, session, segments, seen)) {
+      any = true;
+      seen = (parsePlace(event.cursor) as Place).seq;
+      yield event;
+      if (signal?.aborted) return;
+    }
+    if (!any) await ground.watchers.wait(session, POLL_MS, signal);
+  }
+}
+
+async function* news(ground: Ground, session: SessionId, newestFirst: readonly Segment[], after: number): AsyncGenerator<SessionEvent> {
+  for (const { line, from, to } of newestFirst.toReversed()) {
+    for (let at = Math.max(from, after + 1); at <= to; ) {
+      const saves = await ground.store.saves(line, { from: at, to, limit: ROWS, items: true, state: true });
+      for (const save of saves) yield* eventsOf(ground, session, newestFirst, save, at);
+      const last = saves.at(-1);
+      if (last === undefined) break;
+      at = last.seq + 1;
+    }
+  }
+}
+
+async function* eventsOf(
+  ground: Ground,
+  session: SessionId,
+  segments: readonly Segment[],
+  save: Save,
+  from: number,
+): AsyncGenerator<SessionEvent> {
+  if (isGap(save)) return;
+  const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
+  const cursor = (i: number) => placeId(save.line, firstSeq(save) + i);
+  for (const [i, { record, textBytes }] of items.entries()) {
+    const seq = firstSeq(save) + i;
+    if (seq < from) continue;
+    if (record.status !== undefined)
+      yield {
+        type: "status",
+        status: record.status as SessionStatus,
+        ...(record.reason === undefined ? undefined : { reason: record.reason }),
+        cursor: cursor(i),
+      };
+    if (record.splice !== undefined && record.splice[1] > 0)
+      yield { type: "splice", start: record.splice[0], removed: record.splice[1], cursor: cursor(i) };
+    if (record.append === undefined && record.item === undefined) continue;
+    const body = await bodyOf(ground, record.blob);
+    yield { type: "message", message: reviveRecord(record, textBytes, seq, save, { text: () => body }).message, cursor: cursor(i) };
+  }
+  for (const [i, { record }] of state.entries()) {
+    const at = save.nItems + i;
+    if (firstSeq(save) + at < from) continue;
+    const key = record.set ?? record.unset ?? record.list;
+    if (key === undefined) continue;
+    const value =
+      record.set === undefined
+        ? undefined
+        : record.blob === undefined
+          ? record.value
+          : (JSON.parse(await bodyOf(ground, record.blob)) as Json);
+    yield { type: "state", key, ...(value === undefined ? undefined : { value }), cursor: cursor(at) };
+  }
+  const checkpoint = checkpointOf(save, session, (seq) => lineAt(segments, seq) ?? save.line);
+  if (checkpoint) yield { type: "checkpoint", checkpoint, cursor: checkpoint.id };
+}
+
+async function bodyOf(ground: Ground, blob: string | undefined): Promise<string> {
+  return blob === undefined ? "" : Buffer.from(await ground.journal.blob(blob)).toString("utf8");
+}
+
+/** The last record number that two pasts have in common. */
+function sharedUpTo(a: readonly Segment[], b: readonly Segment[]): number {
+  let shared = 0;
+  for (const { line, from, to } of a) {
+    const other = b.find((segment) => segment.line === line);
+    if (other !== undefined && other.from === from) shared = Math.max(shared, Math.min(to, other.to));
+  }
+  return shared;
+}
+
+function cursorOf(after: unknown, segments: readonly Segment[]): Place {
+  const place = typeof after === "string" ? parsePlace(after) : undefined;
+  if (place === undefined || (lineAt(segments, place.seq) as LineId | undefined) === undefined)
+    throw invalid("after", "it is not the cursor of an event of this session");
+  return place;
+}

@@ -1,0 +1,52 @@
+/** What every part of an open store shares. */
+import { randomBytes } from "node:crypto";
+import { HoldfastError } from "../core/errors.js";
+import { type LineId, lineId } from "../core/ids.js";
+import type { Owner } from "../core/lease.js";
+import type { Store } from "../store/port.js";
+import { Journal } from "./journal.js";
+import { LeaseKeeper } from "./lease-keeper.js";
+import { Salts } from "./salts.js";
+import { Watchers } from "./watchers.js";
+
+/** The wall clock: only for the times shown to people. Order and leases never depend on it. */
+export interface Clock {
+  now(): number;
+}
+
+/** What a runtime needs to know of the machine; the composition root brings it. */
+export interface Machine {
+  readonly self: Owner;
+  isDead(owner: Owner, oneMachine: boolean): boolean;
+}
+
+export class Ground {
+  readonly store: Store;
+  readonly journal: Journal;
+  readonly machine: Machine;
+  readonly leaseMs: number;
+  readonly salts = new Salts();
+  readonly keeper: LeaseKeeper;
+  readonly watchers = new Watchers();
+  readonly #clock: Clock;
+
+  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number) {
+    this.store = store;
+    this.machine = machine;
+    this.#clock = clock;
+    this.leaseMs = leaseMs;
+    this.journal = new Journal(store);
+    this.keeper = new LeaseKeeper(store);
+  }
+
+  wallMs(): number {
+    const now = Math.floor(this.#clock.now());
+    if (!(Math.abs(now) <= 8.64e15))
+      throw new HoldfastError("INVALID_OPTION", `clock.now() gave ${now}, which is no time.`, { path: "clock" });
+    return now;
+  }
+
+  newLineId(): LineId {
+    return lineId(randomBytes(10));
+  }
+}

@@ -1,0 +1,38 @@
+/** Every message of a past, newest first, whether it is still in the transcript or not. */
+import { reviveRecord } from "../core/fold.js";
+import type { Message } from "../core/message.js";
+import { firstSeq, isGap, open } from "../core/save.js";
+import type { Ground } from "./ground.js";
+import type { Segment } from "./journal.js";
+import type { Page } from "./options.js";
+
+const ROWS = 200;
+
+export async function historyOf(
+  { store, journal }: Ground,
+  segments: readonly Segment[],
+  before: number,
+  limit: number,
+): Promise<Page<Message>> {
+  const found: Message[] = [];
+  for (const { line, from, to } of segments) {
+    for (let at = Math.min(before, to); at >= from; ) {
+      const saves = await store.saves(line, { from, to: at, limit: ROWS, newestFirst: true, items: true, state: false });
+      const oldest = saves.at(-1);
+      if (oldest === undefined) break;
+      for (const save of saves) {
+        // What retention has dropped is no damage here: history shows what is left.
+        const { items } = isGap(save) || save.items === null ? { items: [] } : open(save, { items: true });
+        for (const [i, { record, textBytes }] of [...items.entries()].toReversed()) {
+          const seq = firstSeq(save) + i;
+          if (seq > at || (record.append === undefined && record.item === undefined)) continue;
+          if (found.length === limit) return { items: found, next: String((found.at(-1) as Message).seq) };
+          const body = record.blob === undefined ? "" : Buffer.from(await journal.blob(record.blob)).toString("utf8");
+          found.push(reviveRecord(record, textBytes, seq, save, { text: () => body }).message);
+        }
+      }
+      at = firstSeq(oldest) - 1;
+    }
+  }
+  return { items: found };
+}

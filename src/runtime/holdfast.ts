@@ -1,0 +1,114 @@
+/** An open store, and all that can be done with it. */
+import { checkText, MAX_REASON } from "../core/checkpoint.js";
+import { isDigest } from "../core/digest.js";
+import { HoldfastError } from "../core/errors.js";
+import { checkpointPlace, sessionId } from "../core/ids.js";
+import type { Json } from "../core/json.js";
+import type { Counts, Store } from "../store/port.js";
+import { Checkpoints } from "./checkpoints.js";
+import { type EventOptions, follow, type SessionEvent } from "./events.js";
+import { type Clock, Ground, type Machine } from "./ground.js";
+import { postMail } from "./inbox.js";
+import { fork, openSession, type SessionOptions } from "./opening.js";
+import { flag, invalid, options } from "./options.js";
+import { notFound, type Session } from "./session.js";
+import { cutLines, type SessionSummary, Sessions } from "./sessions.js";
+import { type Verdict, type VerifyOptions, verifyStore } from "./verify.js";
+
+const SWEPT_AT_ONCE = 500;
+
+export class Holdfast implements AsyncDisposable {
+  readonly sessions: Sessions;
+  readonly checkpoints: Checkpoints;
+  readonly #ground: Ground;
+  readonly #closing = new AbortController();
+
+  /** Made by `open`, not by hand. */
+  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number) {
+    this.#ground = new Ground(store, machine, clock, leaseMs);
+    this.sessions = new Sessions(this.#ground);
+    this.checkpoints = new Checkpoints(this.#ground);
+  }
+
+  /** Opens a session for work, making it where there is none, and holds its lease until it is closed. */
+  session<S extends object = Record<string, Json>>(id: string, o?: SessionOptions): Promise<Session<S>> {
+    return openSession<S>(this.#ground, id, o);
+  }
+
+  /** A new session that begins at a checkpoint. Nothing is copied, and nobody holds it yet. */
+  async fork(at: string, o: { readonly id: string }): Promise<SessionSummary> {
+    const { id } = options(o, "fork", ["id"]);
+    const place = checkpointPlace(at);
+    if (place === undefined) throw notFound(at);
+    return (await this.sessions.get(await fork(this.#ground, place, id))) as SessionSummary;
+  }
+
+  /** What happened in a session, from the beginning or a cursor on, and then live, from any process. Ends when the session is deleted. */
+  events(id: string, o?: EventOptions): AsyncIterable<SessionEvent> {
+    const signal = o?.signal === undefined ? this.#closing.signal : AbortSignal.any([o.signal, this.#closing.signal]);
+    return follow(this.#ground, id, { ...o, signal });
+  }
+
+  /** Stops a session, whoever holds it. A holder learns of it at its next save or heartbeat; where there is none, it is done here. */
+  async cancel(id: string, reason = "cancelled"): Promise<void> {
+    const session = sessionId(id);
+    await postMail(this.#ground.store, session, { kind: "cancel", reason: checkText(reason, "reason", MAX_REASON) });
+    try {
+      const held = await openSession(this.#ground, session, undefined);
+      await held.takeMail();
+      await held.close();
+    } catch (error) {
+      if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") throw error;
+      for (const holder of this.#ground.keeper.holders) if (holder.id === session) holder.mailWaits();
+    }
+  }
+
+  /** The bytes of a file part, verified. */
+  async blob(digest: string): Promise<Uint8Array | undefined> {
+    if (!isDigest(digest)) throw invalid("digest", "it is not the digest of a file part");
+    return (await this.#ground.store.blob(digest)) === undefined ? undefined : this.#ground.journal.blob(digest);
+  }
+
+  /** Counted, not estimated. `sizeBytes` is what was stored; a file on disk is a little larger. */
+  stats(): Promise<Counts> {
+    return this.#ground.store.counts();
+  }
+
+  /** Reads everything and says what is damaged. */
+  verify(o?: VerifyOptions): Promise<Verdict> {
+    return verifyStore(this.#ground, o);
+  }
+
+  /** Frees what nothing refers to any more: pasts of deleted sessions that no fork needs, and blobs. */
+  async gc(o?: { readonly dryRun?: boolean }): Promise<{ readonly freedBytes: number }> {
+    const dryRun = flag(options(o, "gc", ["dryRun"]).dryRun, "dryRun") ?? false;
+    const { store } = this.#ground;
+    const lines = await store.lines({ all: true });
+    let freedBytes = await cutLines(
+      this.#ground,
+      lines.filter(({ session }) => session === null),
+      lines,
+      dryRun,
+    );
+    for (let count = SWEPT_AT_ONCE; count === SWEPT_AT_ONCE; ) {
+      const swept = await store.sweep(dryRun ? Number.MAX_SAFE_INTEGER : SWEPT_AT_ONCE, dryRun);
+      freedBytes += swept.bytes;
+      count = dryRun ? 0 : swept.count;
+    }
+    if (!dryRun) await store.compact();
+    return { freedBytes };
+  }
+
+  /** Lets go of every session that is still open here, and of the store. Staged work of theirs is discarded; saved work is safe. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#ground.watchers.wakeAll();
+    for (const holder of this.#ground.keeper.holders) await (holder as Session).close({ discard: true }).catch(() => {});
+    this.#ground.keeper.stop();
+    await this.#ground.store.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}

@@ -1,0 +1,232 @@
+/** How a session comes into a holder's hands: made, taken over, or forked. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { checkMetadata, checkText } from "../core/checkpoint.js";
+import type { Digest } from "../core/digest.js";
+import { HoldfastError, quote } from "../core/errors.js";
+import type { Fold } from "../core/fold.js";
+import { checkName, type Place, placeId, type SessionId, sessionId } from "../core/ids.js";
+import type { Json, JsonObject } from "../core/json.js";
+import { describeOwner, freeLease, grantLease, type Lease } from "../core/lease.js";
+import type { Change, SessionRow } from "../store/port.js";
+import type { Ground } from "./ground.js";
+import { invalid, MAX_LEASE_MS, options, wholeNumber } from "./options.js";
+import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, leaseOf, leaseRow, newLine, rootDigest } from "./rows.js";
+import { notFound, Session } from "./session.js";
+
+export interface SessionOptions {
+  /** The agent it belongs to. Opening it under another one is a CONFLICT. */
+  readonly agent?: string;
+  /** Title, tags and metadata are given to a session that is made by this call; later ones are changed with `sessions.update`. */
+  readonly title?: string;
+  readonly tags?: readonly string[];
+  readonly metadata?: JsonObject;
+  /** How long to wait for another holder to let go. */
+  readonly waitMs?: number;
+  readonly leaseMs?: number;
+}
+
+export const MAX_TITLE_CHARS = 1_000;
+export const MAX_TAGS = 100;
+
+export function checkTags(tags: unknown, path: string): readonly string[] {
+  if (!Array.isArray(tags)) throw invalid(path, "tags are a list of names");
+  if (tags.length > MAX_TAGS) throw new HoldfastError("TOO_LARGE", `${path}: more than ${MAX_TAGS} tags.`, { path, limit: MAX_TAGS });
+  return [...new Set(tags.map((tag, i) => checkName(tag, `${path}[${i}]`)))];
+}
+
+interface Wanted {
+  readonly id: SessionId;
+  readonly agent: string | undefined;
+  readonly title: string | undefined;
+  readonly tags: readonly string[];
+  readonly metadata: JsonObject;
+  readonly waitMs: number;
+  readonly leaseMs: number;
+}
+
+function wanted(ground: Ground, id: unknown, given: SessionOptions | undefined): Wanted {
+  const o = options(given, "session", ["agent", "title", "tags", "metadata", "waitMs", "leaseMs"]);
+  return {
+    id: sessionId(id),
+    agent: o.agent === undefined ? undefined : checkName(o.agent, "agent"),
+    title: o.title === undefined ? undefined : checkText(o.title, "title", MAX_TITLE_CHARS),
+    tags: o.tags === undefined ? [] : checkTags(o.tags, "tags"),
+    metadata: o.metadata === undefined ? {} : checkMetadata(o.metadata, "metadata"),
+    waitMs: o.waitMs === undefined ? 0 : wholeNumber(o.waitMs, "waitMs", 0, MAX_LEASE_MS),
+    leaseMs: checkLeaseMs(o.leaseMs) ?? ground.leaseMs,
+  };
+}
+
+export const checkLeaseMs = (leaseMs: unknown): number | undefined =>
+  leaseMs === undefined ? undefined : wholeNumber(leaseMs, "leaseMs", 100, MAX_LEASE_MS);
+
+/** Opens a session, making it where there is none. */
+export async function openSession<S extends object = Record<string, Json>>(
+  ground: Ground,
+  id: unknown,
+  given: SessionOptions | undefined,
+): Promise<Session<S>> {
+  const want = wanted(ground, id, given);
+  const deadline = performance.now() + want.waitMs;
+  for (;;) {
+    const row = await ground.store.session(want.id);
+    const lease = row === undefined ? await make(ground, want) : await take(ground, row, want, deadline);
+    if (lease === undefined) continue;
+    return enter<S>(ground, want.id, lease, want.leaseMs, undefined);
+  }
+}
+
+async function make(ground: Ground, want: Wanted): Promise<Lease | undefined> {
+  const line = ground.newLineId();
+  const lease = await firstLease(ground, want.id, want.leaseMs);
+  const head: HeadDoc = {
+    id: want.id,
+    line,
+    status: "in-progress",
+    ...(want.agent === undefined ? undefined : { agent: want.agent }),
+    createdAt: ground.wallMs(),
+  };
+  const label: LabelDoc = {
+    id: want.id,
+    version: 1,
+    ...(want.title === undefined ? undefined : { title: want.title }),
+    tags: want.tags,
+    archived: false,
+    metadata: want.metadata,
+  };
+  const applied = await ground.store.apply([begin(head, label, lease, newLine({ id: line, origin: null, prev: rootDigest(line) }))]);
+  return applied.ok ? lease : undefined;
+}
+
+const begin = (head: HeadDoc, label: LabelDoc, lease: Lease, line: Change["line"]): Change => ({
+  session: head.id,
+  when: { absent: true },
+  head: headRow(head),
+  label: labelRow(label),
+  lease: leaseRow(head.id, lease),
+  ...(line === undefined ? undefined : { line }),
+});
+
+/** The first lease of a session. Its epoch goes on from one of the same name that was deleted, so that late writers of that one stay fenced. */
+async function firstLease(ground: Ground, id: SessionId, leaseMs: number): Promise<Lease> {
+  return { epoch: (await ground.store.buriedEpoch(id)) + 1, owner: ground.machine.self, until: (await ground.store.now()) + leaseMs };
+}
+
+async function take(ground: Ground, row: SessionRow, want: Wanted, deadline: number): Promise<Lease | undefined> {
+  const head = headOf(row);
+  if (want.agent !== undefined && head.agent !== want.agent) {
+    throw new HoldfastError(
+      "CONFLICT",
+      `Session ${quote(want.id)} belongs to ${head.agent === undefined ? "no agent" : `agent ${quote(head.agent)}`}, not to ${quote(want.agent)}.`,
+      { sessionId: want.id },
+    );
+  }
+  const before = leaseOf(row);
+  const { oneMachine } = ground.store.traits;
+  const grant = grantLease(before, {
+    owner: ground.machine.self,
+    now: await ground.store.now(),
+    leaseMs: want.leaseMs,
+    dead: (owner) => ground.machine.isDead(owner, oneMachine),
+  });
+  if ("heldBy" in grant) {
+    const left = deadline - performance.now();
+    if (left <= 0) {
+      const remainingMs = Math.ceil(grant.remainingMs);
+      const holder = describeOwner(grant.heldBy);
+      throw new HoldfastError(
+        "LEASE_HELD",
+        `Session ${quote(want.id)} is held by ${holder} for ${remainingMs} ms more, unless it renews its lease. Wait with waitMs, or let it finish.`,
+        { sessionId: want.id, holder, remainingMs },
+      );
+    }
+    await sleep(Math.min(left, grant.remainingMs, 50) + Math.random() * 10);
+    return undefined;
+  }
+  const applied = await ground.store.apply([
+    { session: want.id, when: { epoch: before.epoch, until: before.until }, lease: leaseRow(want.id, grant.granted) },
+  ]);
+  return applied.ok ? grant.granted : undefined;
+}
+
+/** With the lease in hand: reads the session's state. If that fails, the lease is let go again. */
+async function enter<S extends object>(
+  ground: Ground,
+  id: SessionId,
+  lease: Lease,
+  leaseMs: number,
+  known: { readonly fold: Fold; readonly end: Digest } | undefined,
+): Promise<Session<S>> {
+  try {
+    const row = await ground.store.session(id);
+    if (row === undefined)
+      throw new HoldfastError("STALE_LEASE", `Session ${quote(id)} was deleted while it was being opened.`, { sessionId: id });
+    const head = headOf(row);
+    const { fold, end } = known ?? (await ground.journal.loadTail(head.line));
+    const opening = {
+      head,
+      label: labelOf(row),
+      lease,
+      leaseMs,
+      fold,
+      end,
+      segments: await ground.journal.segments(head.line),
+      latest: await ground.journal.latest(head.line, id),
+    };
+    return new Session<S>(ground, opening, (at, forkId, from) => forkAndOpen(ground, at, forkId, from));
+  } catch (error) {
+    await ground.store
+      .apply([{ session: id, when: { epoch: lease.epoch }, lease: leaseRow(id, { ...freeLease, epoch: lease.epoch }) }])
+      .catch(() => {});
+    throw error;
+  }
+}
+
+/** Makes a fork, held by nobody. */
+export async function fork(ground: Ground, at: Place, id: unknown): Promise<SessionId> {
+  return (await makeFork(ground, at, id, undefined)).id;
+}
+
+async function forkAndOpen(
+  ground: Ground,
+  at: Place,
+  id: unknown,
+  known: { readonly fold: Fold; readonly end: Digest } | undefined,
+): Promise<Session> {
+  const { id: made, lease } = await makeFork(ground, at, id, ground.leaseMs);
+  return enter(ground, made, lease, ground.leaseMs, known);
+}
+
+async function makeFork(
+  ground: Ground,
+  at: Place,
+  id: unknown,
+  leaseMs: number | undefined,
+): Promise<{ readonly id: SessionId; readonly lease: Lease }> {
+  const made = sessionId(id);
+  const origin = await ground.journal.checkpointAt(at);
+  const row = origin && (await ground.store.session(origin.session));
+  if (origin === undefined || row === undefined) throw notFound(placeId(at.line, at.seq));
+  const { checkpoint, save } = origin;
+  const from = headOf(row);
+  const first = await firstLease(ground, made, leaseMs ?? 0);
+  const lease = leaseMs === undefined ? { ...freeLease, epoch: first.epoch } : first;
+  const line = ground.newLineId();
+  const head: HeadDoc = {
+    id: made,
+    line,
+    status: checkpoint.status,
+    ...(checkpoint.reason === undefined ? undefined : { reason: checkpoint.reason }),
+    ...(from.agent === undefined ? undefined : { agent: from.agent }),
+    ...(from.title === undefined ? undefined : { title: from.title }),
+    createdAt: ground.wallMs(),
+    origin: { sessionId: origin.session, checkpointId: checkpoint.id },
+  };
+  const { title, tags, metadata } = labelOf(row);
+  const label: LabelDoc = { id: made, version: 1, ...(title === undefined ? undefined : { title }), tags, archived: false, metadata };
+  const applied = await ground.store.apply([begin(head, label, lease, newLine({ id: line, origin: at, prev: save.digest }))]);
+  if (applied.ok) return { id: made, lease };
+  if (applied.why === "exists")
+    throw new HoldfastError("CONFLICT", `There is a session ${quote(made)} already. Choose another id for the fork.`, { sessionId: made });
+  throw notFound(checkpoint.id);
+}

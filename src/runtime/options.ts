@@ -1,0 +1,48 @@
+/** Checks of what callers pass: names known, numbers in range. Everything else is refused before it reaches a store. */
+import { HoldfastError, quote } from "../core/errors.js";
+import { typeName } from "../core/ids.js";
+
+export interface Page<T> {
+  readonly items: readonly T[];
+  /** Pass it as `cursor` to go on; absent at the end. */
+  readonly next?: string;
+}
+
+export const MAX_PAGE = 1_000;
+export const MAX_LEASE_MS = 24 * 60 * 60 * 1_000;
+
+export function invalid(path: string, why: string): HoldfastError {
+  return new HoldfastError("INVALID_OPTION", `${path}: ${why}.`, { path });
+}
+
+/** An options object with no keys but those that are known; absent means empty. */
+export function options<T extends object>(value: T | undefined, what: string, known: readonly (keyof T & string)[]): Partial<T> {
+  if (value === undefined) return {};
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw invalid(what, `options are an object, not ${typeName(value)}`);
+  for (const key of Object.keys(value))
+    if (!(known as readonly string[]).includes(key)) throw invalid(what, `there is no option ${quote(key)}; known are ${known.join(", ")}`);
+  return value;
+}
+
+export function limitOf(value: unknown, path: string, standard = 20): number {
+  return value === undefined ? standard : wholeNumber(value, path, 1, MAX_PAGE);
+}
+
+export function wholeNumber(value: unknown, path: string, least: number, most: number): number {
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least || value > most) {
+    throw invalid(path, `it must be a whole number from ${least} to ${most}`);
+  }
+  return value;
+}
+
+export function flag(value: unknown, path: string): boolean | undefined {
+  if (value !== undefined && typeof value !== "boolean") throw invalid(path, `it must be true or false, not ${typeName(value)}`);
+  return value;
+}
+
+export function oneOf<T extends string>(value: unknown, path: string, choices: readonly T[]): T | undefined {
+  if (value !== undefined && !(choices as readonly unknown[]).includes(value))
+    throw invalid(path, `it must be one of ${choices.join(", ")}`);
+  return value as T | undefined;
+}

@@ -1,0 +1,114 @@
+/**
+ * The texts of a session's rows. Each carries a digest of itself and names what it belongs to, so that a changed bit, or a row put in
+ * another's place, is damage that is seen and not a value that is believed (D3).
+ */
+import { type Digest, digest } from "../core/digest.js";
+import { HoldfastError, quote } from "../core/errors.js";
+import type { LineId, Place, SessionId } from "../core/ids.js";
+import { deepFreeze, equal, type JsonObject } from "../core/json.js";
+import type { Lease, Owner } from "../core/lease.js";
+import { isStatus, type SessionStatus } from "../core/status.js";
+import type { Head, Label, LeaseRow, LineRow, NewLine, SessionRow } from "../store/port.js";
+
+export interface HeadDoc {
+  readonly id: SessionId;
+  readonly line: LineId;
+  readonly status: SessionStatus;
+  readonly reason?: string;
+  readonly agent?: string;
+  /** Taken from the first user message; a title that somebody gave stands in the label. */
+  readonly title?: string;
+  readonly createdAt: number;
+  readonly origin?: { readonly sessionId: string; readonly checkpointId: string };
+}
+
+export interface LabelDoc {
+  readonly id: SessionId;
+  readonly version: number;
+  readonly title?: string;
+  readonly tags: readonly string[];
+  readonly archived: boolean;
+  readonly metadata: JsonObject;
+}
+
+export interface LineDoc {
+  readonly id: LineId;
+  readonly origin: Place | null;
+  /** The digest its first save follows: the origin's, so that a fork goes on with the chain it came from. */
+  readonly prev: Digest;
+}
+
+const CHECK = 16;
+const sealed = (doc: object): string => {
+  const text = JSON.stringify(doc);
+  return digest(text).slice(0, CHECK) + text;
+};
+
+function unsealed<T>(text: unknown, what: string, sessionId: string): T {
+  if (typeof text !== "string" || digest(text.slice(CHECK)).slice(0, CHECK) !== text.slice(0, CHECK)) throw damaged(what, sessionId);
+  return JSON.parse(text.slice(CHECK)) as T;
+}
+
+function damaged(what: string, sessionId: string): HoldfastError {
+  return new HoldfastError(
+    "CORRUPT",
+    `The ${what} of session ${quote(String(sessionId))} is damaged. Run verify to see what else is; other sessions are not touched.`,
+    { sessionId },
+  );
+}
+
+export const headRow = (doc: HeadDoc): Head => ({ status: doc.status, agent: doc.agent ?? null, text: sealed(doc) });
+
+export function headOf({ id, head }: SessionRow): HeadDoc {
+  const doc = unsealed<HeadDoc>(head.text, "head", id);
+  if (doc.id !== id || doc.status !== head.status || (doc.agent ?? null) !== head.agent || !isStatus(doc.status)) throw damaged("head", id);
+  return doc;
+}
+
+export const labelRow = (doc: LabelDoc): Label => ({ version: doc.version, archived: doc.archived, tags: doc.tags, text: sealed(doc) });
+
+export function labelOf({ id, label }: SessionRow): LabelDoc {
+  const doc = unsealed<LabelDoc>(label.text, "label", id);
+  if (doc.id !== id || doc.version !== label.version || doc.archived !== label.archived || !equal(doc.tags, label.tags))
+    throw damaged("label", id);
+  return deepFreeze(doc);
+}
+
+interface LeaseDoc {
+  readonly id: SessionId;
+  readonly epoch: number;
+  readonly until: number;
+  readonly owner: Owner | null;
+}
+
+export const leaseRow = (id: SessionId, { epoch, until, owner }: Lease): LeaseRow => ({
+  epoch,
+  until,
+  text: sealed({ id, epoch, until, owner } satisfies LeaseDoc),
+});
+
+export function leaseOf({ id, lease }: SessionRow): Lease {
+  const doc = unsealed<LeaseDoc>(lease.text, "lease", id);
+  if (doc.id !== id || doc.epoch !== lease.epoch || doc.until !== lease.until) throw damaged("lease", id);
+  return { epoch: doc.epoch, until: doc.until, owner: doc.owner };
+}
+
+export const newLine = (doc: LineDoc): NewLine => ({ id: doc.id, origin: doc.origin, text: sealed(doc) });
+
+export function lineOf({ id, session, origin, text }: LineRow): LineDoc {
+  const doc = unsealed<LineDoc>(text, "line", session ?? "(deleted)");
+  if (doc.id !== id || doc.origin?.line !== origin?.line || doc.origin?.seq !== origin?.seq) throw damaged("line", session ?? "(deleted)");
+  return doc;
+}
+
+/** The digest that the first save of a line with no origin follows. */
+export const rootDigest = (line: LineId): Digest => digest(`line ${line}`);
+
+/** What is posted to a session's inbox. */
+export interface MailDoc {
+  readonly kind: "cancel";
+  readonly reason?: string;
+}
+
+export const mailText = (doc: MailDoc): string => sealed(doc);
+export const mailOf = (text: string, sessionId: string): MailDoc => unsealed<MailDoc>(text, "inbox", sessionId);

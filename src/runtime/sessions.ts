@@ -1,0 +1,187 @@
+/** Looking at sessions, and changing what stands outside their journals. Needs no lease. */
+import { checkMetadata, checkText } from "../core/checkpoint.js";
+import { quote } from "../core/errors.js";
+import { isoTime } from "../core/fold.js";
+import { checkName, type LineId, type SessionId, sessionId } from "../core/ids.js";
+import type { JsonObject } from "../core/json.js";
+import { reach } from "../core/retention.js";
+import { type SessionStatus, statusTable } from "../core/status.js";
+import type { LineRow, SessionRow } from "../store/port.js";
+import type { Ground } from "./ground.js";
+import { noSession } from "./inbox.js";
+import { checkTags, MAX_TITLE_CHARS } from "./opening.js";
+import { flag, invalid, limitOf, oneOf, options, type Page } from "./options.js";
+import { headOf, type LabelDoc, labelOf, labelRow } from "./rows.js";
+
+export interface SessionSummary {
+  readonly id: SessionId;
+  readonly agent?: string;
+  readonly status: SessionStatus;
+  readonly reason?: string;
+  readonly title?: string;
+  readonly tags: readonly string[];
+  readonly archived: boolean;
+  readonly metadata: JsonObject;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly origin?: { readonly sessionId: string; readonly checkpointId: string };
+}
+
+export interface SessionFilter {
+  readonly agent?: string;
+  readonly status?: SessionStatus;
+  readonly tag?: string;
+  readonly archived?: boolean;
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+export interface SessionUpdate {
+  readonly title?: string;
+  readonly tags?: readonly string[];
+  readonly archived?: boolean;
+  readonly metadata?: JsonObject;
+}
+
+const STATUSES = Object.keys(statusTable) as SessionStatus[];
+const CUT_AT_ONCE = 500;
+
+export class Sessions {
+  readonly #ground: Ground;
+
+  constructor(ground: Ground) {
+    this.#ground = ground;
+  }
+
+  async get(id: string): Promise<SessionSummary | undefined> {
+    const row = await this.#ground.store.session(sessionId(id));
+    return row && this.#summary(row);
+  }
+
+  /** Newest first. */
+  async list(filter?: SessionFilter): Promise<Page<SessionSummary>> {
+    const { agent, status, tag, archived, limit, cursor } = options(filter, "sessions.list", [
+      "agent",
+      "status",
+      "tag",
+      "archived",
+      "limit",
+      "cursor",
+    ]);
+    const most = limitOf(limit, "limit");
+    const isArchived = flag(archived, "archived");
+    const isStatus = oneOf(status, "status", STATUSES);
+    const rows = await this.#ground.store.sessions({
+      ...(agent === undefined ? undefined : { agent: checkName(agent, "agent") }),
+      ...(isStatus === undefined ? undefined : { status: isStatus }),
+      ...(tag === undefined ? undefined : { tag: checkName(tag, "tag") }),
+      ...(isArchived === undefined ? undefined : { archived: isArchived }),
+      ...(cursor === undefined ? undefined : { before: numberOf(cursor) }),
+      limit: most + 1,
+    });
+    const shown = rows.slice(0, most);
+    const items = await Promise.all(shown.map((row) => this.#summary(row)));
+    const last = rows.length > most ? shown.at(-1) : undefined;
+    return { items, ...(last === undefined ? undefined : { next: `s${last.no}` }) };
+  }
+
+  /** Changes title, tags, archived or metadata; what is not given stays. */
+  async update(id: string, update: SessionUpdate): Promise<SessionSummary> {
+    const known = sessionId(id);
+    const o = options(update, "sessions.update", ["title", "tags", "archived", "metadata"]);
+    const archived = flag(o.archived, "archived");
+    const change: Partial<LabelDoc> = {
+      ...(o.title === undefined ? undefined : { title: checkText(o.title, "title", MAX_TITLE_CHARS) }),
+      ...(o.tags === undefined ? undefined : { tags: checkTags(o.tags, "tags") }),
+      ...(archived === undefined ? undefined : { archived }),
+      ...(o.metadata === undefined ? undefined : { metadata: checkMetadata(o.metadata, "metadata") }),
+    };
+    for (;;) {
+      const row = await this.#ground.store.session(known);
+      if (row === undefined) throw noSession(known);
+      const before = labelOf(row);
+      const label = { ...before, ...change, version: before.version + 1 };
+      const applied = await this.#ground.store.apply([{ session: known, when: { version: before.version }, label: labelRow(label) }]);
+      if (applied.ok) return this.#summary({ ...row, label: labelRow(label) });
+      // Somebody else changed it in between: read it again, and change that.
+    }
+  }
+
+  /** Deletes a session. What forks of it share is kept for them, and the answer names them. */
+  async delete(id: string): Promise<{ readonly keptFor: readonly string[] }> {
+    const known = sessionId(id);
+    const own = await this.#ground.store.lines({ session: known });
+    const family = await this.#descendants(own);
+    const applied = await this.#ground.store.apply([{ session: known, when: {}, remove: true }]);
+    if (!applied.ok) throw noSession(known);
+    this.#ground.watchers.changed(known);
+    await cutLines(
+      this.#ground,
+      own,
+      family.map((line) => (line.session === known ? { ...line, session: null } : line)),
+      false,
+    );
+    return { keptFor: [...new Set(family.flatMap(({ session }) => (session === null || session === known ? [] : session)))].sort() };
+  }
+
+  /** Lines and all that began on them, however far. */
+  async #descendants(lines: readonly LineRow[]): Promise<readonly LineRow[]> {
+    const found = new Map(lines.map((line) => [line.id as string, line]));
+    const todo = [...lines];
+    for (const line of todo) {
+      for (const child of await this.#ground.store.lines({ origin: line.id })) {
+        if (found.has(child.id)) continue;
+        found.set(child.id, child);
+        todo.push(child);
+      }
+    }
+    return [...found.values()];
+  }
+
+  async #summary(row: SessionRow): Promise<SessionSummary> {
+    const { id, line, status, reason, agent, title: firstWords, createdAt, origin } = headOf(row);
+    const { title = firstWords, tags, archived, metadata } = labelOf(row);
+    const tail = await this.#ground.journal.tail(line);
+    return Object.freeze({
+      id,
+      ...(agent === undefined ? undefined : { agent }),
+      status,
+      ...(reason === undefined ? undefined : { reason }),
+      ...(title === undefined ? undefined : { title }),
+      tags,
+      archived,
+      metadata,
+      createdAt: isoTime(createdAt),
+      updatedAt: isoTime(tail?.at ?? createdAt),
+      ...(origin === undefined ? undefined : { origin }),
+    });
+  }
+}
+
+/** Frees what nobody needs of lines whose session is gone. `family` holds these lines and all that began on them. */
+export async function cutLines({ store }: Ground, lines: readonly LineRow[], family: readonly LineRow[], dryRun: boolean): Promise<number> {
+  const needed = reach(family.map(({ id, session, origin }) => ({ id, owned: session !== null, origin })));
+  let bytes = 0;
+  for (const { id } of lines) {
+    const after = needed.get(id) ?? -1;
+    for (let count = CUT_AT_ONCE; count === CUT_AT_ONCE; ) {
+      const freed = await store.cut(id as LineId, after, dryRun ? Number.MAX_SAFE_INTEGER : CUT_AT_ONCE, dryRun);
+      bytes += freed.bytes;
+      count = dryRun ? 0 : freed.count;
+    }
+  }
+  return bytes;
+}
+
+function numberOf(cursor: unknown): number {
+  const found = typeof cursor === "string" ? /^s([1-9][0-9]{0,14})$/.exec(cursor) : null;
+  if (found === null) throw invalid("cursor", `${typeof cursor === "string" ? quote(cursor) : "it"} did not come from this list`);
+  return Number(found[1]);
+}
+
+export async function requireSession(ground: Ground, id: unknown): Promise<SessionRow> {
+  const known = sessionId(id);
+  const row = await ground.store.session(known);
+  if (row === undefined) throw noSession(known);
+  return row;
+}

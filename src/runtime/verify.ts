@@ -1,0 +1,195 @@
+/** Reads everything and says what is damaged. It goes on after damage: the rest is checked too. */
+import { HoldfastError } from "../core/errors.js";
+import { type LineId, MAX_SEQ, type SessionId, sessionId } from "../core/ids.js";
+import { blobsOf } from "../core/message.js";
+import { firstSeq, isGap, open, type Save } from "../core/save.js";
+import type { LineRow, SessionRow } from "../store/port.js";
+import type { Ground } from "./ground.js";
+import { options } from "./options.js";
+import { headOf, labelOf, leaseOf, lineOf, rootDigest } from "./rows.js";
+
+export interface Finding {
+  readonly code: "CORRUPT" | "LOST_TAIL" | "BROKEN_CHAIN" | "STATUS_DIFFERS" | "STORE";
+  readonly sessionId?: string;
+  readonly line?: string;
+  readonly seq?: number;
+  readonly message: string;
+}
+
+export interface Verdict {
+  readonly ok: boolean;
+  /** Saves that were read and verified. */
+  readonly checked: number;
+  readonly findings: readonly Finding[];
+}
+
+export interface VerifyOptions {
+  readonly sessionId?: string;
+  /** Called now and then with how many saves have been verified. */
+  readonly onProgress?: (checked: number) => void;
+}
+
+const ROWS = 500;
+const SESSIONS = 200;
+
+export async function verifyStore(ground: Ground, given?: VerifyOptions): Promise<Verdict> {
+  const { sessionId: only, onProgress } = options(given, "verify", ["sessionId", "onProgress"]);
+  const id = only === undefined ? undefined : sessionId(only);
+  if (id !== undefined && (await ground.store.session(id)) === undefined)
+    throw new HoldfastError("NOT_FOUND", `There is no session ${id}.`, { sessionId: id });
+  return new Verification(ground, onProgress).run(id);
+}
+
+class Verification {
+  readonly #ground: Ground;
+  readonly #onProgress: ((checked: number) => void) | undefined;
+  readonly #findings: Finding[] = [];
+  readonly #ends = new Map<string, Save | undefined>();
+  #checked = 0;
+
+  constructor(ground: Ground, onProgress: ((checked: number) => void) | undefined) {
+    this.#ground = ground;
+    this.#onProgress = onProgress;
+  }
+
+  async run(only: SessionId | undefined): Promise<Verdict> {
+    const { store } = this.#ground;
+    if (only === undefined)
+      await this.#guard(
+        {},
+        async () => void this.#findings.push(...(await store.check()).map((message) => ({ code: "STORE" as const, message }))),
+      );
+    await this.#guard({}, async () => {
+      for (const line of await store.lines(only === undefined ? { all: true } : { session: only })) await this.#line(line);
+    });
+    await this.#guard({}, () => this.#sessions(only));
+    if (only === undefined) await this.#guard({}, () => this.#anchors());
+    return { ok: this.#findings.length === 0, checked: this.#checked, findings: this.#findings };
+  }
+
+  async #line(row: LineRow): Promise<void> {
+    const where = { ...(row.session === null ? undefined : { sessionId: row.session }), line: row.id };
+    await this.#guard(where, async () => {
+      const doc = lineOf(row);
+      const origin = doc.origin;
+      if (origin === null ? doc.prev !== rootDigest(doc.id) : (await this.#ground.journal.saveAt(origin))?.digest !== doc.prev) {
+        this.#find({ code: "BROKEN_CHAIN", ...where, seq: origin?.seq ?? 0, message: `Line ${row.id} does not follow what it begins at.` });
+      }
+      let follows = doc.prev;
+      let next = (origin?.seq ?? 0) + 1;
+      for (;;) {
+        const saves = await this.#ground.store.saves(row.id, { from: next, to: MAX_SEQ, limit: ROWS, items: true, state: true });
+        for (const save of saves) {
+          if (firstSeq(save) !== next || save.prev !== follows) {
+            this.#find({
+              code: "BROKEN_CHAIN",
+              ...where,
+              seq: save.seq,
+              message: `The save at ${row.id}-${save.seq} does not follow the one before it: something in between is missing or was exchanged.`,
+            });
+          }
+          await this.#guard({ ...where, seq: save.seq }, () => this.#save(save));
+          this.#ends.set(row.id, save);
+          follows = save.digest;
+          next = save.seq + 1;
+        }
+        this.#onProgress?.(this.#checked);
+        if (saves.length < ROWS) return;
+      }
+    });
+  }
+
+  async #save(save: Save): Promise<void> {
+    this.#checked += 1;
+    if (isGap(save)) return open(save, {}) && undefined;
+    const { items, state } = open(save, { items: save.items !== null, state: save.state !== null, mark: true });
+    let messages = 0;
+    for (const { record } of [...items, ...state]) {
+      const message = record.append ?? record.item;
+      if (record.append !== undefined || record.item !== undefined) messages += 1;
+      const bodies = [
+        ...(record.blob === undefined ? [] : [record.blob]),
+        ...(record.base?.state.flatMap(([, , blob]) => blob ?? []) ?? []),
+      ];
+      const text = record.blob === undefined ? undefined : Buffer.from(await this.#ground.journal.blob(record.blob)).toString("utf8");
+      const value = (text !== undefined && message === null ? JSON.parse(text) : message) as { content?: string } | undefined;
+      for (const name of [...bodies, ...blobsOf(value?.content ?? "")]) await this.#ground.journal.blob(name);
+    }
+    if (save.items !== null && messages !== save.nMessages)
+      throw new HoldfastError("CORRUPT", `The save at ${save.line}-${save.seq} miscounts its messages.`, {
+        line: save.line,
+        seq: save.seq,
+      });
+  }
+
+  async #sessions(only: SessionId | undefined): Promise<void> {
+    const { store } = this.#ground;
+    if (only !== undefined) {
+      const row = await store.session(only);
+      if (row !== undefined) await this.#session(row);
+      return;
+    }
+    for (let before: number | undefined; ; ) {
+      const rows: readonly SessionRow[] = await store.sessions({ ...(before === undefined ? undefined : { before }), limit: SESSIONS });
+      for (const row of rows) await this.#session(row);
+      before = rows.at(-1)?.no;
+      if (rows.length < SESSIONS) return;
+    }
+  }
+
+  async #session(row: SessionRow): Promise<void> {
+    await this.#guard({ sessionId: row.id }, async () => {
+      const head = headOf(row);
+      labelOf(row);
+      leaseOf(row);
+      const { fold } = await this.#ground.journal.loadTail(head.line);
+      if (fold.status !== head.status) {
+        this.#find({
+          code: "STATUS_DIFFERS",
+          sessionId: row.id,
+          seq: fold.seq,
+          message: `Session ${row.id} is listed as ${head.status}, and its journal says ${fold.status}.`,
+        });
+      }
+    });
+  }
+
+  async #anchors(): Promise<void> {
+    for (const { line, seq, digest } of await this.#ground.store.anchors()) {
+      const end = this.#ends.get(line);
+      const row = await this.#ground.store.line(line as LineId);
+      if (end !== undefined && (end.seq > seq || (end.seq === seq && end.digest === digest))) continue;
+      this.#find({
+        code: "LOST_TAIL",
+        ...(row?.session == null ? undefined : { sessionId: row.session }),
+        line,
+        seq,
+        message: `Line ${line} was at ${seq} when the store was last closed, and now ends at ${end?.seq ?? 0}.`,
+      });
+    }
+  }
+
+  /** Damage met on the way becomes a finding; what is no damage goes on to the caller. */
+  async #guard(
+    where: { readonly sessionId?: string; readonly line?: string; readonly seq?: number },
+    run: () => Promise<void>,
+  ): Promise<void> {
+    try {
+      await run();
+    } catch (error) {
+      if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
+      const { seq, line } = error.details;
+      this.#find({
+        code: "CORRUPT",
+        ...where,
+        ...(line === undefined ? undefined : { line }),
+        ...(seq === undefined ? undefined : { seq }),
+        message: error.message,
+      });
+    }
+  }
+
+  #find(finding: Finding): void {
+    if (!this.#findings.some((known) => known.message === finding.message)) this.#findings.push(finding);
+  }
+}

@@ -1,0 +1,305 @@
+/**
+ * The store in memory: nothing is kept after the process. It is also the reference that other stores are compared to, so it is
+ * written to be read, not to be fast.
+ */
+import type { Digest } from "../core/digest.js";
+import { HoldfastError } from "../core/errors.js";
+import type { LineId, Place } from "../core/ids.js";
+import { firstSeq, type Save } from "../core/save.js";
+import type {
+  Applied,
+  Change,
+  Counts,
+  Freed,
+  LineRow,
+  Mail,
+  NewSave,
+  Refusal,
+  SaveQuery,
+  SessionQuery,
+  SessionRow,
+  Store,
+  Traits,
+} from "./port.js";
+
+interface Kept {
+  readonly save: Save;
+  readonly refs: readonly Digest[];
+}
+
+interface Line {
+  row: LineRow;
+  /** By rising number. */
+  saves: Kept[];
+}
+
+/** All that there is. Every change is noted, so that a refused apply is taken back whole (P1). */
+class Contents {
+  readonly sessions = new Map<string, SessionRow>();
+  readonly buried = new Map<string, number>();
+  readonly lines = new Map<string, Line>();
+  readonly inboxes = new Map<string, Map<string, Mail & { readonly drained: boolean }>>();
+  readonly blobs = new Map<Digest, Uint8Array>();
+  nextSession = 1;
+  nextLine = 1;
+  #undo: (() => void)[] = [];
+
+  put<K, V>(map: Map<K, V>, key: K, value: V): void {
+    const before = map.get(key);
+    const had = map.has(key);
+    map.set(key, value);
+    this.#undo.push(() => (had ? map.set(key, before as V) : map.delete(key)));
+  }
+
+  remove<K, V>(map: Map<K, V>, key: K): void {
+    const before = map.get(key);
+    if (!map.delete(key)) return;
+    this.#undo.push(() => map.set(key, before as V));
+  }
+
+  push(line: Line, kept: Kept): void {
+    line.saves.push(kept);
+    this.#undo.push(() => line.saves.pop());
+  }
+
+  keep(): void {
+    this.#undo = [];
+  }
+
+  takeBack(): void {
+    for (const undo of this.#undo.reverse()) undo();
+    this.#undo = [];
+  }
+}
+
+export class MemoryStore implements Store {
+  readonly traits: Traits = { durable: false, oneMachine: true, shared: false };
+  readonly #contents = new Contents();
+  #closed = false;
+
+  async apply(changes: readonly Change[]): Promise<Applied> {
+    this.#open();
+    for (const [i, change] of changes.entries()) {
+      const why = applyOne(this.#contents, change);
+      if (why === undefined) continue;
+      this.#contents.takeBack();
+      return { ok: false, change: i, why };
+    }
+    this.#contents.keep();
+    return { ok: true, mail: changes[0] !== undefined && this.#waiting(changes[0].session).length > 0 };
+  }
+
+  async now(): Promise<number> {
+    return Math.floor(performance.now());
+  }
+
+  async session(id: string): Promise<SessionRow | undefined> {
+    return this.#open().sessions.get(id);
+  }
+
+  async sessions({ agent, status, tag, archived, before, limit }: SessionQuery): Promise<readonly SessionRow[]> {
+    return [...this.#open().sessions.values()]
+      .filter(({ no, head, label }) => {
+        if (before !== undefined && no >= before) return false;
+        if (agent !== undefined && head.agent !== agent) return false;
+        if (status !== undefined && head.status !== status) return false;
+        if (tag !== undefined && !label.tags.includes(tag)) return false;
+        return archived === undefined || label.archived === archived;
+      })
+      .sort((a, b) => b.no - a.no)
+      .slice(0, limit);
+  }
+
+  async buriedEpoch(id: string): Promise<number> {
+    return this.#open().buried.get(id) ?? 0;
+  }
+
+  async line(id: string): Promise<LineRow | undefined> {
+    return this.#open().lines.get(id)?.row;
+  }
+
+  async lines(of: { readonly session: string } | { readonly origin: string } | { readonly all: true }): Promise<readonly LineRow[]> {
+    return [...this.#open().lines.values()]
+      .map(({ row }) => row)
+      .filter((row) => ("session" in of ? row.session === of.session : "origin" in of ? row.origin?.line === of.origin : true))
+      .sort((a, b) => b.no - a.no);
+  }
+
+  async saves(line: LineId, { from, to, limit, newestFirst, items, state }: SaveQuery): Promise<readonly Save[]> {
+    const all = this.#open().lines.get(line)?.saves ?? [];
+    const found: Save[] = [];
+    const start = newestFirst ? after(all, to) : indexOf(all, from);
+    for (let i = start; i >= 0 && i < all.length && found.length < limit; i += newestFirst ? -1 : 1) {
+      const { save } = all[i] as Kept;
+      if (save.seq < from || firstSeq(save) > to) break;
+      found.push({ ...save, items: items ? save.items : null, state: state ? save.state : null });
+    }
+    return found;
+  }
+
+  async replace(line: LineId, saves: readonly NewSave[], unlessForkedSince: number): Promise<boolean> {
+    const { lines } = this.#open();
+    const found = lines.get(line);
+    if (found === undefined || [...lines.values()].some(({ row }) => row.origin?.line === line && row.no > unlessForkedSince)) return false;
+    const kept = found.saves.filter(({ save }) => !saves.some((fresh) => firstSeq(fresh.save) <= save.seq && save.seq <= fresh.save.seq));
+    found.saves = [...kept, ...saves.map(({ save, refs }) => ({ save, refs }))].sort((a, b) => a.save.seq - b.save.seq);
+    return true;
+  }
+
+  async cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed> {
+    const { lines } = this.#open();
+    const found = lines.get(line);
+    if (found === undefined || found.row.session !== null) return { count: 0, bytes: 0 };
+    const forked = [...lines.values()].flatMap(({ row }) => (row.origin?.line === line ? row.origin.seq : []));
+    const behind = dryRun ? after : Math.max(after, ...forked);
+    const goes = found.saves.filter(({ save }) => save.seq > behind).slice(-limit);
+    if (!dryRun) {
+      found.saves = found.saves.slice(0, found.saves.length - goes.length);
+      if (after === -1 && found.saves.length === 0 && forked.length === 0) lines.delete(line);
+    }
+    return { count: goes.length, bytes: goes.reduce((sum, { save }) => sum + saveBytes(save), 0) };
+  }
+
+  async blob(digest: Digest): Promise<Uint8Array | undefined> {
+    return this.#open().blobs.get(digest)?.slice();
+  }
+
+  async sweep(limit: number, dryRun: boolean): Promise<Freed> {
+    const { lines, blobs } = this.#open();
+    const used = new Set([...lines.values()].flatMap(({ saves }) => saves.flatMap(({ refs }) => refs)));
+    const unused = [...blobs].filter(([digest]) => !used.has(digest)).slice(0, limit);
+    if (!dryRun) for (const [digest] of unused) blobs.delete(digest);
+    return { count: unused.length, bytes: unused.reduce((sum, [, bytes]) => sum + bytes.length, 0) };
+  }
+
+  async post(session: string, mail: Mail): Promise<"posted" | "known" | "conflict" | "absent"> {
+    const { sessions, inboxes } = this.#open();
+    if (!sessions.has(session)) return "absent";
+    const inbox = inboxes.get(session) ?? new Map<string, Mail & { readonly drained: boolean }>();
+    const known = inbox.get(mail.id);
+    if (known !== undefined) return known.text === mail.text ? "known" : "conflict";
+    inboxes.set(session, inbox.set(mail.id, { ...mail, drained: false }));
+    return "posted";
+  }
+
+  async inbox(session: string, limit: number): Promise<readonly Mail[]> {
+    this.#open();
+    return this.#waiting(session)
+      .slice(0, limit)
+      .map(({ id, text }) => ({ id, text }));
+  }
+
+  #waiting(session: string): readonly Mail[] {
+    return [...(this.#contents.inboxes.get(session)?.values() ?? [])].filter(({ drained }) => !drained);
+  }
+
+  async counts(): Promise<Counts> {
+    const { sessions, lines, blobs } = this.#open();
+    const saves = [...lines.values()].flatMap((line) => line.saves.map(({ save }) => save));
+    return {
+      agents: new Set([...sessions.values()].flatMap(({ head }) => head.agent ?? [])).size,
+      sessions: sessions.size,
+      checkpoints: saves.filter(({ mark }) => mark !== null).length,
+      messages: saves.reduce((sum, save) => sum + (save.items === null ? 0 : save.nMessages), 0),
+      sizeBytes: saves.reduce((sum, save) => sum + saveBytes(save), 0) + [...blobs.values()].reduce((sum, { length }) => sum + length, 0),
+    };
+  }
+
+  async anchors(): Promise<readonly []> {
+    return [];
+  }
+
+  async check(): Promise<readonly string[]> {
+    this.#open();
+    return [];
+  }
+
+  async compact(): Promise<number> {
+    this.#open();
+    return 0;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+  }
+
+  #open(): Contents {
+    if (this.#closed) throw new HoldfastError("CLOSED", "The store has been closed. Open it again.");
+    return this.#contents;
+  }
+}
+
+function applyOne(into: Contents, change: Change): Refusal | undefined {
+  const { session, when, line, saves = [], head, label, lease, drained = [], remove } = change;
+  const row = into.sessions.get(session);
+  if (when.absent) {
+    if (row !== undefined) return "exists";
+    if (head === undefined || label === undefined || lease === undefined) throw new TypeError("a new session needs head, label and lease");
+    into.put(into.sessions, session, { no: into.nextSession++, id: session, head, label, lease });
+  } else {
+    if (row === undefined) return "absent";
+    if (when.epoch !== undefined && row.lease.epoch !== when.epoch) return "epoch";
+    if (when.until !== undefined && row.lease.until !== when.until) return "until";
+    if (when.version !== undefined && row.label.version !== when.version) return "version";
+    into.put(into.sessions, session, { ...row, head: head ?? row.head, label: label ?? row.label, lease: lease ?? row.lease });
+  }
+  if (line !== undefined) {
+    const { origin } = line;
+    if (origin !== null && !hasMark(into, origin)) return "origin";
+    into.put(into.lines, line.id, { row: { ...line, no: into.nextLine++, session }, saves: [] });
+  }
+  for (const fresh of saves) if (!append(into, fresh)) return "tail";
+  if (drained.length > 0) {
+    const inbox = into.inboxes.get(session);
+    for (const id of drained) {
+      const mail = inbox?.get(id);
+      if (inbox && mail) into.put(inbox, id, { ...mail, drained: true });
+    }
+  }
+  if (remove) bury(into, session);
+  return undefined;
+}
+
+function append(into: Contents, { save, refs, blobs }: NewSave): boolean {
+  const line = into.lines.get(save.line);
+  if (line === undefined) return false;
+  const last = line.saves.at(-1)?.save;
+  const tail = last?.seq ?? line.row.origin?.seq ?? 0;
+  if (tail !== firstSeq(save) - 1) return line.saves[indexOf(line.saves, save.seq)]?.save.digest === save.digest;
+  into.push(line, { save, refs });
+  for (const { digest, bytes } of blobs) if (!into.blobs.has(digest)) into.put(into.blobs, digest, bytes.slice());
+  return true;
+}
+
+function bury(into: Contents, session: string): void {
+  const row = into.sessions.get(session) as SessionRow;
+  into.remove(into.sessions, session);
+  into.remove(into.inboxes, session);
+  into.put(into.buried, session, row.lease.epoch);
+  for (const [id, line] of into.lines)
+    if (line.row.session === session) into.put(into.lines, id, { ...line, row: { ...line.row, session: null } });
+}
+
+const saveBytes = ({ items, state, mark }: Save): number =>
+  [items, state, mark].reduce((sum, text) => sum + (text === null ? 0 : Buffer.byteLength(text)), 0);
+
+function hasMark(into: Contents, { line, seq }: Place): boolean {
+  const saves = into.lines.get(line)?.saves ?? [];
+  const save = saves[indexOf(saves, seq)]?.save;
+  return save !== undefined && save.seq === seq && save.mark !== null;
+}
+
+/** The place of the first save whose last record has this number or a higher one. */
+function indexOf(saves: readonly Kept[], seq: number): number {
+  let low = 0;
+  let high = saves.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((saves[middle] as Kept).save.seq < seq) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** The place of the last save that holds records up to this number. */
+const after = (saves: readonly Kept[], seq: number): number => Math.min(indexOf(saves, seq), saves.length - 1);

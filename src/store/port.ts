@@ -1,0 +1,200 @@
+/**
+ * The store port: what a store must do, and all that it must do. Meaning lives above it, in core and runtime; a store keeps texts
+ * and numbers, and checks the conditions it is told to check. `holdfast/testing` exports the contract that every store passes.
+ *
+ * P1  `apply` is all or nothing: every condition of every change holds and all is kept, or nothing is changed.
+ * P2  what `apply` answered `ok` for survives, as far as the store's traits say: the end of the process, and of the power.
+ * P3  a save that is there already, with the same digest, is `ok` again and changes nothing.
+ * P4  applies that come together may be committed together, but succeed and fail apart.
+ * P5  readers see whole applies only, in the order in which they were made.
+ * P6  nothing that is passed in or handed out is changed afterwards by either side.
+ * P7  ids are compared byte by byte; no text is ever taken for a pattern, a path or a query.
+ * P8  lines and sessions are numbered in the order of their making; no number and no line id is used twice.
+ */
+import type { Digest } from "../core/digest.js";
+import type { LineId, Place } from "../core/ids.js";
+import type { Blob } from "../core/message.js";
+import type { Save } from "../core/save.js";
+
+/** What a store is, so that tests and callers need not know its name. */
+export interface Traits {
+  /** What was applied is there after close and open. */
+  readonly durable: boolean;
+  /** All users of the store are on one machine: an owner from another boot of it is dead. */
+  readonly oneMachine: boolean;
+  /** Other processes may change the store while it is open. */
+  readonly shared: boolean;
+}
+
+// Texts below are sealed by the runtime: they carry their own digest. Columns beside them are what stores look things up by.
+
+/** Written by the holder, with the epoch as the condition. */
+export interface Head {
+  readonly status: string;
+  readonly agent: string | null;
+  readonly text: string;
+}
+
+/** What people change from outside: title, tags, archived, metadata. Compared by version. */
+export interface Label {
+  readonly version: number;
+  readonly archived: boolean;
+  readonly tags: readonly string[];
+  readonly text: string;
+}
+
+export interface LeaseRow {
+  readonly epoch: number;
+  readonly until: number;
+  readonly text: string;
+}
+
+export interface SessionRow {
+  readonly no: number;
+  readonly id: string;
+  readonly head: Head;
+  readonly label: Label;
+  readonly lease: LeaseRow;
+}
+
+export interface NewLine {
+  readonly id: LineId;
+  readonly origin: Place | null;
+  readonly text: string;
+}
+
+export interface LineRow extends NewLine {
+  readonly no: number;
+  /** The session it belongs to; null once that was deleted and only forks need the line. */
+  readonly session: string | null;
+}
+
+/** A save and the blobs its records refer to. */
+export interface NewSave {
+  readonly save: Save;
+  readonly refs: readonly Digest[];
+  readonly blobs: readonly Blob[];
+}
+
+/** A change to one session. */
+export interface Change {
+  readonly session: string;
+  readonly when: {
+    /** There is no such session. `head`, `label`, `lease` and `line` must then be given. */
+    readonly absent?: true;
+    readonly epoch?: number;
+    readonly until?: number;
+    readonly version?: number;
+  };
+  /** Begins a line. Its origin, if it has one, must be a save that still has its checkpoint. */
+  readonly line?: NewLine;
+  /** Appended in order. Each must follow the last record of its line; a line with no save ends at its origin. */
+  readonly saves?: readonly NewSave[];
+  readonly head?: Head;
+  readonly label?: Label;
+  readonly lease?: LeaseRow;
+  /** Inbox entries that this change takes in. */
+  readonly drained?: readonly string[];
+  /** Ends the session: its row goes, its lines have no owner, its epoch is kept so that it never falls. */
+  readonly remove?: true;
+}
+
+export type Refusal = "exists" | "absent" | "epoch" | "until" | "version" | "tail" | "origin";
+
+export type Applied =
+  /** `mail`: the first change's session has inbox entries that were not taken in. */
+  { readonly ok: true; readonly mail: boolean } | { readonly ok: false; readonly change: number; readonly why: Refusal };
+
+export interface SessionQuery {
+  readonly agent?: string;
+  readonly status?: string;
+  readonly tag?: string;
+  readonly archived?: boolean;
+  /** Only those made before this number. */
+  readonly before?: number;
+  readonly limit: number;
+}
+
+export interface SaveQuery {
+  /** The saves that hold any of these records. */
+  readonly from: number;
+  readonly to: number;
+  readonly limit: number;
+  readonly newestFirst?: true;
+  /** Sections to read; the mark always is. Those left out come as null. */
+  readonly items: boolean;
+  readonly state: boolean;
+}
+
+export interface Mail {
+  readonly id: string;
+  readonly text: string;
+}
+
+export interface Freed {
+  readonly count: number;
+  readonly bytes: number;
+}
+
+export interface Counts {
+  readonly agents: number;
+  readonly sessions: number;
+  readonly checkpoints: number;
+  readonly messages: number;
+  readonly sizeBytes: number;
+}
+
+export interface Anchor {
+  readonly line: string;
+  readonly seq: number;
+  readonly digest: Digest;
+}
+
+export interface Store {
+  readonly traits: Traits;
+
+  apply(changes: readonly Change[]): Promise<Applied>;
+
+  /** The clock of leases, in milliseconds: it never goes back while any lease lasts. */
+  now(): Promise<number>;
+  session(id: string): Promise<SessionRow | undefined>;
+  /** Newest first. */
+  sessions(query: SessionQuery): Promise<readonly SessionRow[]>;
+  /** The epoch of a session that was deleted, or 0. */
+  buriedEpoch(id: string): Promise<number>;
+
+  line(id: string): Promise<LineRow | undefined>;
+  /** Newest first: those of a session, those that begin on a line, or all. */
+  lines(of: { readonly session: string } | { readonly origin: string } | { readonly all: true }): Promise<readonly LineRow[]>;
+
+  saves(line: LineId, query: SaveQuery): Promise<readonly Save[]>;
+  /**
+   * Puts saves in the place of those with the same records. Refused (false) if a line was begun on this one after line number
+   * `unlessForkedSince`: whoever planned it did not know of that fork.
+   */
+  replace(line: LineId, saves: readonly NewSave[], unlessForkedSince: number): Promise<boolean>;
+  /**
+   * Removes the saves of an ownerless line behind `after`, at most `limit`, newest first; with `after` -1 the line too, once it is empty.
+   * Never what a line that begins on this one needs, whatever `after` says: a fork may have come in between. Answers how many went, and
+   * what they held; `dryRun` only answers.
+   */
+  cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed>;
+
+  blob(digest: Digest): Promise<Uint8Array | undefined>;
+  /** Removes blobs that no save refers to, at most `limit`. Answers the bytes they held. */
+  sweep(limit: number, dryRun: boolean): Promise<Freed>;
+
+  /** Idempotent by id, and needs no lease. */
+  post(session: string, mail: Mail): Promise<"posted" | "known" | "conflict" | "absent">;
+  /** Entries not yet taken in, oldest first. */
+  inbox(session: string, limit: number): Promise<readonly Mail[]>;
+
+  counts(): Promise<Counts>;
+  /** The last place known to have been on each line, from outside the store's own file. */
+  anchors(): Promise<readonly Anchor[]>;
+  /** Damage that the store can see by itself, in words. */
+  check(): Promise<readonly string[]>;
+  /** Gives room back to the file system where that can be done without stopping writers. Answers bytes. */
+  compact(): Promise<number>;
+  close(): Promise<void>;
+}

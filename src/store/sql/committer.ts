@@ -1,0 +1,201 @@
+/**
+ * Commits together what comes together: jobs of one tick share one transaction, and one sync of the disk.
+ *
+ * C1 (D10)  jobs committed together succeed and fail apart. A job that is refused changes nothing and harms no other.
+ * C2 (D10)  after any exception the driver is asked whether the transaction still stands (SQLite takes it back by itself when the
+ *           disk is full; a statement after that would commit alone); then every job of the group is tried alone.
+ * C3        a busy database is waited for in short blocks with jitter between them, and the event loop runs meanwhile.
+ * C4        after a failed write or sync nothing more is written through this connection: the system may have forgotten the pages
+ *           it could not write, and a second sync would report success.
+ */
+import { HoldfastError } from "../../core/errors.js";
+import { type Driver, failureOf } from "./driver.js";
+
+/** Work inside a transaction. `simple` work is one statement that changes something or does not: it needs no savepoint. */
+export interface Job<T> {
+  readonly simple: boolean;
+  /** Does the work. A refusal is an answer for which `refused` is true; exceptions are the driver's. */
+  run(): T;
+  refused(answer: T): boolean;
+}
+
+interface Waiting {
+  readonly job: Job<unknown>;
+  readonly resolve: (answer: unknown) => void;
+  readonly reject: (error: unknown) => void;
+  readonly deadline: number;
+}
+
+export interface CommitterOptions {
+  /** How long a busy database is waited for. */
+  readonly busyMs: number;
+}
+
+const MAX_QUEUE = 100_000;
+const MAX_GROUP = 1_000;
+
+export class Committer {
+  readonly #db: Driver;
+  readonly #begin;
+  readonly #commit;
+  readonly #rollback;
+  readonly #savepoint;
+  readonly #release;
+  readonly #undo;
+  readonly #busyMs: number;
+  #queue: Waiting[] = [];
+  #scheduled = false;
+  #failed: HoldfastError | undefined;
+  #idle: (() => void)[] = [];
+
+  constructor(db: Driver, { busyMs }: CommitterOptions) {
+    this.#db = db;
+    this.#busyMs = busyMs;
+    this.#begin = db.prepare("BEGIN IMMEDIATE");
+    this.#commit = db.prepare("COMMIT");
+    this.#rollback = db.prepare("ROLLBACK");
+    this.#savepoint = db.prepare("SAVEPOINT job");
+    this.#release = db.prepare("RELEASE job");
+    this.#undo = db.prepare("ROLLBACK TO job");
+  }
+
+  submit<T>(job: Job<T>): Promise<T> {
+    if (this.#failed) return Promise.reject(this.#failed);
+    if (this.#queue.length >= MAX_QUEUE) {
+      return Promise.reject(
+        new HoldfastError("BUSY", `${MAX_QUEUE} writes are waiting already. Wait for some of them before starting more.`, {
+          limit: MAX_QUEUE,
+        }),
+      );
+    }
+    return new Promise<T>((resolve, reject) => {
+      this.#queue.push({ job, resolve: resolve as (answer: unknown) => void, reject, deadline: performance.now() + this.#busyMs });
+      this.#schedule();
+    });
+  }
+
+  /** Resolves when nothing waits any more. */
+  async drain(): Promise<void> {
+    if (this.#queue.length > 0 || this.#scheduled) await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    // After the microtasks: whatever else this tick goes on to save joins the group.
+    process.nextTick(() => this.#flush());
+  }
+
+  #flush(): void {
+    this.#scheduled = false;
+    const group = this.#queue.splice(0, MAX_GROUP);
+    const again = group.length === 0 ? [] : this.#runGroup(group);
+    if (again.length > 0) this.#retryLater(again);
+    else if (this.#queue.length > 0) this.#schedule();
+    else for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  #retryLater(again: readonly Waiting[]): void {
+    this.#queue.unshift(...again);
+    this.#scheduled = true;
+    setTimeout(() => this.#flush(), 2 + Math.random() * 18);
+  }
+
+  /** Runs a group; answers those that found the database busy and have time left. */
+  #runGroup(group: readonly Waiting[]): Waiting[] {
+    try {
+      const answers = this.#together(group);
+      for (const [i, { resolve }] of group.entries()) resolve(answers[i]);
+      return [];
+    } catch (error) {
+      this.#takeBack();
+      return this.#failedGroup(group, error);
+    }
+  }
+
+  #failedGroup(group: readonly Waiting[], error: unknown): Waiting[] {
+    const failure = failureOf(error);
+    if (failure === "busy") return this.#stillInTime(group, error);
+    if (failure === "io") {
+      this.#failed = translate(error);
+      for (const { reject } of [...group, ...this.#queue.splice(0)]) reject(this.#failed);
+      return [];
+    }
+    if (group.length === 1) {
+      group[0]?.reject(translate(error));
+      return [];
+    }
+    return group.flatMap((waiting) => (this.#failed ? (waiting.reject(this.#failed), []) : this.#runGroup([waiting])));
+  }
+
+  #stillInTime(group: readonly Waiting[], error: unknown): Waiting[] {
+    const now = performance.now();
+    return group.filter((waiting) => {
+      if (now < waiting.deadline) return true;
+      waiting.reject(translate(error));
+      return false;
+    });
+  }
+
+  #together(group: readonly Waiting[]): unknown[] {
+    const first = group[0];
+    // A single statement is its own transaction, and spares two calls.
+    if (group.length === 1 && first?.job.simple) return [first.job.run()];
+    this.#begin.run();
+    const answers = group.map(({ job }) => (job.simple ? job.run() : this.#inSavepoint(job)));
+    this.#commit.run();
+    return answers;
+  }
+
+  #inSavepoint<T>(job: Job<T>): T {
+    this.#savepoint.run();
+    const answer = job.run();
+    if (job.refused(answer)) this.#undo.run();
+    this.#release.run();
+    return answer;
+  }
+
+  #takeBack(): void {
+    try {
+      if (this.#db.inTransaction) this.#rollback.run();
+    } catch (error) {
+      // A transaction that can be neither committed nor taken back leaves only one honest thing to do: write no more.
+      this.#failed = translate(error);
+    }
+  }
+}
+
+/** A driver's exception as ours. Never shown raw. */
+export function translate(error: unknown): HoldfastError {
+  if (error instanceof HoldfastError) return error;
+  const said = error instanceof Error ? error.message : String(error);
+  switch (failureOf(error)) {
+    case "busy":
+      return new HoldfastError("BUSY", "Other processes kept the store busy. Try again.", {}, error);
+    case "full":
+      return new HoldfastError(
+        "DISK_FULL",
+        "There is no room left on the disk. Nothing was written; try again once there is room.",
+        {},
+        error,
+      );
+    case "corrupt":
+      return new HoldfastError(
+        "CORRUPT",
+        `The store's file is damaged (${said}). Run verify to see what is left, and restore a backup.`,
+        {},
+        error,
+      );
+    case "readonly":
+      return new HoldfastError("IO", "The store's file cannot be written. Check its permissions and those of its directory.", {}, error);
+    case "io":
+      return new HoldfastError(
+        "IO",
+        `The disk failed (${said}). Whether the last write is kept is unknown; close the store and open it again.`,
+        {},
+        error,
+      );
+    default:
+      return new HoldfastError("IO", `SQLite failed (${said}).`, {}, error);
+  }
+}

@@ -1,0 +1,152 @@
+/**
+ * The thin layer over SQLite: `node:sqlite` on Node 24 and newer, better-sqlite3 before. Both are synchronous; rows are arrays.
+ */
+import { createRequire } from "node:module";
+import { HoldfastError } from "../../core/errors.js";
+
+export type Param = string | number | Uint8Array | null;
+export type Row = readonly unknown[];
+
+export interface Statement {
+  /** How many rows it changed. */
+  run(...params: Param[]): number;
+  all(...params: Param[]): Row[];
+  get(...params: Param[]): Row | undefined;
+}
+
+export interface Driver {
+  readonly name: "node:sqlite" | "better-sqlite3";
+  prepare(sql: string): Statement;
+  exec(sql: string): void;
+  readonly inTransaction: boolean;
+  close(): void;
+}
+
+/** What a driver's exception means for what comes next. */
+export type Failure = "busy" | "full" | "corrupt" | "readonly" | "io" | "other";
+
+const FAILURES: Readonly<Record<number, Failure>> = {
+  5: "busy",
+  6: "busy",
+  8: "readonly",
+  10: "io",
+  11: "corrupt",
+  13: "full",
+  14: "io",
+  26: "corrupt",
+};
+const NAMES: Readonly<Record<string, number>> = {
+  BUSY: 5,
+  LOCKED: 6,
+  READONLY: 8,
+  IOERR: 10,
+  CORRUPT: 11,
+  FULL: 13,
+  CANTOPEN: 14,
+  NOTADB: 26,
+};
+
+export function failureOf(error: unknown): Failure {
+  const { code, errcode } = error as { code?: unknown; errcode?: unknown };
+  if (typeof errcode === "number") return FAILURES[errcode & 255] ?? "other";
+  const name = typeof code === "string" ? /^SQLITE_([A-Z]+)/.exec(code)?.[1] : undefined;
+  return (name === undefined ? undefined : FAILURES[NAMES[name] ?? 0]) ?? "other";
+}
+
+export type DriverName = Driver["name"];
+
+/** Opens a database file with the driver that suits this Node, or with the one that is named. */
+export function openDriver(path: string, name: DriverName = defaultDriver()): Driver {
+  return name === "node:sqlite" ? nodeDriver(path) : betterDriver(path);
+}
+
+function defaultDriver(): DriverName {
+  return Number.parseInt(process.versions.node, 10) >= 24 ? "node:sqlite" : "better-sqlite3";
+}
+
+const require = createRequire(import.meta.url);
+
+interface NodeStatement {
+  run(...params: Param[]): { changes: number | bigint };
+  all(...params: Param[]): Row[];
+  get(...params: Param[]): Row | undefined;
+  setReturnArrays(enabled: boolean): void;
+}
+interface NodeDatabase {
+  prepare(sql: string): NodeStatement;
+  exec(sql: string): void;
+  readonly isTransaction: boolean;
+  close(): void;
+}
+
+function nodeDriver(path: string): Driver {
+  const { DatabaseSync } = require("node:sqlite") as { DatabaseSync: new (path: string, options: object) => NodeDatabase };
+  const db = new DatabaseSync(path, { allowExtension: false, enableForeignKeyConstraints: false });
+  return {
+    name: "node:sqlite",
+    prepare(sql) {
+      const statement = db.prepare(sql);
+      statement.setReturnArrays(true);
+      return {
+        run: (...params) => Number(statement.run(...params).changes),
+        all: (...params) => statement.all(...params),
+        get: (...params) => statement.get(...params),
+      };
+    },
+    exec: (sql) => db.exec(sql),
+    get inTransaction() {
+      return db.isTransaction;
+    },
+    close: () => db.close(),
+  };
+}
+
+interface BetterStatement {
+  readonly reader: boolean;
+  run(...params: Param[]): { changes: number };
+  all(...params: Param[]): Row[];
+  get(...params: Param[]): Row | undefined;
+  raw(): BetterStatement;
+}
+interface BetterDatabase {
+  prepare(sql: string): BetterStatement;
+  exec(sql: string): void;
+  readonly inTransaction: boolean;
+  close(): void;
+}
+
+function betterDriver(path: string): Driver {
+  const db = openBetter(path);
+  return {
+    name: "better-sqlite3",
+    prepare(sql) {
+      const statement = db.prepare(sql);
+      if (statement.reader) statement.raw();
+      return {
+        run: (...params) => statement.run(...params).changes,
+        all: (...params) => statement.all(...params),
+        get: (...params) => statement.get(...params),
+      };
+    },
+    exec: (sql) => db.exec(sql),
+    get inTransaction() {
+      return db.inTransaction;
+    },
+    close: () => db.close(),
+  };
+}
+
+function openBetter(path: string): BetterDatabase {
+  let Database: new (path: string, options: object) => BetterDatabase;
+  try {
+    Database = require("better-sqlite3");
+  } catch (cause) {
+    throw new HoldfastError(
+      "UNSUPPORTED",
+      "SQLite could not be loaded: better-sqlite3 is not installed or was not built. Run `npm rebuild better-sqlite3`, or use Node 24 or newer, which brings SQLite.",
+      {},
+      cause,
+    );
+  }
+  return new Database(path, { timeout: 20 });
+}

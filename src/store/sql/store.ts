@@ -1,0 +1,461 @@
+/** The SQL store. It speaks SQLite here; what is particular to a file is in sqlite.ts. */
+import type { Digest } from "../../core/digest.js";
+import { HoldfastError, quote } from "../../core/errors.js";
+import { type LineId, MAX_SEQ } from "../../core/ids.js";
+import { firstSeq, type Save } from "../../core/save.js";
+import type {
+  Anchor,
+  Applied,
+  Change,
+  Counts,
+  Freed,
+  LineRow,
+  Mail,
+  NewSave,
+  Refusal,
+  SaveQuery,
+  SessionQuery,
+  SessionRow,
+  Store,
+  Traits,
+} from "../port.js";
+import { Committer, type Job, translate } from "./committer.js";
+import type { Driver, Param, Row, Statement } from "./driver.js";
+import { sessionsBy, statements as sql } from "./statements.js";
+
+/** What the file a database is in adds to it. */
+export interface Medium {
+  readonly traits: Traits;
+  now(): number;
+  /** Told of every save that was committed. */
+  saved(line: LineId, seq: number, digest: Digest): void;
+  /** Told of every line that was removed, or cut short. */
+  removed(line: LineId): void;
+  anchors(): Promise<readonly Anchor[]>;
+  compact(): Promise<number>;
+  close(): Promise<void>;
+}
+
+interface LineKey {
+  readonly no: number;
+  readonly originSeq: number;
+}
+
+const MAX_LINE_KEYS = 50_000;
+const COUNTED_AT_ONCE = 20_000;
+
+export class SqlStore implements Store {
+  readonly traits: Traits;
+  readonly #db: Driver;
+  readonly #medium: Medium;
+  readonly #committer: Committer;
+  readonly #prepared = new Map<string, Statement>();
+  readonly #lineKeys = new Map<string, LineKey>();
+  #closed = false;
+
+  constructor(db: Driver, medium: Medium, busyMs: number) {
+    this.#db = db;
+    this.#medium = medium;
+    this.traits = medium.traits;
+    this.#committer = new Committer(db, { busyMs });
+  }
+
+  // ---- writing
+
+  async apply(changes: readonly Change[]): Promise<Applied> {
+    this.#open();
+    const applied = await this.#committer.submit(this.#job(changes));
+    if (applied.ok)
+      for (const { saves = [] } of changes) for (const { save } of saves) this.#medium.saved(save.line, save.seq, save.digest);
+    return applied;
+  }
+
+  #job(changes: readonly Change[]): Job<Applied> {
+    const only = changes.length === 1 ? changes[0] : undefined;
+    const save = only && justASave(only);
+    if (only && save) return { simple: true, refused, run: () => this.#appendIf(only, save) };
+    return { simple: false, refused, run: () => this.#applyAll(changes) };
+  }
+
+  #appendIf(change: Change, save: Save): Applied {
+    const key = this.#lineKey(save.line);
+    if (key === undefined) return { ok: false, change: 0, why: this.#refusal(change) ?? "tail" };
+    const epoch = change.when.epoch as number;
+    const done = this.#prepare(sql.appendIf).get(
+      ...saveParams(key, save),
+      change.session,
+      epoch,
+      ...tailParams(key, firstSeq(save) - 1),
+      change.session,
+    );
+    if (done !== undefined) return { ok: true, mail: done[0] === 1 };
+    const why = this.#refusal(change) ?? (this.#isThere(key, save) ? undefined : "tail");
+    return why === undefined ? { ok: true, mail: this.#mailWaits(change.session) } : { ok: false, change: 0, why };
+  }
+
+  #applyAll(changes: readonly Change[]): Applied {
+    for (const [i, change] of changes.entries()) {
+      const why = this.#applyOne(change);
+      if (why !== undefined) return { ok: false, change: i, why };
+    }
+    return { ok: true, mail: changes[0] !== undefined && this.#mailWaits(changes[0].session) };
+  }
+
+  #refusal({ session, when }: Change): Refusal | undefined {
+    const row = this.#prepare(sql.session).get(session);
+    if (when.absent) return row === undefined ? undefined : "exists";
+    if (row === undefined) return "absent";
+    const { lease, label } = sessionRow(row);
+    if (when.epoch !== undefined && lease.epoch !== when.epoch) return "epoch";
+    if (when.until !== undefined && lease.until !== when.until) return "until";
+    if (when.version !== undefined && label.version !== when.version) return "version";
+    return undefined;
+  }
+
+  #applyOne(change: Change): Refusal | undefined {
+    const { session, when, line, saves = [], head, label, lease, drained = [], remove } = change;
+    const why = this.#refusal(change);
+    if (why !== undefined) return why;
+    const no = when.absent ? this.#insertSession(change) : (this.#prepare(sql.session).get(session)?.[0] as number);
+    if (!when.absent) {
+      if (head) this.#prepare(sql.updateHead).run(head.status, head.agent, head.text, no);
+      if (lease) this.#prepare(sql.updateLease).run(lease.epoch, lease.until, lease.text, no);
+      if (label) this.#prepare(sql.updateLabel).run(label.version, label.archived ? 1 : 0, JSON.stringify(label.tags), label.text, no);
+    }
+    if (label) {
+      this.#prepare(sql.deleteTags).run(no);
+      for (const tag of label.tags) this.#prepare(sql.insertTag).run(tag, no);
+    }
+    if (line) {
+      if (line.origin && !this.#hasMark(line.origin.line, line.origin.seq)) return "origin";
+      this.#prepare(sql.insertLine).run(line.id, no, line.origin?.line ?? null, line.origin?.seq ?? 0, line.text);
+    }
+    for (const fresh of saves) if (!this.#append(fresh)) return "tail";
+    for (const id of drained) this.#prepare(sql.drain).run(no, id);
+    if (remove) this.#remove(session, no);
+    return undefined;
+  }
+
+  #insertSession({ session, head, label, lease }: Change): number {
+    if (head === undefined || label === undefined || lease === undefined) throw new TypeError("a new session needs head, label and lease");
+    const params = [
+      session,
+      head.status,
+      head.agent,
+      head.text,
+      lease.epoch,
+      lease.until,
+      lease.text,
+      label.version,
+      label.archived ? 1 : 0,
+      JSON.stringify(label.tags),
+      label.text,
+    ];
+    return this.#prepare(sql.insertSession).get(...params)?.[0] as number;
+  }
+
+  #remove(session: string, no: number): void {
+    const { lease } = sessionRow(this.#prepare(sql.session).get(session) as Row);
+    this.#prepare(sql.bury).run(session, lease.epoch);
+    this.#prepare(sql.deleteTags).run(no);
+    this.#prepare(sql.deleteMail).run(no);
+    this.#prepare(sql.disownLines).run(no);
+    this.#prepare(sql.deleteSession).run(no);
+  }
+
+  #append({ save, refs, blobs }: NewSave): boolean {
+    const key = this.#lineKey(save.line);
+    if (key === undefined) return false;
+    if (this.#prepare(sql.append).run(...saveParams(key, save), ...tailParams(key, firstSeq(save) - 1)) === 0)
+      return this.#isThere(key, save);
+    for (const { digest, bytes } of blobs) this.#prepare(sql.insertBlob).run(digest, bytes);
+    for (const digest of refs) this.#prepare(sql.insertRef).run(key.no, save.seq, digest);
+    return true;
+  }
+
+  #isThere(key: LineKey, save: Save): boolean {
+    return this.#prepare(sql.digestAt).get(key.no, save.seq)?.[0] === save.digest;
+  }
+
+  #hasMark(line: string, seq: number): boolean {
+    const key = this.#lineKey(line);
+    return key !== undefined && this.#prepare(sql.markAt).get(key.no, seq) !== undefined;
+  }
+
+  #mailWaits(session: string): boolean {
+    return this.#prepare(sql.mailWaits).get(session)?.[0] === 1;
+  }
+
+  async replace(line: LineId, saves: readonly NewSave[], unlessForkedSince: number): Promise<boolean> {
+    return this.#write(() => {
+      const key = this.#lineKey(line);
+      if (key === undefined || this.#prepare(sql.forkedSince).get(line, unlessForkedSince) !== undefined) return false;
+      for (const { save, refs } of saves) {
+        const range = [key.no, firstSeq(save), key.no, save.seq];
+        this.#prepare(sql.deleteRefs).run(...range);
+        this.#prepare(sql.deleteSaves).run(...range);
+        this.#prepare(sql.insertSave).run(...saveParams(key, save));
+        for (const digest of refs) this.#prepare(sql.insertRef).run(key.no, save.seq, digest);
+      }
+      return true;
+    });
+  }
+
+  async cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed> {
+    const freed = await this.#write(() => {
+      const row = this.#prepare(sql.line).get(line);
+      if (row === undefined || row[2] !== null) return { count: 0, bytes: 0 };
+      const no = row[0] as number;
+      const forked = dryRun ? 0 : (this.#prepare(sql.lastOrigin).get(line)?.[0] as number);
+      const last = this.#prepare(sql.lastSaves).all(no, Math.max(after, forked, 0), no, limit);
+      const lowest = last.at(-1)?.[0] as number | undefined;
+      if (lowest !== undefined && !dryRun) {
+        this.#prepare(sql.deleteRefs).run(no, lowest, no, MAX_SEQ);
+        this.#prepare(sql.deleteSaves).run(no, lowest, no, MAX_SEQ);
+      }
+      if (after === -1 && !dryRun && forked === 0) this.#prepare(sql.deleteLine).run(no, no, no);
+      return { count: last.length, bytes: last.reduce((sum, [, bytes]) => sum + (bytes as number), 0) };
+    });
+    if (!dryRun) {
+      this.#lineKeys.delete(line);
+      this.#medium.removed(line);
+    }
+    return freed;
+  }
+
+  async sweep(limit: number, dryRun: boolean): Promise<Freed> {
+    return this.#write(() => {
+      const unused = this.#prepare(sql.unusedBlobs).all(limit);
+      if (!dryRun) for (const [digest] of unused) this.#prepare(sql.deleteBlob).run(digest as string);
+      return { count: unused.length, bytes: unused.reduce((sum, [, bytes]) => sum + (bytes as number), 0) };
+    });
+  }
+
+  async post(session: string, { id, text }: Mail): Promise<"posted" | "known" | "conflict" | "absent"> {
+    return this.#write(() => {
+      if (this.#prepare(sql.post).run(id, text, session) > 0) return "posted";
+      const known = this.#prepare(sql.mailBody).get(session, id)?.[0];
+      return known === undefined ? "absent" : known === text ? "known" : "conflict";
+    });
+  }
+
+  #write<T>(run: () => T): Promise<T> {
+    this.#open();
+    return this.#committer.submit({ simple: false, refused: () => false, run });
+  }
+
+  // ---- reading
+
+  async now(): Promise<number> {
+    return this.#medium.now();
+  }
+
+  async session(id: string): Promise<SessionRow | undefined> {
+    const row = this.#read(sql.session, id)[0];
+    return row && sessionRow(row);
+  }
+
+  async sessions({ agent, status, tag, archived, before, limit }: SessionQuery): Promise<readonly SessionRow[]> {
+    const filters: Param[] = [];
+    if (tag !== undefined) filters.push(tag);
+    if (agent !== undefined) filters.push(agent);
+    if (status !== undefined) filters.push(status);
+    if (archived !== undefined) filters.push(archived ? 1 : 0);
+    const statement = sessionsBy({
+      agent: agent !== undefined,
+      status: status !== undefined,
+      tag: tag !== undefined,
+      archived: archived !== undefined,
+    });
+    return this.#read(statement, ...filters, before ?? Number.MAX_SAFE_INTEGER, limit).map(sessionRow);
+  }
+
+  async buriedEpoch(id: string): Promise<number> {
+    return (this.#read(sql.buriedEpoch, id)[0]?.[0] as number | undefined) ?? 0;
+  }
+
+  async line(id: string): Promise<LineRow | undefined> {
+    const row = this.#read(sql.line, id)[0];
+    return row && lineRow(row);
+  }
+
+  async lines(of: { readonly session: string } | { readonly origin: string } | { readonly all: true }): Promise<readonly LineRow[]> {
+    if ("session" in of) return this.#read(sql.linesOfSession, of.session).map(lineRow);
+    if ("origin" in of) return this.#read(sql.linesOfOrigin, of.origin).map(lineRow);
+    return this.#read(sql.allLines).map(lineRow);
+  }
+
+  async saves(line: LineId, { from, to, limit, newestFirst, items, state }: SaveQuery): Promise<readonly Save[]> {
+    this.#open();
+    const key = this.#lineKey(line);
+    if (key === undefined) return [];
+    const by = items ? (state ? sql.saves.both : sql.saves.items) : state ? sql.saves.state : sql.saves.neither;
+    const rows = this.#read(newestFirst ? by.newestFirst : by.oldestFirst, key.no, from, key.no, to, key.no, key.no, limit);
+    const saves: Save[] = [];
+    for (const row of rows) saves.push(saveRow(line, row));
+    return saves;
+  }
+
+  async blob(digest: Digest): Promise<Uint8Array | undefined> {
+    return this.#read(sql.blob, digest)[0]?.[0] as Uint8Array | undefined;
+  }
+
+  async inbox(session: string, limit: number): Promise<readonly Mail[]> {
+    return this.#read(sql.inbox, session, limit).map(([id, text]) => ({ id: id as string, text: text as string }));
+  }
+
+  async counts(): Promise<Counts> {
+    const [sessions, agents] = this.#read(sql.sessionCounts)[0] as [number, number];
+    const counts = { sessions, agents, checkpoints: 0, messages: 0, sizeBytes: this.#read(sql.blobBytes)[0]?.[0] as number };
+    for (let line = 0, seq = 0; ; ) {
+      const [endLine, endSeq, checkpoints, messages, bytes] = this.#read(sql.saveCounts, line, seq, COUNTED_AT_ONCE)[0] as (
+        | number
+        | null
+      )[];
+      if (endLine === null || endLine === undefined) return counts;
+      line = endLine;
+      seq = endSeq as number;
+      counts.checkpoints += checkpoints as number;
+      counts.messages += messages as number;
+      counts.sizeBytes += bytes as number;
+      // A store of millions is counted without stopping the process for seconds.
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  anchors(): Promise<readonly Anchor[]> {
+    return this.#medium.anchors();
+  }
+
+  async check(): Promise<readonly string[]> {
+    return this.#read("PRAGMA integrity_check")
+      .map(([line]) => String(line))
+      .filter((line) => line !== "ok");
+  }
+
+  async compact(): Promise<number> {
+    this.#open();
+    await this.#committer.drain();
+    return this.#medium.compact();
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#committer.drain();
+    await this.#medium.close();
+  }
+
+  #lineKey(id: string): LineKey | undefined {
+    const known = this.#lineKeys.get(id);
+    if (known) return known;
+    const row = this.#read(sql.lineKey, id)[0];
+    if (row === undefined) return undefined;
+    const key = { no: row[0] as number, originSeq: row[1] as number };
+    if (this.#lineKeys.size >= MAX_LINE_KEYS) this.#lineKeys.clear();
+    // Inside a transaction the line may yet be taken back.
+    if (!this.#db.inTransaction) this.#lineKeys.set(id, key);
+    return key;
+  }
+
+  #read(statement: string, ...params: Param[]): Row[] {
+    this.#open();
+    try {
+      return this.#prepare(statement).all(...params);
+    } catch (error) {
+      throw translate(error);
+    }
+  }
+
+  #prepare(text: string): Statement {
+    let statement = this.#prepared.get(text);
+    if (statement === undefined) {
+      statement = this.#db.prepare(text);
+      this.#prepared.set(text, statement);
+    }
+    return statement;
+  }
+
+  #open(): void {
+    if (this.#closed) throw new HoldfastError("CLOSED", "The store has been closed. Open it again.");
+  }
+}
+
+const refused = (applied: Applied): boolean => !applied.ok;
+
+/** The save of a change that is nothing else: the common case, one statement. */
+function justASave({ when, line, saves, head, label, lease, drained, remove }: Change): Save | undefined {
+  const only = saves?.length === 1 ? saves[0] : undefined;
+  if (only === undefined || only.refs.length > 0 || when.epoch === undefined || when.until !== undefined || when.version !== undefined)
+    return undefined;
+  return line || head || label || lease || drained?.length || remove ? undefined : only.save;
+}
+
+function saveParams(key: LineKey, save: Save): Param[] {
+  const { seq, at, nItems, nState, nMark, nMessages, prior, base, prev, digest, itemsRoot, stateRoot, mark, note, items, state } = save;
+  return [key.no, seq, at, nItems, nState, nMark, nMessages, prior, base, prev, digest, itemsRoot, stateRoot, mark, note, items, state];
+}
+
+const tailParams = ({ no, originSeq }: LineKey, tail: number): Param[] => [no, no, no, originSeq, no, tail];
+
+function saveRow(line: LineId, row: Row): Save {
+  const [seq, at, nItems, nState, nMark, nMessages, prior, base, prev, digest, itemsRoot, stateRoot, mark, note, items, state] =
+    row as unknown[];
+  return {
+    line,
+    seq,
+    at,
+    nItems,
+    nState,
+    nMark,
+    nMessages,
+    prior,
+    base,
+    prev,
+    digest,
+    itemsRoot,
+    stateRoot,
+    mark,
+    note,
+    items,
+    state,
+  } as unknown as Save;
+}
+
+function sessionRow(row: Row): SessionRow {
+  const [no, id, status, agent, head, epoch, until, lease, version, archived, tags, label] = row as [
+    number,
+    string,
+    string,
+    string | null,
+    string,
+    number,
+    number,
+    string,
+    number,
+    number,
+    string,
+    string,
+  ];
+  return {
+    no,
+    id,
+    head: { status, agent, text: head },
+    lease: { epoch, until, text: lease },
+    label: { version, archived: archived === 1, tags: parseTags(tags, id), text: label },
+  };
+}
+
+function parseTags(text: string, session: string): readonly string[] {
+  if (text === "[]") return [];
+  try {
+    return JSON.parse(text) as string[];
+  } catch (cause) {
+    throw new HoldfastError("CORRUPT", `The tags of session ${quote(String(session))} are damaged.`, { sessionId: session }, cause);
+  }
+}
+
+function lineRow(row: Row): LineRow {
+  const [no, id, session, originLine, originSeq, text] = row as [number, LineId, string | null, LineId | null, number, string];
+  return { no, id, session, origin: originLine === null ? null : { line: originLine, seq: originSeq }, text };
+}
