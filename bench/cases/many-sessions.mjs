@@ -1,0 +1,76 @@
+/** Many sessions in one file: saving at once, and looking things up among a million checkpoints. */
+import { join } from "node:path";
+import { open } from "../../dist/index.js";
+import { median, now, prose, step } from "../measure.mjs";
+
+export async function atOnce({ directory, sessions = 512, rounds }) {
+  const hold = await open(join(directory, "at-once.db"));
+  const all = [];
+  for (let i = 0; i < sessions; i++) all.push(await hold.session(`s-${i}`));
+  const save = (session) => {
+    session.append(...step());
+    return session.checkpoint();
+  };
+  // Every session has some pages of its own before anything is measured.
+  for (let i = 0; i < 4; i++) await Promise.all(all.map(save));
+  const together = [];
+  const alone = [];
+  for (let i = 0; i < rounds; i++) {
+    let start = now();
+    await Promise.all(all.map(save));
+    together.push((now() - start) / sessions);
+    start = now();
+    for (const session of all) await save(session);
+    alone.push((now() - start) / sessions);
+  }
+  await hold.close();
+  const rate = (us) => Math.round(1e6 / us);
+  return [
+    { name: `${sessions} sessions saving at once / one after another`, value: median(alone) / median(together), floor: 5, aim: 6, higher: true, note: `${rate(median(together))} / ${rate(median(alone))} saves/s` },
+  ];
+}
+
+export async function lookups({ directory, sessions, checkpoints, rounds, about }) {
+  const path = join(directory, "lookups.db");
+  let hold = await open(path);
+  for (let first = 0; first < sessions; first += 500) {
+    const group = await Promise.all(Array.from({ length: Math.min(500, sessions - first) }, (_, i) => hold.session(`s-${first + i}`)));
+    for (let n = 0; n < checkpoints; n += 10) {
+      await Promise.all(
+        group.flatMap((session) =>
+          Array.from({ length: Math.min(10, checkpoints - n) }, () => {
+            session.append({ role: "user", content: prose(about) });
+            return session.checkpoint();
+          }),
+        ),
+      );
+    }
+    await Promise.all(group.map((session) => session.close()));
+    if (process.stderr.isTTY) process.stderr.write(`\r  filling: ${first + group.length} of ${sessions} sessions `);
+  }
+  if (process.stderr.isTTY) process.stderr.write("\r\x1b[K");
+  await hold.close();
+  hold = await open(path);
+  const latest = [];
+  const list = [];
+  for (let i = 0; i < rounds + 200; i++) {
+    const id = `s-${(i * 7919) % sessions}`;
+    let start = now();
+    await hold.checkpoints.latest(id);
+    const latestUs = now() - start;
+    start = now();
+    const { items } = await hold.checkpoints.list(id, { limit: 20 });
+    const listUs = now() - start;
+    if (items.length !== Math.min(20, checkpoints)) throw new Error(`expected 20 checkpoints, got ${items.length}`);
+    if (i >= 200) {
+      latest.push(latestUs);
+      list.push(listUs);
+    }
+  }
+  await hold.close();
+  const among = `among ${(sessions * checkpoints).toLocaleString("en")} in ${sessions.toLocaleString("en")} sessions`;
+  return [
+    { name: `latest checkpoint, ${among}, µs`, value: median(latest), floor: 20, aim: 10, unit: "µs" },
+    { name: `list of 20, ${among}, µs`, value: median(list), floor: 150, aim: 80, unit: "µs" },
+  ];
+}

@@ -1,0 +1,79 @@
+/** Small tools for measuring: times in microseconds, medians, and text that looks like what agents say. */
+import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openDriver } from "../dist/store/sql/driver.js";
+
+export const now = () => Number(process.hrtime.bigint()) / 1000;
+
+export async function timed(run) {
+  const start = now();
+  await run();
+  return now() - start;
+}
+
+export function quantile(values, q) {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))];
+}
+
+export const median = (values) => quantile(values, 0.5);
+
+/** A directory beside the sources' disk (not a memory file system), removed at the end. */
+export function scratch() {
+  const directory = mkdtempSync(join(process.env.BENCH_DIR ?? tmpdir(), "holdfast-bench-"));
+  process.once("exit", () => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+const WORDS =
+  "the agent looked up order forty-two and found that it arrived broken, so a refund of 18.50 was asked for; the tool answered with status pending and an id, which must be checked again before the customer is told anything about it. kelp holds to rock by a holdfast that takes no food from it".split(
+    " ",
+  );
+
+let seed = 42;
+const random = () => {
+  seed = (seed * 1664525 + 1013904223) % 2 ** 32;
+  return seed / 2 ** 32;
+};
+
+/** Prose of about so many characters: lengths vary by a fifth to either side, as real messages do. */
+export function prose(about) {
+  const length = Math.round(about * (0.8 + random() * 0.4));
+  let text = "";
+  while (text.length < length) text += `${WORDS[Math.floor(random() * WORDS.length)]} `;
+  return text.slice(0, length);
+}
+
+/** The two messages of one step, about 1 KB each. */
+export const step = (about = 1000) => [
+  { role: "user", content: prose(about) },
+  { role: "assistant", content: prose(about) },
+];
+
+/** A table with one row in it per insert, in a file of its own, with the pragmas of a store: what the disk allows. */
+export function bareTable(path) {
+  const db = openDriver(path);
+  db.exec("PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -16000; PRAGMA busy_timeout = 20");
+  db.exec("CREATE TABLE bare (id INTEGER PRIMARY KEY, body TEXT NOT NULL)");
+  const insert = db.prepare("INSERT INTO bare (body) VALUES (?)");
+  return { insert: (body) => insert.run(body), close: () => db.close() };
+}
+
+/** Many steps, quickly: checkpoints that are not waited for one by one share their commits. Answers the bytes of the raw JSON. */
+export async function fill(session, steps, about) {
+  let raw = 0;
+  for (let done = 0; done < steps; ) {
+    const group = [];
+    for (let i = 0; i < 200 && done < steps; i++, done++) {
+      const messages = step(about);
+      raw += Buffer.byteLength(JSON.stringify(messages)) - 3;
+      session.append(...messages);
+      group.push(session.checkpoint());
+    }
+    await Promise.all(group);
+  }
+  return raw;
+}
+
+export const fileBytes = (path) => statSync(path).size;

@@ -1,0 +1,57 @@
+/**
+ * The figures we promise, as ratios taken in one run. `npm run bench` takes some minutes; `npm run bench -- --quick` checks that the
+ * programs work, with numbers too small to judge by. Exits with 1 where a floor is missed by more than noise.
+ */
+import { cpus, totalmem } from "node:os";
+import { load } from "./cases/load.mjs";
+import { longRuns } from "./cases/long-runs.mjs";
+import { atOnce, lookups } from "./cases/many-sessions.mjs";
+import { save } from "./cases/save.mjs";
+import { bareTable, median, now, prose, scratch } from "./measure.mjs";
+
+const quick = process.argv.includes("--quick");
+const only = process.argv.slice(2).filter((word) => !word.startsWith("--"));
+/** Runs of the same program differ by this much on a busy machine. */
+const NOISE = 1.05;
+
+const cases = {
+  save: (directory) => save({ directory, rounds: quick ? 200 : 4000 }),
+  long: (directory) => longRuns({ directory, rounds: quick ? 100 : 1500, steps: quick ? [100, 1000, 2000] : [100, 1000, 10_000, 100_000] }),
+  load: (directory) => load({ directory, rounds: quick ? 20 : 200 }),
+  once: (directory) => atOnce({ directory, rounds: quick ? 2 : 12, sessions: quick ? 64 : 512 }),
+  lookups: (directory) => lookups({ directory, rounds: quick ? 100 : 5000, sessions: quick ? 100 : 10_000, checkpoints: 100, about: 200 }),
+};
+
+const directory = scratch();
+console.log(`${cpus()[0]?.model.trim() ?? "cpu"}, ${cpus().length} cores, ${(totalmem() / 2 ** 30).toFixed(0)} GiB, Node ${process.versions.node}, files in ${process.env.BENCH_DIR ?? "the system's temporary directory"}`);
+console.log(`limits of this machine: bare insert with sync ${limits(directory)}\n`);
+console.log(`${"".padEnd(66)}${"measured".padStart(9)}${"floor".padStart(8)}${"aim".padStart(8)}`);
+
+let missed = 0;
+for (const [name, run] of Object.entries(cases)) {
+  if (only.length > 0 && !only.includes(name)) continue;
+  for (const { name: what, value, floor, aim, unit, higher, note } of await run(directory)) {
+    const miss = higher ? value * NOISE < floor : value > floor * NOISE;
+    const reached = aim === undefined ? "" : (higher ? value >= aim : value <= aim) ? "  aim" : "";
+    if (miss) missed += 1;
+    const show = (number) => (number === undefined ? "" : unit ? number.toFixed(1) : `${number.toFixed(2)}x`);
+    console.log(`${what.padEnd(66)}${show(value).padStart(9)}${show(floor).padStart(8)}${show(aim).padStart(8)}${miss ? "  MISSED" : reached}${note ? `   ${note}` : ""}`);
+  }
+}
+if (quick) console.log("\nquick: numbers too small to judge by");
+else if (missed > 0) {
+  console.log(`\n${missed} floor${missed === 1 ? "" : "s"} missed`);
+  process.exitCode = 1;
+}
+
+function limits(where) {
+  const bare = bareTable(`${where}/limits.db`);
+  const times = Array.from({ length: 500 }, () => {
+    const body = prose(2000);
+    const start = now();
+    bare.insert(body);
+    return now() - start;
+  });
+  bare.close();
+  return `${median(times).toFixed(0)} µs`;
+}

@@ -1,0 +1,35 @@
+/** The table of stores that tests run over. A store is known by its traits, never by its name. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** A place for files that is removed when the test run's process ends. */
+export function scratch(): string {
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-"));
+  process.once("exit", () => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+export interface StoreKind {
+  readonly name: string;
+  /** Whether what was stored is there after close and open. */
+  readonly durable: boolean;
+  /** A fresh address each time. */
+  address(): string;
+}
+
+let directory: string | undefined;
+let count = 0;
+
+export const stores: readonly StoreKind[] = [
+  { name: "memory", durable: false, address: () => "memory:" },
+  {
+    name: "sqlite",
+    durable: true,
+    address() {
+      directory ??= scratch();
+      count += 1;
+      return join(directory, `store-${count}.db`);
+    },
+  },
+];

@@ -1,0 +1,12 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    include: ["test/**/*.test.ts"],
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    // Tests start real processes and sync real disks: two at a time is what two cores bear.
+    maxWorkers: 2,
+    pool: "forks",
+  },
+});
