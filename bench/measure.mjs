@@ -54,7 +54,9 @@ export const step = (about = 1000) => [
 /** A table with one row in it per insert, in a file of its own, with the pragmas of a store: what the disk allows. */
 export function bareTable(path) {
   const db = openDriver(path);
-  db.exec("PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -16000; PRAGMA busy_timeout = 20");
+  db.exec(
+    "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -16000; PRAGMA busy_timeout = 20",
+  );
   db.exec("CREATE TABLE bare (id INTEGER PRIMARY KEY, body TEXT NOT NULL)");
   const insert = db.prepare("INSERT INTO bare (body) VALUES (?)");
   return { insert: (body) => insert.run(body), close: () => db.close() };

@@ -23,7 +23,9 @@ const cases = {
 };
 
 const directory = scratch();
-console.log(`${cpus()[0]?.model.trim() ?? "cpu"}, ${cpus().length} cores, ${(totalmem() / 2 ** 30).toFixed(0)} GiB, Node ${process.versions.node}, files in ${process.env.BENCH_DIR ?? "the system's temporary directory"}`);
+console.log(
+  `${cpus()[0]?.model.trim() ?? "cpu"}, ${cpus().length} cores, ${(totalmem() / 2 ** 30).toFixed(0)} GiB, Node ${process.versions.node}, files in ${process.env.BENCH_DIR ?? "the system's temporary directory"}`,
+);
 console.log(`limits of this machine: bare insert with sync ${limits(directory)}\n`);
 console.log(`${"".padEnd(66)}${"measured".padStart(9)}${"floor".padStart(8)}${"aim".padStart(8)}`);
 
@@ -35,7 +37,9 @@ for (const [name, run] of Object.entries(cases)) {
     const reached = aim === undefined ? "" : (higher ? value >= aim : value <= aim) ? "  aim" : "";
     if (miss) missed += 1;
     const show = (number) => (number === undefined ? "" : unit ? number.toFixed(1) : `${number.toFixed(2)}x`);
-    console.log(`${what.padEnd(66)}${show(value).padStart(9)}${show(floor).padStart(8)}${show(aim).padStart(8)}${miss ? "  MISSED" : reached}${note ? `   ${note}` : ""}`);
+    console.log(
+      `${what.padEnd(66)}${show(value).padStart(9)}${show(floor).padStart(8)}${show(aim).padStart(8)}${miss ? "  MISSED" : reached}${note ? `   ${note}` : ""}`,
+    );
   }
 }
 if (quick) console.log("\nquick: numbers too small to judge by");

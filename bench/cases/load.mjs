@@ -30,6 +30,12 @@ export async function load({ directory, rounds }) {
   }
   await hold.close();
   return [
-    { name: "load of 1,000 messages, verified / JSON.parse + SHA-256", value: median(ours) / median(theirs), floor: 2.2, aim: 1.6, note: `${(median(ours) / 1000).toFixed(2)} / ${(median(theirs) / 1000).toFixed(2)} ms` },
+    {
+      name: "load of 1,000 messages, verified / JSON.parse + SHA-256",
+      value: median(ours) / median(theirs),
+      floor: 2.2,
+      aim: 1.6,
+      note: `${(median(ours) / 1000).toFixed(2)} / ${(median(theirs) / 1000).toFixed(2)} ms`,
+    },
   ];
 }

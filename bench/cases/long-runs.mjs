@@ -36,7 +36,13 @@ export async function longRuns({ directory, rounds, steps }) {
   for (const { hold } of runs) await hold.close();
   for (const { length, path, raw } of runs.filter(({ length }) => length >= 1000)) {
     if (length === 10_000) continue;
-    results.push({ name: `disk / raw JSON at ${length} steps`, value: fileBytes(path) / raw, floor: 1.4, aim: 1.3, note: `${(fileBytes(path) / 1e6).toFixed(1)} / ${(raw / 1e6).toFixed(1)} MB` });
+    results.push({
+      name: `disk / raw JSON at ${length} steps`,
+      value: fileBytes(path) / raw,
+      floor: 1.4,
+      aim: 1.3,
+      note: `${(fileBytes(path) / 1e6).toFixed(1)} / ${(raw / 1e6).toFixed(1)} MB`,
+    });
   }
   return results;
 }
@@ -60,5 +66,11 @@ async function forks({ session, length }, directory, rounds) {
     await fork.close();
   }
   bare.close();
-  return { name: `fork and first save at ${length} steps / bare insert`, value: median(ours) / median(theirs), floor: 3, aim: 2.2, note: `${median(ours).toFixed(0)} / ${median(theirs).toFixed(0)} µs` };
+  return {
+    name: `fork and first save at ${length} steps / bare insert`,
+    value: median(ours) / median(theirs),
+    floor: 3,
+    aim: 2.2,
+    note: `${median(ours).toFixed(0)} / ${median(theirs).toFixed(0)} µs`,
+  };
 }

@@ -26,7 +26,14 @@ export async function atOnce({ directory, sessions = 512, rounds }) {
   await hold.close();
   const rate = (us) => Math.round(1e6 / us);
   return [
-    { name: `${sessions} sessions saving at once / one after another`, value: median(alone) / median(together), floor: 5, aim: 6, higher: true, note: `${rate(median(together))} / ${rate(median(alone))} saves/s` },
+    {
+      name: `${sessions} sessions saving at once / one after another`,
+      value: median(alone) / median(together),
+      floor: 5,
+      aim: 6,
+      higher: true,
+      note: `${rate(median(together))} / ${rate(median(alone))} saves/s`,
+    },
   ];
 }
 

@@ -28,7 +28,18 @@ export async function save({ directory, rounds }) {
   await hold.close();
   bare.close();
   return [
-    { name: "save p50 / bare insert p50", value: median(ours) / median(theirs), floor: 1.35, aim: 1.2, note: `${median(ours).toFixed(0)} / ${median(theirs).toFixed(0)} µs` },
-    { name: "save p99 / bare insert p99", value: quantile(ours, 0.99) / quantile(theirs, 0.99), floor: 1.6, note: `${quantile(ours, 0.99).toFixed(0)} / ${quantile(theirs, 0.99).toFixed(0)} µs` },
+    {
+      name: "save p50 / bare insert p50",
+      value: median(ours) / median(theirs),
+      floor: 1.35,
+      aim: 1.2,
+      note: `${median(ours).toFixed(0)} / ${median(theirs).toFixed(0)} µs`,
+    },
+    {
+      name: "save p99 / bare insert p99",
+      value: quantile(ours, 0.99) / quantile(theirs, 0.99),
+      floor: 1.6,
+      note: `${quantile(ours, 0.99).toFixed(0)} / ${quantile(theirs, 0.99).toFixed(0)} µs`,
+    },
   ];
 }

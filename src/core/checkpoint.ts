@@ -45,10 +45,12 @@ export interface CheckpointOptions {
 /** The checkpoint as its record holds it; the rest follows from its place. */
 export interface Mark {
   readonly step: number;
-  readonly kind: CheckpointKind;
+  /** manual where it is absent. */
+  readonly kind?: CheckpointKind;
   readonly label?: string;
   readonly description?: string;
-  readonly status: SessionStatus;
+  /** in-progress where it is absent. */
+  readonly status?: SessionStatus;
   readonly reason?: string;
   readonly messages: number;
   readonly bytes: number;
@@ -102,11 +104,21 @@ function refuse(path: string, why: string): HoldfastError {
 }
 
 /** The checkpoint in a save that was verified, or undefined where the save has none, or none any more. */
-export function checkpointOf(save: Save, session: SessionId, lineOf: (seq: number) => LineId): Checkpoint | undefined {
+export function checkpointOf(save: Save, digest: Digest, session: SessionId, lineOf: (seq: number) => LineId): Checkpoint | undefined {
   if (save.mark === null) return undefined;
-  const { step, kind, label, description, status, reason, messages, bytes, tokens, tasks, metadata } = (
-    JSON.parse(save.mark) as { checkpoint: Mark }
-  ).checkpoint;
+  const {
+    step,
+    kind = "manual",
+    label,
+    description,
+    status = "in-progress",
+    reason,
+    messages,
+    bytes,
+    tokens,
+    tasks,
+    metadata,
+  } = (JSON.parse(save.mark) as { checkpoint: Mark }).checkpoint;
   return Object.freeze({
     id: placeId(save.line, save.seq),
     sessionId: session,
@@ -123,7 +135,7 @@ export function checkpointOf(save: Save, session: SessionId, lineOf: (seq: numbe
     sizeBytes: bytes,
     ...(tokens === undefined ? undefined : { tokenCount: tokens }),
     ...(tasks === undefined ? undefined : { tasksCompleted: tasks }),
-    digest: save.digest,
+    digest,
     metadata: metadata === undefined ? none : deepFreeze(metadata),
   });
 }

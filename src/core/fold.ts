@@ -10,7 +10,7 @@ import { deepFreeze, type Json, type JsonObject, put } from "./json.js";
 import { List } from "./list.js";
 import { type Message, type MessageInput, tokensOf } from "./message.js";
 import { type Base, bodyBytes, type JournalRecord } from "./record.js";
-import { firstSeq, type Parsed, type Save } from "./save.js";
+import { firstSeq, recordBytes, type Save } from "./save.js";
 import { nextStatus, type SessionStatus, type StatusEvent } from "./status.js";
 
 /** The save a message stands in. Filled when the save is sealed. */
@@ -64,9 +64,15 @@ export class Fold {
   #blobs = 0;
   #messageView: readonly Message[] | undefined;
   #stateView: JsonObject | undefined;
+  readonly #sized: boolean;
+
+  /** Without sizes it only shows a place; a session that goes on from there needs them. */
+  constructor({ sized }: { readonly sized: boolean }) {
+    this.#sized = sized;
+  }
 
   copy(): Fold {
-    const twin = new Fold();
+    const twin = new Fold({ sized: this.#sized });
     Object.assign(twin, this);
     twin.#readAtBase = this.#readAtBase;
     twin.#messages = this.#messages.copy();
@@ -186,38 +192,45 @@ export class Fold {
   // ---- records
 
   /** Applies the items of a save. */
-  applyItems(parsed: readonly Parsed[], save: Save, bodies: Bodies): void {
+  applyItems(records: readonly JournalRecord[], save: Save, bodies: Bodies): void {
     const row: Row = { bytes: textBytes(save.items) };
     const first = firstSeq(save);
-    parsed.forEach(({ record, textBytes }, i) => {
+    const sizes = this.#sizes(save.items);
+    for (const [i, record] of records.entries()) {
       if (record.status !== undefined) this.setStatus(record.status as SessionStatus, record.reason, frozen(record.output));
-      const item = isMessage(record) ? reviveRecord(record, textBytes, first + i, save, bodies) : undefined;
+      const item = isMessage(record) ? reviveRecord(record, sizes[i] ?? 0, first + i, save, bodies) : undefined;
       if (record.splice !== undefined) this.spliceMessages(record.splice[0], record.splice[1], item && { ...item, row });
       else if (item !== undefined) this.append(item.message, item.body, row);
-    });
+    }
   }
 
   /** Takes from a save the messages whose numbers lie in a range, and nothing else: the base says what became of the rest. */
-  applyRange(parsed: readonly Parsed[], save: Save, bodies: Bodies, from: number, to: number): void {
+  applyRange(records: readonly JournalRecord[], save: Save, bodies: Bodies, from: number, to: number): void {
     const row: Row = { bytes: textBytes(save.items) };
     const first = firstSeq(save);
-    parsed.forEach(({ record, textBytes }, i) => {
+    const sizes = this.#sizes(save.items);
+    for (const [i, record] of records.entries()) {
       const seq = first + i;
-      if (seq < from || seq > to || !isMessage(record)) return;
-      const { message, body } = reviveRecord(record, textBytes, seq, save, bodies);
+      if (seq < from || seq > to || !isMessage(record)) continue;
+      const { message, body } = reviveRecord(record, sizes[i] ?? 0, seq, save, bodies);
       this.append(message, body, row);
-    });
+    }
   }
 
-  applyState(parsed: readonly Parsed[], bodies: Bodies): void {
-    for (const { record, textBytes } of parsed) {
-      if (record.set !== undefined)
-        this.set(record.set, bodyOf(record, record.value, bodies), { bytes: bodyBytes(record, textBytes), blob: record.blob });
-      else if (record.unset !== undefined) this.unset(record.unset);
+  applyState(records: readonly JournalRecord[], save: Save, bodies: Bodies): void {
+    const sizes = this.#sizes(save.state);
+    for (const [i, record] of records.entries()) {
+      if (record.set !== undefined) {
+        this.set(record.set, bodyOf(record, record.value, bodies), { bytes: bodyBytes(record, sizes[i] ?? 0), blob: record.blob });
+      } else if (record.unset !== undefined) this.unset(record.unset);
       else if (record.list !== undefined && record.splice !== undefined) {
         this.spliceList(record.list, record.splice[0], record.splice[1], bodyOf(record, record.items, bodies) as readonly Json[]);
       }
     }
+  }
+
+  #sizes(text: string | null): readonly number[] {
+    return this.#sized ? recordBytes(text) : [];
   }
 
   // ---- bases
@@ -318,7 +331,12 @@ export function revive(input: MessageInput, id: string, seq: number, at: number)
   if (message.id === undefined) message.id = id;
   message.createdAt = isoTime(at);
   message.seq = seq;
-  return deepFreeze(message);
+  // Most messages are flat: freezing what is not saves the walk over what is.
+  if (typeof message.content !== "string") deepFreeze(message.content);
+  if (message.metadata !== undefined) deepFreeze(message.metadata);
+  if (message.provider !== undefined) deepFreeze(message.provider);
+  if (message.reply !== undefined) deepFreeze(message.reply);
+  return Object.freeze(message);
 }
 
 let lastAt = Number.NaN;

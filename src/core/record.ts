@@ -4,7 +4,6 @@ import type { Json } from "./json.js";
 
 /** One record as parsed. Exactly one of the operations is present. */
 export interface JournalRecord {
-  readonly salt: string;
   readonly append?: unknown;
   readonly splice?: readonly [start: number, remove: number];
   readonly item?: unknown;
@@ -41,26 +40,23 @@ export interface Base {
 /** Bodies from this size on are kept as blobs under their digest: stored once, and read only while they live. */
 export const BLOB_FROM = 8 * 1024;
 
-/** `{"append":…,"salt":"…"}`: fields are texts already encoded. */
-export function record(fields: readonly (readonly [name: string, text: string])[], salt: string): string {
+/** `{"append":…,"ago":…}`: fields are texts already encoded. */
+export function record(fields: readonly (readonly [name: string, text: string])[]): string {
   let text = "{";
-  for (const [name, value] of fields) text += `"${name}":${value},`;
-  return `${text}"salt":"${salt}"}`;
+  for (const [name, value] of fields) text += `${text === "{" ? "" : ","}"${name}":${value}`;
+  return `${text}}`;
 }
 
 /** The bytes of a record's body: its text without the frame that `record` put around it. */
 export function bodyBytes(parsed: JournalRecord, textBytes: number): number {
   if (parsed.blob !== undefined) return parsed.size as number;
-  let frame = SALT_FRAME;
-  if (parsed.ago !== undefined) frame += 7 + String(parsed.ago).length;
-  if (parsed.append !== undefined) return textBytes - frame - 9;
-  if (parsed.set !== undefined) return textBytes - frame - 15 - jsonBytes(parsed.set);
-  if (parsed.splice !== undefined) return textBytes - frame - 20 - String(parsed.splice[0]).length - String(parsed.splice[1]).length;
+  const ago = parsed.ago === undefined ? 0 : 7 + String(parsed.ago).length;
+  if (parsed.append !== undefined) return textBytes - ago - 11;
+  if (parsed.set !== undefined) return textBytes - 17 - jsonBytes(parsed.set);
+  if (parsed.splice !== undefined) return textBytes - ago - 22 - String(parsed.splice[0]).length - String(parsed.splice[1]).length;
   return 0;
 }
 
 const jsonBytes = (value: Json): number => Buffer.byteLength(JSON.stringify(value));
 
 export const SALT_CHARS = 16;
-/** `{`, `,"salt":"…"` and `}`. */
-const SALT_FRAME = 1 + 9 + SALT_CHARS + 2;

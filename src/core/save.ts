@@ -9,14 +9,14 @@
  *
  * J1  records are numbered without gaps along a line and its origins: a fork goes on from the number it began at.
  * J2  a save's digest covers its line, number, time, pointers, sections and the digest before it.
- * J3  every record carries a random salt: its digest says nothing about a text that was removed.
+ * J3  every section carries a random salt: its digest says nothing about a text that was removed.
  * J4  a section that was dropped leaves its digest; the chain still verifies.
  * J5  a range that was dropped whole leaves one gap, with the digests before and after it.
  */
 import { type Digest, digest } from "./digest.js";
 import { HoldfastError } from "./errors.js";
 import type { LineId } from "./ids.js";
-import type { JournalRecord } from "./record.js";
+import { type JournalRecord, SALT_CHARS } from "./record.js";
 
 export interface Save {
   readonly line: LineId;
@@ -33,9 +33,11 @@ export interface Save {
   /** The save that holds the newest base at or before this one; 0 where there is none. */
   readonly base: number;
   readonly prev: Digest;
-  readonly digest: Digest;
-  readonly itemsRoot: Digest | null;
-  readonly stateRoot: Digest | null;
+  /** The beginning of its digest, enough to see damage. The whole is computed when it is opened, and stands in the save that follows. */
+  readonly check: string;
+  /** Digests of the sections, so that each can be verified without the others. Stores may leave out that of a section they hand out. */
+  readonly itemsDigest: Digest | null;
+  readonly stateDigest: Digest | null;
   readonly items: string | null;
   readonly state: string | null;
   readonly mark: string | null;
@@ -55,49 +57,54 @@ export interface Draft {
   readonly nMessages: number;
   readonly state: readonly string[];
   readonly mark: string | null;
+  /** Gives a fresh random salt at every call. */
+  readonly salt: () => string;
 }
 
-/** Raw line breaks cannot occur inside JSON text, so this parts records without ambiguity and `[section]` is one JSON array. */
+/** Raw line breaks cannot occur inside JSON text: a section reads as one record to a row, and `[section]` is one JSON array. */
 const BETWEEN = ",\n";
+export const CHECK_CHARS = 16;
 
-export function seal(draft: Draft): Save {
-  const { line, after, at, prior, base, prev, items, nMessages, state, mark } = draft;
+export function seal(draft: Draft): { readonly save: Save; readonly digest: Digest } {
+  const { line, after, at, prior, base, prev, nMessages, mark, salt } = draft;
   const nMark = mark === null ? 0 : 1;
+  const items = section(draft.items, salt);
+  const state = section(draft.state, salt);
   const open = {
     line,
-    seq: after + items.length + state.length + nMark,
+    seq: after + draft.items.length + draft.state.length + nMark,
     at,
-    nItems: items.length,
-    nState: state.length,
+    nItems: draft.items.length,
+    nState: draft.state.length,
     nMark,
     nMessages,
     prior,
     base,
     prev,
-    itemsRoot: items.length === 0 ? null : root(items),
-    stateRoot: state.length === 0 ? null : root(state),
-    items: items.length === 0 ? null : items.join(BETWEEN),
-    state: state.length === 0 ? null : state.join(BETWEEN),
+    itemsDigest: items === null ? null : digest(items),
+    stateDigest: state === null ? null : digest(state),
+    items,
+    state,
     mark,
     note: null,
   };
-  return { ...open, digest: chain(open, open.itemsRoot, open.stateRoot, mark === null ? "" : digest(mark)) };
+  const sealed = chain(open, open.itemsDigest, open.stateDigest, mark === null ? "" : digest(mark));
+  return { save: { ...open, check: sealed.slice(0, CHECK_CHARS) }, digest: sealed };
+}
+
+/** Records, a row each, and a salt in the last one. */
+function section(records: readonly string[], salt: () => string): string | null {
+  return records.length === 0 ? null : `${records.join(BETWEEN)}${BETWEEN}"${salt()}"`;
 }
 
 export const firstSeq = (save: Pick<Save, "seq" | "nItems" | "nState" | "nMark">): number =>
   save.seq - save.nItems - save.nState - save.nMark + 1;
 
-function root(records: readonly string[]): Digest {
-  const first = digest(records[0] as string);
-  // One record is its own root; record text begins with a brace, so it cannot pass for a row of digests.
-  return records.length === 1 ? first : digest(records.slice(1).reduce((all, text) => all + digest(text), first));
-}
-
 function chain(
-  save: Omit<Save, "digest" | "items" | "state" | "itemsRoot" | "stateRoot">,
+  save: Omit<Save, "check" | "items" | "state" | "itemsDigest" | "stateDigest">,
   items: Digest | null,
   state: Digest | null,
-  mark: Digest,
+  mark: Digest | "",
 ): Digest {
   const { line, seq, at, nItems, nState, nMark, nMessages, prior, base, prev } = save;
   return digest(
@@ -105,58 +112,64 @@ function chain(
   );
 }
 
-/** Which sections a reader needs. One that is needed and absent is damage; one that is not needed is stood for by its root. */
+/** Which sections a reader needs. One that is needed and absent is damage; one that is not needed is stood for by its digest. */
 export interface Need {
   readonly items?: boolean;
   readonly state?: boolean;
   readonly mark?: boolean;
 }
 
-/** A save that was verified: the records of the sections that were read. */
+/** A save that was verified: its digest, and the records of the sections that were needed. */
 export interface Opened {
-  readonly items: readonly Parsed[];
-  readonly state: readonly Parsed[];
+  readonly digest: Digest;
+  readonly items: readonly JournalRecord[];
+  readonly state: readonly JournalRecord[];
 }
 
-export interface Parsed {
-  readonly record: JournalRecord;
-  readonly textBytes: number;
-}
+const nothing: readonly JournalRecord[] = [];
 
-const nothing: readonly Parsed[] = [];
-
-/** Verifies what was read of a save, and parses the sections that are needed. */
+/** Verifies what was read of a save, and parses the sections that are needed. A gap has nothing to verify and nothing to give. */
 export function open(save: Save, need: Need): Opened {
-  if (isGap(save)) {
-    if (need.items || need.state || need.mark) throw corrupt(save, "was dropped, and is needed");
-    return { items: nothing, state: nothing };
-  }
+  const note = readNote(save);
+  if (note?.gap !== undefined) throw corrupt(save, "was dropped, and is needed");
   if (need.items && save.nItems > 0 && save.items === null) throw corrupt(save, "has lost its items");
   if (need.state && save.nState > 0 && save.state === null) throw corrupt(save, "has lost its state");
-  const items = save.items === null ? null : save.items.split(BETWEEN);
-  const state = save.state === null ? null : save.state.split(BETWEEN);
-  const mark = save.mark === null ? (readNote(save)?.mark ?? "") : digest(save.mark);
+  const mark = save.mark === null ? (note?.mark ?? "") : digest(save.mark);
   if (need.mark && save.nMark > 0 && mark === "") throw corrupt(save, "has lost its checkpoint");
-  const expected = chain(save, items === null ? save.itemsRoot : root(items), state === null ? save.stateRoot : root(state), mark);
-  if (expected !== save.digest) throw corrupt(save, "does not match its digest");
-  if ((items !== null && items.length !== save.nItems) || (state !== null && state.length !== save.nState))
+  const sealed = chain(
+    save,
+    save.items === null ? save.itemsDigest : digest(save.items),
+    save.state === null ? save.stateDigest : digest(save.state),
+    mark,
+  );
+  if (sealed.slice(0, CHECK_CHARS) !== save.check) throw corrupt(save, "does not match its digest");
+  const items = need.items ? parse(save.items) : nothing;
+  const state = need.state ? parse(save.state) : nothing;
+  if ((need.items && items.length !== save.nItems) || (need.state && state.length !== save.nState))
     throw corrupt(save, "miscounts its records");
-  return { items: need.items ? parse(items, save.items) : nothing, state: need.state ? parse(state, save.state) : nothing };
+  return { digest: sealed, items, state };
 }
 
-function parse(texts: readonly string[] | null, section: string | null): readonly Parsed[] {
-  if (texts === null) return nothing;
-  return (JSON.parse(`[${section}]`) as JournalRecord[]).map((record, i) => ({ record, textBytes: Buffer.byteLength(texts[i] as string) }));
+function parse(text: string | null): readonly JournalRecord[] {
+  if (text === null) return nothing;
+  const records = JSON.parse(`[${text}]`) as JournalRecord[];
+  records.pop();
+  return records;
+}
+
+/** The bytes of each record's text in a section. */
+export function recordBytes(text: string | null): readonly number[] {
+  if (text === null) return [];
+  const records = text.slice(0, -(SALT_CHARS + 2 + BETWEEN.length)).split(BETWEEN);
+  const ascii = Buffer.byteLength(text) === text.length;
+  return records.map((record) => (ascii ? record.length : Buffer.byteLength(record)));
 }
 
 function corrupt(save: Save, what: string): HoldfastError {
   return new HoldfastError(
     "CORRUPT",
     `The save at ${save.line}-${save.seq} ${what}. Run verify to see what else is damaged; other sessions are not touched.`,
-    {
-      line: save.line,
-      seq: save.seq,
-    },
+    { line: save.line, seq: save.seq },
   );
 }
 
@@ -173,14 +186,14 @@ interface Note {
 function readNote(save: Save): Note | undefined {
   if (save.note === null) return undefined;
   const text = save.note.slice(43);
-  if (digest(`${save.line} ${save.seq} ${save.prev} ${save.digest} ${text}`) !== save.note.slice(0, 43))
+  if (digest(`${save.line} ${save.seq} ${save.prev} ${save.check} ${text}`) !== save.note.slice(0, 43))
     throw corrupt(save, "has a damaged note of what was dropped");
   return JSON.parse(text) as Note;
 }
 
-function writeNote(save: Pick<Save, "line" | "seq" | "prev" | "digest">, note: Note): string {
+function writeNote(save: Pick<Save, "line" | "seq" | "prev" | "check">, note: Note): string {
   const text = JSON.stringify(note);
-  return digest(`${save.line} ${save.seq} ${save.prev} ${save.digest} ${text}`) + text;
+  return digest(`${save.line} ${save.seq} ${save.prev} ${save.check} ${text}`) + text;
 }
 
 export function isGap(save: Save): boolean {
@@ -226,8 +239,8 @@ export function gap(saves: readonly [Save, ...Save[]]): Save {
     nMark: 0,
     nMessages: 0,
     prev: first.prev,
-    itemsRoot: null,
-    stateRoot: null,
+    itemsDigest: null,
+    stateDigest: null,
     items: null,
     state: null,
     mark: null,

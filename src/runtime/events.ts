@@ -85,9 +85,9 @@ async function* eventsOf(
   from: number,
 ): AsyncGenerator<SessionEvent> {
   if (isGap(save)) return;
-  const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
+  const { digest, items, state } = open(save, { items: save.items !== null, state: save.state !== null });
   const cursor = (i: number) => placeId(save.line, firstSeq(save) + i);
-  for (const [i, { record, textBytes }] of items.entries()) {
+  for (const [i, record] of items.entries()) {
     const seq = firstSeq(save) + i;
     if (seq < from) continue;
     if (record.status !== undefined)
@@ -101,9 +101,9 @@ async function* eventsOf(
       yield { type: "splice", start: record.splice[0], removed: record.splice[1], cursor: cursor(i) };
     if (record.append === undefined && record.item === undefined) continue;
     const body = await bodyOf(ground, record.blob);
-    yield { type: "message", message: reviveRecord(record, textBytes, seq, save, { text: () => body }).message, cursor: cursor(i) };
+    yield { type: "message", message: reviveRecord(record, 0, seq, save, { text: () => body }).message, cursor: cursor(i) };
   }
-  for (const [i, { record }] of state.entries()) {
+  for (const [i, record] of state.entries()) {
     const at = save.nItems + i;
     if (firstSeq(save) + at < from) continue;
     const key = record.set ?? record.unset ?? record.list;
@@ -116,7 +116,7 @@ async function* eventsOf(
           : (JSON.parse(await bodyOf(ground, record.blob)) as Json);
     yield { type: "state", key, ...(value === undefined ? undefined : { value }), cursor: cursor(at) };
   }
-  const checkpoint = checkpointOf(save, session, (seq) => lineAt(segments, seq) ?? save.line);
+  const checkpoint = checkpointOf(save, digest, session, (seq) => lineAt(segments, seq) ?? save.line);
   if (checkpoint) yield { type: "checkpoint", checkpoint, cursor: checkpoint.id };
 }
 

@@ -6,6 +6,7 @@ import type { Owner } from "../core/lease.js";
 import type { Store } from "../store/port.js";
 import { Journal } from "./journal.js";
 import { LeaseKeeper } from "./lease-keeper.js";
+import { Loader } from "./loader.js";
 import { Salts } from "./salts.js";
 import { Watchers } from "./watchers.js";
 
@@ -23,6 +24,7 @@ export interface Machine {
 export class Ground {
   readonly store: Store;
   readonly journal: Journal;
+  readonly loader: Loader;
   readonly machine: Machine;
   readonly leaseMs: number;
   readonly salts = new Salts();
@@ -36,6 +38,7 @@ export class Ground {
     this.#clock = clock;
     this.leaseMs = leaseMs;
     this.journal = new Journal(store);
+    this.loader = new Loader(store, this.journal);
     this.keeper = new LeaseKeeper(store);
   }
 

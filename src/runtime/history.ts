@@ -23,12 +23,12 @@ export async function historyOf(
       for (const save of saves) {
         // What retention has dropped is no damage here: history shows what is left.
         const { items } = isGap(save) || save.items === null ? { items: [] } : open(save, { items: true });
-        for (const [i, { record, textBytes }] of [...items.entries()].toReversed()) {
+        for (const [i, record] of [...items.entries()].toReversed()) {
           const seq = firstSeq(save) + i;
           if (seq > at || (record.append === undefined && record.item === undefined)) continue;
           if (found.length === limit) return { items: found, next: String((found.at(-1) as Message).seq) };
           const body = record.blob === undefined ? "" : Buffer.from(await journal.blob(record.blob)).toString("utf8");
-          found.push(reviveRecord(record, textBytes, seq, save, { text: () => body }).message);
+          found.push(reviveRecord(record, 0, seq, save, { text: () => body }).message);
         }
       }
       at = firstSeq(oldest) - 1;

@@ -162,7 +162,7 @@ async function enter<S extends object>(
     if (row === undefined)
       throw new HoldfastError("STALE_LEASE", `Session ${quote(id)} was deleted while it was being opened.`, { sessionId: id });
     const head = headOf(row);
-    const { fold, end } = known ?? (await ground.journal.loadTail(head.line));
+    const { fold, end } = known ?? (await ground.loader.tail(head.line, { sized: true }));
     const opening = {
       head,
       label: labelOf(row),
@@ -207,7 +207,7 @@ async function makeFork(
   const origin = await ground.journal.checkpointAt(at);
   const row = origin && (await ground.store.session(origin.session));
   if (origin === undefined || row === undefined) throw notFound(placeId(at.line, at.seq));
-  const { checkpoint, save } = origin;
+  const { checkpoint } = origin;
   const from = headOf(row);
   const first = await firstLease(ground, made, leaseMs ?? 0);
   const lease = leaseMs === undefined ? { ...freeLease, epoch: first.epoch } : first;
@@ -224,7 +224,7 @@ async function makeFork(
   };
   const { title, tags, metadata } = labelOf(row);
   const label: LabelDoc = { id: made, version: 1, ...(title === undefined ? undefined : { title }), tags, archived: false, metadata };
-  const applied = await ground.store.apply([begin(head, label, lease, newLine({ id: line, origin: at, prev: save.digest }))]);
+  const applied = await ground.store.apply([begin(head, label, lease, newLine({ id: line, origin: at, prev: checkpoint.digest }))]);
   if (applied.ok) return { id: made, lease };
   if (applied.why === "exists")
     throw new HoldfastError("CONFLICT", `There is a session ${quote(made)} already. Choose another id for the fork.`, { sessionId: made });

@@ -25,7 +25,7 @@ export async function removeMarks(ground: Ground, line: LineId, gone: ReadonlySe
   const known = children[0]?.no ?? 0;
   const segments = await journal.segments(line);
   const keep = needed(await keptPlaces(ground, segments, gone, new Set(children.flatMap(({ origin }) => origin?.seq ?? []))));
-  const tail = (await journal.tail(line))?.seq ?? 0;
+  const tail = (await journal.tail(line))?.save.seq ?? 0;
   const start = (segments[0] as Segment).from;
   let lastKept: number | undefined;
   for (let at = start; at <= tail; ) {
@@ -75,7 +75,7 @@ function dropped(save: Save, gone: ReadonlySet<number>, keep: ReturnType<typeof 
 
 /** The places on a line that must go on loading: kept checkpoints, the end, and where forks begin. One for each base is enough. */
 async function keptPlaces(
-  { store, journal }: Ground,
+  { store, loader }: Ground,
   segments: readonly Segment[],
   gone: ReadonlySet<number>,
   origins: ReadonlySet<number>,
@@ -96,7 +96,7 @@ async function keptPlaces(
   }
   if (end !== undefined) lastByBase.set(end.base, end.seq);
   return Promise.all(
-    [...lastByBase].map(async ([base, seq]) => ({ seq, base, ranges: base === 0 ? [] : (await journal.base(segments, base)).base.ranges })),
+    [...lastByBase].map(async ([base, seq]) => ({ seq, base, ranges: base === 0 ? [] : (await loader.base(segments, base)).base.ranges })),
   );
 }
 
@@ -104,7 +104,7 @@ async function keptPlaces(
 function withRefs(save: Save): NewSave {
   if (isGap(save)) return { save, refs: [], blobs: [] };
   const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
-  const refs = [...items, ...state].flatMap(({ record }) => [
+  const refs = [...items, ...state].flatMap((record) => [
     ...(record.blob === undefined ? [] : [record.blob]),
     ...(record.base?.state.flatMap(([, , blob]) => blob ?? []) ?? []),
     ...blobsOf(((record.append ?? record.item) as { content?: string } | null | undefined)?.content ?? ""),

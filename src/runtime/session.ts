@@ -352,13 +352,13 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
     const fold = this.#fold;
     const at = this.#ground.wallMs();
     const row = this.#staging.row;
-    const { items, state, nMessages, refs, blobs } = this.#staging.take(at, this.#ground.salts);
+    const { items, state, nMessages, refs, blobs } = this.#staging.take(at);
     row.bytes = textBytes(items);
     let baseBytes = 0;
     let allRefs = refs;
     if (fold.basePays()) {
       const base = fold.toBase();
-      const text = record([["base", JSON.stringify(base)]], this.#ground.salts.next());
+      const text = record([["base", JSON.stringify(base)]]);
       baseBytes = Buffer.byteLength(text);
       state.push(text);
       allRefs = [...new Set([...refs, ...base.state.flatMap(([, , blob]) => blob ?? [])])];
@@ -366,7 +366,8 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
     const seq = fold.seq + items.length + state.length + 1;
     fold.step = given.step ?? fold.step + 1;
     fold.tasks = given.tasksCompleted ?? fold.tasks;
-    const save = seal({
+    const { save, digest } = seal({
+      salt: () => this.#ground.salts.next(),
       line: this.#line,
       after: fold.seq,
       at,
@@ -376,14 +377,17 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
       items,
       nMessages,
       state,
-      mark: record([["checkpoint", JSON.stringify(this.#mark(given))]], this.#ground.salts.next()),
+      mark: record([
+        ["checkpoint", JSON.stringify(this.#mark(given))],
+        ["salt", `"${this.#ground.salts.next()}"`],
+      ]),
     });
     fold.readBytes += row.bytes + textBytes(state);
     if (baseBytes > 0) fold.markBase(seq, fold.costAfterBase(textBytes(state)));
     fold.seq = seq;
     fold.prior = seq;
-    this.#end = save.digest;
-    const checkpoint = checkpointOf(save, this.id, (at) => lineAt(this.#segments, at) ?? this.#line);
+    this.#end = digest;
+    const checkpoint = checkpointOf(save, digest, this.id, (at) => lineAt(this.#segments, at) ?? this.#line);
     this.#latest = checkpoint;
     const sealed = { save: { save, refs: allRefs, blobs }, head: this.#headChanged ? this.#head : undefined, checkpoint, drained };
     this.#headChanged = false;
@@ -397,10 +401,10 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
     const { label, description, metadata } = given;
     return {
       step: fold.step,
-      kind: given.kind ?? "manual",
+      ...(given.kind === undefined || given.kind === "manual" ? undefined : { kind: given.kind }),
       ...(label === undefined ? undefined : { label }),
       ...(description === undefined ? undefined : { description }),
-      status: fold.status,
+      ...(fold.status === "in-progress" ? undefined : { status: fold.status }),
       ...(fold.reason === undefined ? undefined : { reason: fold.reason }),
       messages: fold.messageCount,
       bytes: fold.sizeBytes,
@@ -469,7 +473,7 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
     const place = await this.#requirePlace(at);
     const segments = await this.#ground.journal.segments(place.line, place.seq);
     if (!(await this.#isOwnPast(place))) throw foreign(at, this.id, "fork from it instead");
-    const { fold, end } = await this.#ground.journal.load(place);
+    const { fold, end } = await this.#ground.loader.place(place, { sized: true });
     const line = this.#ground.newLineId();
     await this.#moveTo(line, fold, end, newLine({ id: line, origin: place, prev: end }));
     this.#segments = [{ line, from: place.seq + 1, to: MAX_SEQ, session: this.id }, ...segments];
@@ -483,7 +487,7 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
     const place = await this.#requirePlace(at);
     const owner = (await this.#ground.journal.line(place.line))?.session;
     if (owner !== this.id) throw foreign(at, this.id, "only a line of the session itself can be adopted");
-    const { fold, end } = await this.#ground.journal.loadTail(place.line);
+    const { fold, end } = await this.#ground.loader.tail(place.line, { sized: true });
     await this.#moveTo(place.line, fold, end, undefined);
     this.#segments = await this.#ground.journal.segments(place.line);
     this.#latest = await this.#ground.journal.latest(place.line, this.id);
@@ -516,7 +520,7 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
   async #requirePlace(at: string): Promise<Place> {
     const place = checkpointPlace(at);
     const found = place && (await this.#ground.journal.saveAt(place));
-    if (place === undefined || found === undefined || found.mark === null) throw notFound(at);
+    if (place === undefined || found === undefined || found.save.mark === null) throw notFound(at);
     return place;
   }
 

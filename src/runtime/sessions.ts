@@ -152,7 +152,7 @@ export class Sessions {
       archived,
       metadata,
       createdAt: isoTime(createdAt),
-      updatedAt: isoTime(tail?.at ?? createdAt),
+      updatedAt: isoTime(tail?.save.at ?? createdAt),
       ...(origin === undefined ? undefined : { origin }),
     });
   }

@@ -1,5 +1,5 @@
 /**
- * What has been staged since the last save: operations already checked and encoded, waiting for a number, a salt and a seal.
+ * What has been staged since the last save: operations already checked and encoded, waiting for a number and a seal.
  *
  * Items come first in a save, so the number of a staged message is known at once: live code sees the id that a resumed run will see.
  */
@@ -9,7 +9,6 @@ import type { Body, Row } from "../core/fold.js";
 import type { Encoded } from "../core/json.js";
 import { type Blob, blobsOf, type EncodedMessage } from "../core/message.js";
 import { BLOB_FROM, record } from "../core/record.js";
-import type { Salts } from "./salts.js";
 
 type Fields = readonly (readonly [name: string, text: string])[];
 
@@ -109,10 +108,10 @@ export class Staging {
   }
 
   /** The sections of the save, and an empty staging from here on. */
-  take(at: number, salts: Salts): Sections {
+  take(at: number): Sections {
     const texts = (staged: Staged): string => {
       const ago = staged.at === undefined ? 0 : at - staged.at;
-      return record(ago === 0 ? staged.fields : [...staged.fields, ["ago", String(ago)]], salts.next());
+      return record(ago === 0 ? staged.fields : [...staged.fields, ["ago", String(ago)]]);
     };
     const all = [...this.#items, ...this.#state];
     const sections = {

@@ -5,7 +5,7 @@
  * The file is text, one anchor a row with a digest of its own. It is only ever a witness: losing it loses nothing else.
  */
 import { appendFile, readFile, rename, writeFile } from "node:fs/promises";
-import { type Digest, digest } from "../core/digest.js";
+import { digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { Anchor } from "./port.js";
 
@@ -15,7 +15,7 @@ export class Anchors {
   readonly #path: string;
   readonly #storeId: string;
   readonly #timer: NodeJS.Timeout;
-  #fresh = new Map<string, { seq: number; digest: Digest }>();
+  #fresh = new Map<string, { seq: number; check: string }>();
   #writing: Promise<void> = Promise.resolve();
 
   constructor(path: string, storeId: string) {
@@ -24,13 +24,13 @@ export class Anchors {
     this.#timer = setInterval(() => void this.#write().catch(() => {}), EVERY_MS).unref();
   }
 
-  note(line: string, seq: number, end: Digest): void {
-    this.#fresh.set(line, { seq, digest: end });
+  note(line: string, seq: number, check: string): void {
+    this.#fresh.set(line, { seq, check });
   }
 
   /** A line that was removed on purpose needs no witness any more. */
   forget(line: string): void {
-    this.#fresh.set(line, { seq: 0, digest: "" });
+    this.#fresh.set(line, { seq: 0, check: "" });
   }
 
   /** The last anchor of every line. Rows that do not match their digest are passed over: a damaged witness says nothing. */
@@ -56,7 +56,7 @@ export class Anchors {
         );
       }
       if (seq === "0") anchors.delete(line);
-      else anchors.set(line, { line, seq: Number(seq), digest: end as Digest });
+      else anchors.set(line, { line, seq: Number(seq), check: end ?? "" });
     }
     if (rows > 2 * anchors.size + 1_000) await this.#rewrite([...anchors.values()]);
     return [...anchors.values()];
@@ -71,19 +71,19 @@ export class Anchors {
     const fresh = this.#fresh;
     if (fresh.size === 0) return this.#writing;
     this.#fresh = new Map();
-    const rows = [...fresh].map(([line, { seq, digest: end }]) => this.#row(line, seq, end)).join("");
+    const rows = [...fresh].map(([line, { seq, check }]) => this.#row(line, seq, check)).join("");
     this.#writing = this.#writing.then(() => appendFile(this.#path, rows, { mode: 0o600 }));
     return this.#writing;
   }
 
   async #rewrite(anchors: readonly Anchor[]): Promise<void> {
     const draft = `${this.#path}.${process.pid}`;
-    await writeFile(draft, anchors.map(({ line, seq, digest: end }) => this.#row(line, seq, end)).join(""), { mode: 0o600 });
+    await writeFile(draft, anchors.map(({ line, seq, check }) => this.#row(line, seq, check)).join(""), { mode: 0o600 });
     await rename(draft, this.#path);
   }
 
-  #row(line: string, seq: number, end: Digest): string {
-    const text = `${this.#storeId} ${line} ${seq} ${end} `;
+  #row(line: string, seq: number, check: string): string {
+    const text = `${this.#storeId} ${line} ${seq} ${check} `;
     return `${text}${digest(text).slice(0, 16)}\n`;
   }
 }

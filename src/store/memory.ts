@@ -265,7 +265,7 @@ function append(into: Contents, { save, refs, blobs }: NewSave): boolean {
   if (line === undefined) return false;
   const last = line.saves.at(-1)?.save;
   const tail = last?.seq ?? line.row.origin?.seq ?? 0;
-  if (tail !== firstSeq(save) - 1) return line.saves[indexOf(line.saves, save.seq)]?.save.digest === save.digest;
+  if (tail !== firstSeq(save) - 1) return line.saves[indexOf(line.saves, save.seq)]?.save.check === save.check;
   into.push(line, { save, refs });
   for (const { digest, bytes } of blobs) if (!into.blobs.has(digest)) into.put(into.blobs, digest, bytes.slice());
   return true;

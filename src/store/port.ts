@@ -4,7 +4,7 @@
  *
  * P1  `apply` is all or nothing: every condition of every change holds and all is kept, or nothing is changed.
  * P2  what `apply` answered `ok` for survives, as far as the store's traits say: the end of the process, and of the power.
- * P3  a save that is there already, with the same digest, is `ok` again and changes nothing.
+ * P3  a save that is there already, with the same check, is `ok` again and changes nothing.
  * P4  applies that come together may be committed together, but succeed and fail apart.
  * P5  readers see whole applies only, in the order in which they were made.
  * P6  nothing that is passed in or handed out is changed afterwards by either side.
@@ -147,7 +147,7 @@ export interface Counts {
 export interface Anchor {
   readonly line: string;
   readonly seq: number;
-  readonly digest: Digest;
+  readonly check: string;
 }
 
 export interface Store {

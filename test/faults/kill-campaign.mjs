@@ -102,7 +102,8 @@ class Acknowledged {
       } else if (found.digest !== digest || found.messageCount !== messages || found.sessionId !== session)
         wrong.push(`checkpoint ${id} differs: ${JSON.stringify(found)}`);
     }
-    for (const id of this.removed) if ((await hold.checkpoints.get(id)) !== undefined) wrong.push(`checkpoint ${id} was removed and is back`);
+    for (const id of this.removed)
+      if ((await hold.checkpoints.get(id)) !== undefined) wrong.push(`checkpoint ${id} was removed and is back`);
 
     const all = [...this.checkpoints.keys()];
     const sample = readAll ? all : [...this.unread, ...Array.from({ length: Math.min(5, all.length) }, () => rng.pick(all))];
@@ -114,7 +115,8 @@ class Acknowledged {
     this.unread.clear();
 
     const verdict = await hold.verify();
-    if (process.env.XX ? verdict.findings.some(f=>f.code!=="LOST_TAIL"||f.sessionId) : !verdict.ok) wrong.push(`verify: ${JSON.stringify(verdict.findings.slice(0, 3))}`);
+    if (process.env.XX ? verdict.findings.some((f) => f.code !== "LOST_TAIL" || f.sessionId) : !verdict.ok)
+      wrong.push(`verify: ${JSON.stringify(verdict.findings.slice(0, 3))}`);
     return wrong;
   }
 

@@ -59,7 +59,8 @@ async function work(lane) {
 
   const ops = {
     save() {
-      for (let n = rng.whole(1, 3); n > 0; n--) session.append({ role: "user", content: `${seed}:${++words} ${"word ".repeat(rng.whole(0, 60))}` });
+      for (let n = rng.whole(1, 3); n > 0; n--)
+        session.append({ role: "user", content: `${seed}:${++words} ${"word ".repeat(rng.whole(0, 60))}` });
       session.set("step", words);
       if (rng.next() < 0.05) session.set("plan", `${words} ${"p".repeat(9000)}`);
       if (rng.next() < 0.05 && session.messages.length > 4) session.splice("messages", 1, 2, { role: "assistant", content: "shorter" });

@@ -10,10 +10,11 @@ export function scratch(): string {
   return directory;
 }
 
+import type { Traits } from "../../src/testing/index.js";
+
 export interface StoreKind {
   readonly name: string;
-  /** Whether what was stored is there after close and open. */
-  readonly durable: boolean;
+  readonly traits: Traits;
   /** A fresh address each time. */
   address(): string;
 }
@@ -22,10 +23,10 @@ let directory: string | undefined;
 let count = 0;
 
 export const stores: readonly StoreKind[] = [
-  { name: "memory", durable: false, address: () => "memory:" },
+  { name: "memory", traits: { durable: false, oneMachine: true, shared: false }, address: () => "memory:" },
   {
     name: "sqlite",
-    durable: true,
+    traits: { durable: true, oneMachine: true, shared: true },
     address() {
       directory ??= scratch();
       count += 1;

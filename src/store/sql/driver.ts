@@ -11,6 +11,10 @@ export interface Statement {
   /** How many rows it changed. */
   run(...params: Param[]): number;
   all(...params: Param[]): Row[];
+  /**
+   * The first row. It runs the statement to its end: a driver's own `get` stops after the first row, and SQLite moves the log into the
+   * file only after statements that ended, so a log written by `INSERT … RETURNING` would grow for ever.
+   */
   get(...params: Param[]): Row | undefined;
 }
 
@@ -69,7 +73,6 @@ const require = createRequire(import.meta.url);
 interface NodeStatement {
   run(...params: Param[]): { changes: number | bigint };
   all(...params: Param[]): Row[];
-  get(...params: Param[]): Row | undefined;
   setReturnArrays(enabled: boolean): void;
 }
 interface NodeDatabase {
@@ -90,7 +93,7 @@ function nodeDriver(path: string): Driver {
       return {
         run: (...params) => Number(statement.run(...params).changes),
         all: (...params) => statement.all(...params),
-        get: (...params) => statement.get(...params),
+        get: (...params) => statement.all(...params)[0],
       };
     },
     exec: (sql) => db.exec(sql),
@@ -105,7 +108,6 @@ interface BetterStatement {
   readonly reader: boolean;
   run(...params: Param[]): { changes: number };
   all(...params: Param[]): Row[];
-  get(...params: Param[]): Row | undefined;
   raw(): BetterStatement;
 }
 interface BetterDatabase {
@@ -125,7 +127,7 @@ function betterDriver(path: string): Driver {
       return {
         run: (...params) => statement.run(...params).changes,
         all: (...params) => statement.all(...params),
-        get: (...params) => statement.get(...params),
+        get: (...params) => statement.all(...params)[0],
       };
     },
     exec: (sql) => db.exec(sql),

@@ -206,7 +206,7 @@ function medium(db: Driver, anchors: Anchors): Medium {
   return {
     traits: { durable: true, oneMachine: true, shared: true },
     now: monotonicMs,
-    saved: (line, seq, digest) => anchors.note(line, seq, digest),
+    saved: (line, seq, check) => anchors.note(line, seq, check),
     removed: (line) => anchors.forget(line),
     anchors: () => anchors.read(),
     async compact() {

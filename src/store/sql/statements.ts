@@ -11,7 +11,8 @@ const lineEnd = `(${lineStart} | 4294967295)`;
 const sessionColumns = "s.no, s.id, s.status, s.agent, s.head, s.epoch, s.until, s.lease, s.version, s.archived, s.tags, s.label";
 const lineColumns = "l.no, l.id, s.id, l.origin_line, l.origin_seq, l.body";
 
-const saveValues = "at, n_items, n_state, n_mark, n_messages, prior, base, prev, digest, items_root, state_root, mark, note, items, state";
+const saveValues =
+  "at, n_items, n_state, n_mark, n_messages, prior, base, prev, sealed, items_digest, state_digest, mark, note, items, state";
 const placeholders = saveValues.replace(/\w+/g, "?");
 
 const bytes = "coalesce(octet_length(items), 0) + coalesce(octet_length(state), 0) + coalesce(octet_length(mark), 0)";
@@ -22,8 +23,11 @@ const tail = `coalesce((SELECT id FROM save WHERE id BETWEEN ${lineStart} AND ${
 /** Saves that hold any of the records from..to. Parameters: line, from, line, to, line, line, limit. */
 function saves(sections: { readonly items: boolean; readonly state: boolean }, order: "ASC" | "DESC"): string {
   const columns = saveValues
+    // A section that is read is verified by its own digest: the stored one is only read in its stead.
     .replace(/\bitems\b/, sections.items ? "items" : "NULL")
-    .replace(/\bstate\b/, sections.state ? "state" : "NULL");
+    .replace(/\bstate\b/, sections.state ? "state" : "NULL")
+    .replace("items_digest", sections.items ? "CASE WHEN items IS NULL THEN items_digest END" : "items_digest")
+    .replace("state_digest", sections.state ? "CASE WHEN state IS NULL THEN state_digest END" : "state_digest");
   return `SELECT id & 4294967295, ${columns} FROM save
     WHERE id BETWEEN ${key} AND coalesce((SELECT id FROM save WHERE id BETWEEN ${key} AND ${lineEnd} ORDER BY id LIMIT 1), ${lineEnd})
     ORDER BY id ${order} LIMIT ?`;
@@ -66,7 +70,7 @@ export const statements = {
     RETURNING (SELECT EXISTS (SELECT 1 FROM mail m JOIN session s ON m.session = s.no WHERE s.id = ? AND m.drained = 0))`,
   append: `INSERT INTO save (id, ${saveValues}) SELECT ${key}, ${placeholders} WHERE ${tail} = ${key}`,
   insertSave: `INSERT INTO save (id, ${saveValues}) VALUES (${key}, ${placeholders})`,
-  digestAt: `SELECT digest FROM save WHERE id = ${key}`,
+  checkAt: `SELECT sealed FROM save WHERE id = ${key}`,
   markAt: `SELECT 1 FROM save WHERE id = ${key} AND mark IS NOT NULL`,
   saves: { both: savesBy(true, true), items: savesBy(true, false), state: savesBy(false, true), neither: savesBy(false, false) },
   deleteSaves: `DELETE FROM save WHERE id BETWEEN ${key} AND ${key}`,

@@ -28,7 +28,7 @@ export interface Medium {
   readonly traits: Traits;
   now(): number;
   /** Told of every save that was committed. */
-  saved(line: LineId, seq: number, digest: Digest): void;
+  saved(line: LineId, seq: number, check: string): void;
   /** Told of every line that was removed, or cut short. */
   removed(line: LineId): void;
   anchors(): Promise<readonly Anchor[]>;
@@ -65,8 +65,7 @@ export class SqlStore implements Store {
   async apply(changes: readonly Change[]): Promise<Applied> {
     this.#open();
     const applied = await this.#committer.submit(this.#job(changes));
-    if (applied.ok)
-      for (const { saves = [] } of changes) for (const { save } of saves) this.#medium.saved(save.line, save.seq, save.digest);
+    if (applied.ok) for (const { saves = [] } of changes) for (const { save } of saves) this.#medium.saved(save.line, save.seq, save.check);
     return applied;
   }
 
@@ -174,7 +173,7 @@ export class SqlStore implements Store {
   }
 
   #isThere(key: LineKey, save: Save): boolean {
-    return this.#prepare(sql.digestAt).get(key.no, save.seq)?.[0] === save.digest;
+    return this.#prepare(sql.checkAt).get(key.no, save.seq)?.[0] === save.check;
   }
 
   #hasMark(line: string, seq: number): boolean {
@@ -392,14 +391,14 @@ function justASave({ when, line, saves, head, label, lease, drained, remove }: C
 }
 
 function saveParams(key: LineKey, save: Save): Param[] {
-  const { seq, at, nItems, nState, nMark, nMessages, prior, base, prev, digest, itemsRoot, stateRoot, mark, note, items, state } = save;
-  return [key.no, seq, at, nItems, nState, nMark, nMessages, prior, base, prev, digest, itemsRoot, stateRoot, mark, note, items, state];
+  const { seq, at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest, mark, note, items, state } = save;
+  return [key.no, seq, at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest, mark, note, items, state];
 }
 
 const tailParams = ({ no, originSeq }: LineKey, tail: number): Param[] => [no, no, no, originSeq, no, tail];
 
 function saveRow(line: LineId, row: Row): Save {
-  const [seq, at, nItems, nState, nMark, nMessages, prior, base, prev, digest, itemsRoot, stateRoot, mark, note, items, state] =
+  const [seq, at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest, mark, note, items, state] =
     row as unknown[];
   return {
     line,
@@ -412,9 +411,9 @@ function saveRow(line: LineId, row: Row): Save {
     prior,
     base,
     prev,
-    digest,
-    itemsRoot,
-    stateRoot,
+    check,
+    itemsDigest,
+    stateDigest,
     mark,
     note,
     items,

@@ -1,0 +1,110 @@
+/**
+ * The long campaign: the code of test/faults with larger numbers. Build first.
+ *
+ *   HOLDFAST_KILLS    kills at random instants                         10000
+ *   HOLDFAST_BIRTHS   kills while a store is being made                  500
+ *   HOLDFAST_FLIPS    flipped bits of the file, or "all"               50000
+ *   HOLDFAST_ROUNDS   rounds of processes competing for one session       50
+ *   HOLDFAST_SEED     to repeat a run
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { compete } from "../test/faults/compete.mjs";
+import { cartographer, classes, damageAll, killedStore, soundStore, spread } from "../test/faults/flip-campaign.mjs";
+import { killCampaign } from "../test/faults/kill-campaign.mjs";
+import { newSeed, random } from "../test/faults/random.mjs";
+
+const number = (name, standard) => (process.env[name] === "all" ? Number.MAX_SAFE_INTEGER : Number(process.env[name] ?? standard));
+const seed = newSeed();
+const rng = random(seed);
+const directory = mkdtempSync(join(tmpdir(), "holdfast-faults-"));
+const table = [];
+
+let shown = 0;
+function progress(text) {
+  if (performance.now() - shown < 2_000) return;
+  shown = performance.now();
+  console.error(`  ${text}`);
+}
+
+async function campaign(name, run) {
+  console.error(name);
+  const began = performance.now();
+  const { did, wrong } = await run();
+  for (const what of wrong.slice(0, 20)) console.error(`  WRONG ${what}`);
+  table.push({ campaign: name, did, wrong: wrong.length, seconds: Math.round((performance.now() - began) / 1000) });
+}
+
+const KILLS = number("HOLDFAST_KILLS", 10_000);
+if (KILLS > 0)
+  await campaign("kill -9 while working", async () => {
+    const result = await killCampaign({
+      kills: KILLS,
+      seed,
+      onProgress: ({ kills, acknowledged }) => progress(`${kills} of ${KILLS} kills, ${acknowledged} acknowledged`),
+    });
+    return { did: `${result.kills} kills, ${result.acknowledged} acknowledged, ${result.inFlight} in flight`, wrong: result.wrong };
+  });
+
+const BIRTHS = number("HOLDFAST_BIRTHS", 500);
+if (BIRTHS > 0)
+  await campaign("kill -9 while a store is made", async () => {
+    const result = await killCampaign({
+      kills: BIRTHS,
+      seed,
+      birth: true,
+      onProgress: ({ kills }) => progress(`${kills} of ${BIRTHS} kills`),
+    });
+    return { did: `${result.kills} kills`, wrong: result.wrong };
+  });
+
+const ROUNDS = number("HOLDFAST_ROUNDS", 50);
+if (ROUNDS > 0)
+  await campaign("processes that compete for one session", async () => {
+    const wrong = [];
+    const lost = { LEASE_HELD: 0, STALE_LEASE: 0 };
+    for (let round = 0; round < ROUNDS && wrong.length === 0; round++) {
+      const stalls = round % 2 === 1;
+      const result = await compete({
+        processes: 2 + (round % 15),
+        count: 20,
+        seed: seed + round * 100,
+        waitMs: 20,
+        ...(stalls ? { leaseMs: 100, stallMs: 250 } : {}),
+      });
+      wrong.push(...result.wrong);
+      lost.LEASE_HELD += result.lost.LEASE_HELD;
+      lost.STALE_LEASE += result.lost.STALE_LEASE;
+      progress(`${round + 1} of ${ROUNDS} rounds`);
+    }
+    return { did: `${ROUNDS} rounds, ${lost.LEASE_HELD} times LEASE_HELD, ${lost.STALE_LEASE} times STALE_LEASE`, wrong };
+  });
+
+const FLIPS = number("HOLDFAST_FLIPS", 50_000);
+async function flips(name, make, suffix) {
+  await campaign(name, async () => {
+    const { store, files, path } = await make(mkdtempSync(join(directory, "store-")));
+    const jobs = spread(suffix, files[suffix].length, FLIPS, rng);
+    const result = await damageAll({
+      store,
+      jobs,
+      onProgress: (done, { wrong }) => progress(`${done} of ${jobs.length}, ${wrong.length} wrong`),
+    });
+    for (const line of classes(result.wrong, cartographer(path))) console.error(`  WRONG ${line}`);
+    return {
+      did: `${result.jobs} bits: ${result.found} found, ${result.harmless} harmless`,
+      wrong: result.wrong.map(({ wrong }) => wrong[0]),
+    };
+  });
+}
+if (FLIPS > 0) {
+  await flips("flipped bits in the file", soundStore, "");
+  await flips("flipped bits in the log of a killed process", killedStore, "-wal");
+  await flips("flipped bits in the anchors", soundStore, "-anchors");
+}
+
+rmSync(directory, { recursive: true, force: true });
+console.error(`seed ${seed}`);
+console.table(table);
+process.exitCode = table.some(({ wrong }) => wrong > 0) ? 1 : 0;

@@ -1,0 +1,170 @@
+/**
+ * The state at a place: the newest base before it, the live messages that base names, and all records since. What was read is verified,
+ * numbered without a hole, and chained save to save.
+ */
+import type { Mark } from "../core/checkpoint.js";
+import type { Digest } from "../core/digest.js";
+import { HoldfastError } from "../core/errors.js";
+import { type Bodies, Fold } from "../core/fold.js";
+import { type LineId, type Place, placeId } from "../core/ids.js";
+import type { Base, JournalRecord } from "../core/record.js";
+import { firstSeq, isGap, type Need, type Opened, open, type Save } from "../core/save.js";
+import type { Store } from "../store/port.js";
+import { type Journal, lineAt, type Read, type Segment } from "./journal.js";
+
+export interface Loaded {
+  readonly fold: Fold;
+  /** The digest at the place: what the next save follows. */
+  readonly end: Digest;
+}
+
+export interface LoadOptions {
+  /** Whether the sizes of values are wanted: only a session that goes on from here needs them. */
+  readonly sized: boolean;
+}
+
+const ROWS = 1_000;
+
+export class Loader {
+  readonly #store: Store;
+  readonly #journal: Journal;
+
+  constructor(store: Store, journal: Journal) {
+    this.#store = store;
+    this.#journal = journal;
+  }
+
+  /** The state at the end of a line. */
+  async tail(line: LineId, options: LoadOptions): Promise<Loaded> {
+    const tail = await this.#journal.tail(line);
+    if (tail !== undefined) return this.at(tail, options);
+    const { origin, prev } = await this.#journal.doc(line);
+    return origin === null ? { fold: new Fold(options), end: prev } : this.place(origin, options);
+  }
+
+  /** The state at a place where a save ends. */
+  async place(place: Place, options: LoadOptions): Promise<Loaded> {
+    const read = await this.#journal.saveAt(place);
+    if (read === undefined) {
+      throw new HoldfastError("CORRUPT", `There is no save at ${placeId(place.line, place.seq)}, and something refers to it.`, place);
+    }
+    return this.at(read, options);
+  }
+
+  /** The state at a save. */
+  async at({ save: end, digest }: Read, options: LoadOptions): Promise<Loaded> {
+    const fold = new Fold(options);
+    const oldestFirst = (await this.#journal.segments(end.line, end.seq)).toReversed();
+    if (end.base > 0) await this.#loadBase(fold, oldestFirst, end.base);
+    const mark = await this.#loadSince(fold, oldestFirst, end);
+    if (mark !== null) {
+      const { step, tasks } = (JSON.parse(mark) as { checkpoint: Mark }).checkpoint;
+      fold.step = step;
+      fold.tasks = tasks;
+    }
+    fold.seq = end.seq;
+    fold.prior = end.nMark > 0 ? end.seq : end.prior;
+    return { fold, end: digest };
+  }
+
+  /** Applies all that follows the base. Answers the newest checkpoint met on the way. */
+  async #loadSince(fold: Fold, oldestFirst: readonly Segment[], end: Save): Promise<string | null> {
+    let mark: string | null = null;
+    let follows: Digest | undefined;
+    let next = end.base + 1;
+    for (const { line, from, to } of oldestFirst) {
+      if (to < next) continue;
+      if (from > next) throw hole(line, next);
+      while (next <= to) {
+        const saves = await this.#store.saves(line, { from: next, to, limit: ROWS, items: true, state: true });
+        if (saves.length === 0) throw hole(line, next);
+        const opened = saves.map((save) => openHere(save, { items: true, state: true }));
+        const bodies = await this.#bodies(opened.flatMap(({ items, state }) => [...blobsIn(items), ...blobsIn(state)]));
+        for (const [i, save] of saves.entries()) {
+          const { digest, items, state } = opened[i] as Opened;
+          if (firstSeq(save) !== next || (follows !== undefined && save.prev !== follows)) throw hole(line, next);
+          fold.applyItems(items, save, bodies);
+          fold.applyState(state, save, bodies);
+          fold.readBytes += textBytes(save.items) + textBytes(save.state);
+          if (save.mark !== null) mark = save.mark;
+          follows = digest;
+          next = save.seq + 1;
+        }
+      }
+    }
+    if (next !== end.seq + 1) throw hole(end.line, next);
+    return mark;
+  }
+
+  async #loadBase(fold: Fold, oldestFirst: readonly Segment[], seq: number): Promise<void> {
+    const { base, bytes: baseBytes } = await this.base(oldestFirst, seq);
+    let bytes = baseBytes;
+    fold.applyBase(base, await this.#bodies(base.state.flatMap(([, , blob]) => blob ?? [])));
+    for (const [from, to] of base.ranges) {
+      for (const { line, ...segment } of oldestFirst) {
+        const last = Math.min(to, segment.to);
+        for (let at = Math.max(from, segment.from); at <= last; ) {
+          const saves = await this.#store.saves(line, { from: at, to: last, limit: ROWS, items: true, state: false });
+          if (saves[0] === undefined || firstSeq(saves[0]) > at) throw hole(line, at);
+          const opened = saves.map((save) => openHere(save, { items: true }));
+          const wanted = saves.flatMap((save, i) =>
+            blobsIn((opened[i] as Opened).items.filter((_, n) => firstSeq(save) + n >= from && firstSeq(save) + n <= to)),
+          );
+          const bodies = await this.#bodies(wanted);
+          for (const [i, save] of saves.entries()) {
+            fold.applyRange((opened[i] as Opened).items, save, bodies, from, to);
+            bytes += textBytes(save.items);
+            at = save.seq + 1;
+          }
+        }
+      }
+      fold.endRange();
+    }
+    fold.tokens = base.tokens;
+    fold.markBase(seq, bytes);
+  }
+
+  /** The base in a save, and the bytes read to get it. */
+  async base(segments: readonly Segment[], seq: number): Promise<{ readonly base: Base; readonly bytes: number }> {
+    const line = lineAt(segments, seq);
+    const [save] = line === undefined ? [] : await this.#store.saves(line, { from: seq, to: seq, limit: 1, items: false, state: true });
+    const base = save && openHere(save, { state: true }).state.find((record) => record.base !== undefined)?.base;
+    if (save === undefined || base === undefined)
+      throw new HoldfastError("CORRUPT", `The base at ${seq} of line ${line ?? "?"} is missing.`, { seq });
+    return { base, bytes: textBytes(save.state) };
+  }
+
+  async #bodies(wanted: readonly Digest[]): Promise<Bodies> {
+    if (wanted.length === 0) return noBodies;
+    const texts = new Map<Digest, string>();
+    for (const name of new Set(wanted)) texts.set(name, Buffer.from(await this.#journal.blob(name)).toString("utf8"));
+    return { text: (name) => texts.get(name) as string };
+  }
+}
+
+function openHere(save: Save, need: Need): Opened {
+  if (isGap(save)) throw hole(save.line, save.seq);
+  return open(save, need);
+}
+
+function blobsIn(records: readonly JournalRecord[]): Digest[] {
+  const found: Digest[] = [];
+  for (const { blob } of records) if (blob !== undefined) found.push(blob);
+  return found;
+}
+
+const noBodies: Bodies = {
+  text(name) {
+    throw new HoldfastError("CORRUPT", `The blob ${name} is missing.`, { found: name });
+  },
+};
+
+const textBytes = (text: string | null): number => (text === null ? 0 : Buffer.byteLength(text));
+
+function hole(line: LineId, seq: number): HoldfastError {
+  return new HoldfastError(
+    "CORRUPT",
+    `Record ${seq} of line ${line} is missing. Run verify to see what else is; other sessions are not touched.`,
+    { line, seq },
+  );
+}

@@ -1,0 +1,59 @@
+/** D3: anchors find a lost tail, and what was removed on purpose is no loss. */
+import { copyFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { open } from "../../src/index.js";
+import { start } from "./child.mjs";
+import { fresh } from "./places.js";
+
+async function saved(path: string, id: string, text: string): Promise<void> {
+  const hold = await open(path);
+  const session = await hold.session(id);
+  session.append({ role: "user", content: text });
+  await session.checkpoint();
+  await hold.close();
+}
+
+test("D3: a session deleted by a process that was then killed is not reported as lost", async () => {
+  const path = join(fresh(), "store.db");
+  await saved(path, "a", "one");
+  const child = start("puppet.mjs");
+  await child.ask({ do: "open", path });
+  await child.ask({ do: "delete", session: "a" });
+  await child.end();
+  const hold = await open(path);
+  expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
+  await hold.close();
+});
+
+test("D3: a session saved by one process and deleted by another is not reported as lost once both have closed", async () => {
+  const path = join(fresh(), "store.db");
+  const child = start("puppet.mjs");
+  await child.ask({ do: "open", path });
+  await child.ask({ do: "session", session: "a" });
+  await child.ask({ do: "save", session: "a", text: "one" });
+  await child.ask({ do: "close-session", session: "a" });
+  const hold = await open(path);
+  await hold.sessions.delete("a");
+  await hold.close();
+  await child.ask({ do: "close" });
+  await child.end();
+  const again = await open(path);
+  expect(await again.verify()).toMatchObject({ ok: true, findings: [] });
+  await again.close();
+});
+
+test("negative control: an older copy of the file put back is reported, by verify and by whoever opens the session", async () => {
+  const path = join(fresh(), "store.db");
+  await saved(path, "a", "one");
+  copyFileSync(path, `${path}.old`);
+  await saved(path, "a", "two");
+  copyFileSync(`${path}.old`, path);
+  const hold = await open(path);
+  expect(await hold.verify()).toMatchObject({
+    ok: false,
+    findings: expect.arrayContaining([expect.objectContaining({ code: "LOST_TAIL" })]),
+  });
+  await expect(hold.session("a")).rejects.toMatchObject({ code: "CORRUPT" });
+  await hold.close();
+});

@@ -1,0 +1,17 @@
+export function compete(options: {
+  readonly processes: number;
+  /** Messages each process appends to each of its sessions. */
+  readonly count: number;
+  readonly seed: number;
+  /** Each on sessions of its own. */
+  readonly own?: boolean;
+  readonly leaseMs?: number;
+  readonly waitMs?: number;
+  readonly stallMs?: number;
+  /** Negative control: a process that now and then writes a message again. */
+  readonly doubleWrite?: boolean;
+}): Promise<{
+  readonly seed: number;
+  readonly wrong: readonly string[];
+  readonly lost: { readonly LEASE_HELD: number; readonly STALE_LEASE: number };
+}>;

@@ -1,0 +1,95 @@
+/** D3: rows that are missing, as a damaged page or a careless hand leaves them. Nothing hangs, nothing is left out in silence. */
+import { truncateSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { afterEach, expect, test } from "vitest";
+import { open } from "../../src/index.js";
+import { type Child, start } from "./child.mjs";
+import { fresh } from "./places.js";
+
+const Database = createRequire(import.meta.url)("better-sqlite3") as new (
+  path: string,
+) => {
+  exec(sql: string): void;
+  prepare(sql: string): { all(): unknown[] };
+  close(): void;
+};
+
+const children: Child[] = [];
+afterEach(async () => {
+  for (const child of children.splice(0)) await child.end();
+});
+
+/** A store with one session of so many checkpoints; `removed` of them, newest first, are removed properly. Then a row is taken out. */
+async function holed(checkpoints: number, removed: number, sql: string): Promise<string> {
+  const path = join(fresh(), "store.db");
+  const hold = await open(path);
+  const session = await hold.session("a");
+  const ids: string[] = [];
+  for (let n = 0; n < checkpoints; n++) {
+    session.append({ role: "user", content: `message ${n}` });
+    ids.push((await session.checkpoint()).id);
+  }
+  for (let n = 0; n < removed; n++) await hold.checkpoints.delete(ids.pop() as string);
+  await hold.close();
+  const db = new Database(path);
+  db.exec(sql);
+  db.close();
+  return path;
+}
+
+/** Asks in another process: what hangs there can be ended here. */
+async function asked(path: string, order: { readonly do: string; readonly [key: string]: unknown }): Promise<Record<string, unknown>> {
+  const child = start("puppet.mjs");
+  children.push(child);
+  await child.ask({ do: "open", path });
+  return child.ask({ session: "a", ...order }, { withinMs: 4_000 });
+}
+
+const rowAt = (n: number): string => `DELETE FROM save WHERE id = (SELECT id FROM save ORDER BY id LIMIT 1 OFFSET ${n})`;
+
+test("a list does not leave out a checkpoint whose row is missing", async () => {
+  const path = await holed(6, 0, rowAt(3));
+  expect(await asked(path, { do: "list" })).toMatchObject({ error: { code: "CORRUPT" } });
+});
+
+test("latest does not hang where the save it points to is missing", async () => {
+  const path = await holed(3, 1, rowAt(1));
+  expect(await asked(path, { do: "latest" })).toMatchObject({ error: { code: "CORRUPT" } });
+});
+
+test("prune does not hang or go on where a save is missing", async () => {
+  const path = await holed(6, 1, rowAt(4));
+  expect(await asked(path, { do: "prune", keep: 1 })).toMatchObject({ error: { code: "CORRUPT" } });
+});
+
+test("a list does not come out empty where all saves are missing and an anchor knows better", async () => {
+  const path = await holed(3, 0, "DELETE FROM save");
+  expect(await asked(path, { do: "list" })).toMatchObject({ error: { code: "CORRUPT" } });
+});
+
+test("verify reports a session whose row is missing while its lines are there", async () => {
+  const path = await holed(3, 0, "DELETE FROM session");
+  expect(await asked(path, { do: "verify" })).toMatchObject({ ok: false });
+});
+
+test("gc does not destroy the saves of a session whose row is missing", async () => {
+  const path = await holed(3, 0, "DELETE FROM session");
+  await asked(path, { do: "gc" });
+  const db = new Database(path);
+  expect(db.prepare("SELECT count(*) AS saves FROM save").all()).toEqual([{ saves: 3 }]);
+  db.close();
+});
+
+test("an empty file with anchors beside it is a store that was lost, not a new one", async () => {
+  const path = await holed(3, 0, "SELECT 1");
+  truncateSync(path, 0);
+  await expect(open(path)).rejects.toMatchObject({ name: "HoldfastError" });
+});
+
+test("negative control: without a hole the same questions are answered", async () => {
+  const path = await holed(6, 1, "SELECT 1");
+  expect(await asked(path, { do: "list" })).toMatchObject({ checkpoints: 5 });
+  expect(await asked(path, { do: "latest" })).toMatchObject({ checkpoint: { messageCount: 5 } });
+  expect(await asked(path, { do: "prune", keep: 1 })).toMatchObject({ removed: 4 });
+});

@@ -1,0 +1,28 @@
+/** D1, D2: what was acknowledged survives kill -9 at any instant, nothing is torn, and the next save works at once. */
+import { expect, test } from "vitest";
+import { killCampaign } from "./kill-campaign.mjs";
+import { newSeed } from "./random.mjs";
+
+const KILLS = Number(process.env["HOLDFAST_KILLS"] ?? 200);
+
+test(`D1: ${KILLS} kills at random instants lose nothing that was acknowledged`, { timeout: 60_000 + KILLS * 1_000 }, async () => {
+  const result = await killCampaign({ kills: KILLS, seed: newSeed() });
+  expect(result.wrong, `seed ${result.seed}`).toEqual([]);
+  expect(result.kills).toBe(KILLS);
+  // Kills that hit nothing would prove nothing.
+  expect(result.inFlight, "operations in flight at a kill").toBeGreaterThan(KILLS / 4);
+  expect(result.acknowledged).toBeGreaterThan(KILLS);
+});
+
+test("D2: a kill while the store is being made leaves a store that opens", async () => {
+  const result = await killCampaign({ kills: 25, seed: newSeed(), birth: true });
+  expect(result.wrong, `seed ${result.seed}`).toEqual([]);
+});
+
+test("negative control: a child that acknowledges a save before it is committed is caught", async () => {
+  const result = await killCampaign({ kills: 60, seed: newSeed(), ackEarly: true });
+  expect(
+    result.wrong.some((what) => / is gone$/.test(what)),
+    `seed ${result.seed}: ${result.wrong.join("\n")}`,
+  ).toBe(true);
+});

@@ -1,0 +1,144 @@
+/** Stores broken on purpose, one way each. Each is the memory store with one thing wrong. */
+import { MemoryStore } from "../../src/store/memory.js";
+import type { Applied, Change, SaveQuery, Store } from "../../src/store/port.js";
+import type { StoreHarness } from "../../src/testing/index.js";
+
+/** Keeps its contents over close and open, so that it can claim to be durable. */
+function harness(breakIt: (inner: Store) => Partial<Store>, { forgets = false } = {}): () => StoreHarness {
+  return () => {
+    const traits = { durable: true, oneMachine: true, shared: false };
+    let inner = new MemoryStore();
+    return {
+      traits,
+      async open() {
+        if (forgets) inner = new MemoryStore();
+        const broken = breakIt(inner);
+        let closed = false;
+        return new Proxy(inner, {
+          get(target, name: keyof Store) {
+            if (name === "traits") return traits;
+            if (name === "close") return async () => void (closed = true);
+            const method = (broken[name] ?? target[name]) as (...args: unknown[]) => unknown;
+            return async (...args: unknown[]) => {
+              if (closed) {
+                const shut = new MemoryStore();
+                await shut.close();
+                return (shut[name] as (...a: unknown[]) => unknown)(...args);
+              }
+              return method.apply(target, args);
+            };
+          },
+        });
+      },
+    };
+  };
+}
+
+const withoutConditions = (changes: readonly Change[], ...names: (keyof Change["when"])[]): Change[] =>
+  changes.map((change) => ({
+    ...change,
+    when: Object.fromEntries(Object.entries(change.when).filter(([name]) => !names.includes(name as keyof Change["when"]))),
+  }));
+
+const done: Applied = { ok: true, mail: false };
+
+export const brokenStores: readonly { readonly does: string; readonly make: () => StoreHarness }[] = [
+  { does: "forgets everything when it is closed", make: harness(() => ({}), { forgets: true }) },
+  { does: "ignores the epoch", make: harness((inner) => ({ apply: (changes) => inner.apply(withoutConditions(changes, "epoch")) })) },
+  {
+    does: "ignores how long a lease runs",
+    make: harness((inner) => ({ apply: (changes) => inner.apply(withoutConditions(changes, "until")) })),
+  },
+  {
+    does: "ignores the version of a label",
+    make: harness((inner) => ({ apply: (changes) => inner.apply(withoutConditions(changes, "version")) })),
+  },
+  {
+    does: "tears what belongs together",
+    make: harness((inner) => ({
+      async apply(changes) {
+        let last: Applied = done;
+        for (const [i, change] of changes.entries()) {
+          last = await inner.apply([change]);
+          if (!last.ok) return { ...last, change: i };
+        }
+        return last;
+      },
+    })),
+  },
+  {
+    does: "answers ok to a save that does not follow the end of its line, and drops it",
+    make: harness((inner) => ({
+      async apply(changes) {
+        const applied = await inner.apply(changes);
+        return !applied.ok && applied.why === "tail" ? done : applied;
+      },
+    })),
+  },
+  {
+    does: "acknowledges every third save without keeping it",
+    make: harness((inner) => {
+      let count = 0;
+      return { apply: async (changes) => (changes[0]?.saves && ++count % 3 === 0 ? done : inner.apply(changes)) };
+    }),
+  },
+  {
+    does: "refuses a save that is there already",
+    make: harness((inner) => ({
+      async apply(changes) {
+        for (const { saves = [] } of changes) {
+          for (const { save } of saves) {
+            const [there] = await inner.saves(save.line, { from: save.seq, to: save.seq, limit: 1, items: false, state: false });
+            if (there?.seq === save.seq) return { ok: false, change: 0, why: "tail" };
+          }
+        }
+        return inner.apply(changes);
+      },
+    })),
+  },
+  {
+    does: "gives the saves of a range one short",
+    make: harness((inner) => ({ saves: async (line, query: SaveQuery) => (await inner.saves(line, query)).slice(0, -1) })),
+  },
+  { does: "compares ids without their case", make: harness((inner) => ({ session: (id) => inner.session(id.toLowerCase()) })) },
+  {
+    does: "lists sessions oldest first",
+    make: harness((inner) => ({
+      sessions: async (query) => (await inner.sessions({ ...query, limit: 10_000 })).toReversed().slice(0, query.limit),
+    })),
+  },
+  { does: "forgets the epoch of what was deleted", make: harness(() => ({ buriedEpoch: async () => 0 })) },
+  {
+    does: "lets a fork begin anywhere",
+    make: harness((inner) => ({
+      apply: (changes) =>
+        inner.apply(changes.map((change) => (change.line ? { ...change, line: { ...change.line, origin: null } } : change))),
+    })),
+  },
+  {
+    does: "replaces saves under a new fork",
+    make: harness((inner) => ({ replace: (line, saves) => inner.replace(line, saves, Number.MAX_SAFE_INTEGER) })),
+  },
+  {
+    does: "sweeps blobs that are in use",
+    make: harness((inner) => ({ blob: async (digest) => ((await inner.counts()).checkpoints % 2 ? inner.blob(digest) : undefined) })),
+  },
+  {
+    does: "delivers mail twice",
+    make: harness((inner) => ({ apply: (changes) => inner.apply(changes.map(({ drained: _drained, ...change }) => change)) })),
+  },
+  {
+    does: "hands out its own bytes",
+    make: harness((inner) => {
+      const handed = new Map<string, Uint8Array>();
+      return {
+        async blob(digest) {
+          const bytes = handed.get(digest) ?? (await inner.blob(digest));
+          if (bytes) handed.set(digest, bytes);
+          return bytes;
+        },
+      };
+    }),
+  },
+  { does: "estimates its counts", make: harness((inner) => ({ counts: async () => ({ ...(await inner.counts()), messages: 0 }) })) },
+];
