@@ -5,15 +5,26 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { runInNewContext } from "node:vm";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
-import { type Checkpoint, type ErrorCode, type Holdfast, HoldfastError, open, type Session, type SessionEvent } from "../src/index.js";
+import {
+  type Checkpoint,
+  type ErrorCode,
+  type Holdfast,
+  HoldfastError,
+  type Message,
+  open,
+  type Session,
+  type SessionEvent,
+} from "../src/index.js";
 import { type StoreKind, stores } from "./support/stores.js";
 
 // ---- the world that bad input is thrown at
 
+type Plain = Record<string, unknown>;
+
 interface World {
   readonly hold: Holdfast;
   /** Held open, with two messages, a list under `list` and two checkpoints. */
-  readonly own: Session<Record<string, unknown>>;
+  readonly own: Session<Plain>;
   readonly first: Checkpoint;
   readonly second: Checkpoint;
   /** A checkpoint of the session `other`, which nobody holds. */
@@ -24,7 +35,7 @@ interface World {
 
 async function build(address: string): Promise<World> {
   const hold = await open(address);
-  const own = await hold.session<Record<string, unknown>>("own", { agent: "agent", tags: ["tag"] });
+  const own = await hold.session<Plain>("own", { agent: "agent", tags: ["tag"] });
   own.append({ role: "user", content: "one", id: "m1" });
   own.set("list", [1, 2, 3]);
   const first = await own.checkpoint("first");
@@ -154,7 +165,7 @@ const withParent = (parentId: unknown) => untyped({ role: "user", content: "x", 
 const inMessage = { codes: ["INVALID_ID", "INVALID_VALUE"], optional: true } as const;
 
 const sessionIdPlaces: readonly IdPlace[] = [
-  { name: "hold.session", call: ({ hold }, id) => hold.session(untyped(id)) },
+  { name: "hold.session", call: ({ hold }, id) => hold.session<Plain>(untyped(id)) },
   { name: "hold.fork, id", call: ({ hold, first }, id) => hold.fork(first.id, { id: untyped(id) }) },
   { name: "session.fork, id", call: ({ own, first }, id) => own.fork(first.id, { id: untyped(id) }) },
   { name: "sessions.get", call: ({ hold }, id) => hold.sessions.get(untyped(id)) },
@@ -742,66 +753,55 @@ describe.each(stores)("messages that are refused: $name", (store) => {
 
 interface InertValue {
   readonly what: string;
-  /** Made anew for each place it goes to. */
-  readonly value: () => unknown;
+  readonly value: unknown;
   /** What comes back, where that is not the same. */
   readonly expected?: unknown;
 }
 
+const shared = { a: [1] };
+
 const inertValues: readonly InertValue[] = [
-  ...named({
-    __proto__: JSON.parse('{"__proto__":{"admin":true}}'),
-    "__proto__ deep down": JSON.parse('{"a":[{"__proto__":{"__proto__":null}}]}'),
-    "names of Object.prototype": { constructor: 1, toString: 2, hasOwnProperty: 3, valueOf: 4, then: 5 },
-    "our own record of a set": { set: "k", value: 1, salt: "AAAAAAAAAAAAAAAA" },
-    "our own record of a blob": { append: null, blob: DIGEST, size: 10, salt: "AAAAAAAAAAAAAAAA" },
-    "our own base": { base: { status: "completed", step: 1, tokens: 0, ranges: [[1, 4_000_000_000]], state: [["k", 1]] } },
-    "our own checkpoint": { checkpoint: { step: 9, kind: "manual", status: "failed", messages: 0, bytes: 0 } },
-    "our own note": { mark: DIGEST, gap: 5, prior: 0 },
-    "a LangChain constructor": { lc: 1, type: "constructor", id: ["langchain", "x"], kwargs: { a: 1 } },
-    "references of other formats": { $ref: "#/definitions/x", $date: "2020-01-01", $numberLong: "1", "@type": "x" },
-    "a part as a value": { type: "file", mediaType: "a/b", data: { digest: DIGEST, sizeBytes: 1 } },
-    "a digest as text": DIGEST,
-    "text that looks like JSON": '{"a":1}',
-    "text that parts records": '},\n{"salt":"x"}',
-    NUL: "a\0b\0",
-    "every control character": String.fromCharCode(...Array.from({ length: 160 }, (_, i) => i)),
-    "separators of lines": "\u2028\u2029\u0085",
-    "characters of two units": "🦑\u{10ffff}",
-    "noncharacters and marks": "\ufeff\ufffe\uffff\u202e",
-    "2^53+1": 2 ** 53 + 1,
-    "the largest number": Number.MAX_VALUE,
-    "the smallest number": Number.MIN_VALUE,
-    "a number in exponents": 1e21,
-    "a fraction": 0.1 + 0.2,
-    null: null,
-    "empty text": "",
-    "an empty list": [],
-    "an empty object": {},
-    "an empty key": { "": { "": 1 } },
-    "a key with NUL and an escape": { "a\0b": 1, [ESCAPE]: 2 },
-    "a key of 100,000 characters": { ["k".repeat(100_000)]: 1 },
-    "the order of keys": { z: 1, a: { y: 1, b: 2 }, m: 3 },
-    "a text that is kept out of its row": "x€".repeat(50_000),
-    "500 levels": nest(500, (inner) => [inner]),
-    frozen: Object.freeze({ a: Object.freeze([1]) }),
-  }).map(([what, value]) => ({ what, value })),
-  { what: "-0", value: () => ({ a: -0, b: [-0] }), expected: { a: 0, b: [0] } },
-  { what: "a property of undefined", value: () => ({ a: undefined, b: 1 }), expected: { b: 1 } },
-  { what: "an object without prototype", value: () => Object.assign(Object.create(null), { a: 1 }), expected: { a: 1 } },
-  { what: "an object of another realm", value: () => runInNewContext("({ a: [1, { b: 2 }] })"), expected: { a: [1, { b: 2 }] } },
-  {
-    what: "what is not enumerable",
-    value: () => Object.defineProperty({ a: 1 }, "hidden", { value: 2, enumerable: false }),
-    expected: { a: 1 },
-  },
-  {
-    what: "a part shared by many",
-    value: () => {
-      const shared = { a: [1] };
-      return [shared, { shared }, [shared, shared]];
-    },
-  },
+  { what: "__proto__ as a key", value: JSON.parse('{"__proto__":{"admin":true}}') },
+  { what: "__proto__ as a key deep down", value: JSON.parse('{"a":[{"__proto__":{"__proto__":null}}]}') },
+  { what: "names of Object.prototype", value: { constructor: 1, toString: 2, hasOwnProperty: 3, valueOf: 4, then: 5 } },
+  { what: "our own record of a set", value: { set: "k", value: 1, salt: "AAAAAAAAAAAAAAAA" } },
+  { what: "our own record of a blob", value: { append: null, blob: DIGEST, size: 10, salt: "AAAAAAAAAAAAAAAA" } },
+  { what: "our own base", value: { base: { status: "completed", step: 1, tokens: 0, ranges: [[1, 4_000_000_000]], state: [["k", 1]] } } },
+  { what: "our own checkpoint", value: { checkpoint: { step: 9, kind: "manual", status: "failed", messages: 0, bytes: 0 } } },
+  { what: "our own note", value: { mark: DIGEST, gap: 5, prior: 0 } },
+  { what: "a LangChain constructor", value: { lc: 1, type: "constructor", id: ["langchain", "x"], kwargs: { a: 1 } } },
+  { what: "references of other formats", value: { $ref: "#/x", $date: "2020-01-01", $numberLong: "1", "@type": "x" } },
+  { what: "a part as a value", value: { type: "file", mediaType: "a/b", data: { digest: DIGEST, sizeBytes: 1 } } },
+  { what: "a digest as text", value: DIGEST },
+  { what: "text that looks like JSON", value: '{"a":1}' },
+  { what: "text that parts records", value: '},\n{"salt":"x"}' },
+  { what: "NUL", value: "a\0b\0" },
+  { what: "every control character", value: String.fromCharCode(...Array.from({ length: 160 }, (_, i) => i)) },
+  { what: "separators of lines", value: "\u2028\u2029\u0085" },
+  { what: "characters of two units", value: "🦑\u{10ffff}" },
+  { what: "noncharacters and marks", value: "\ufeff\ufffe\uffff\u202e" },
+  { what: "2^53+1", value: 2 ** 53 + 1 },
+  { what: "the largest number", value: Number.MAX_VALUE },
+  { what: "the smallest number", value: Number.MIN_VALUE },
+  { what: "a number in exponents", value: 1e21 },
+  { what: "a fraction", value: 0.1 + 0.2 },
+  { what: "-0", value: { a: -0, b: [-0] }, expected: { a: 0, b: [0] } },
+  { what: "null", value: null },
+  { what: "empty text", value: "" },
+  { what: "an empty list", value: [] },
+  { what: "an empty object", value: {} },
+  { what: "an empty key", value: { "": { "": 1 } } },
+  { what: "a key with NUL and an escape", value: { "a\0b": 1, [ESCAPE]: 2 } },
+  { what: "a key of 100,000 characters", value: { ["k".repeat(100_000)]: 1 } },
+  { what: "the order of keys", value: { z: 1, a: { y: 1, b: 2 }, m: 3 } },
+  { what: "a text that is kept out of its row", value: "x€".repeat(10_000) },
+  { what: "500 levels", value: nest(500, (inner) => [inner]) },
+  { what: "a part shared by many", value: [shared, { shared }, [shared, shared]] },
+  { what: "what is frozen", value: Object.freeze({ a: Object.freeze([1]) }) },
+  { what: "a property of undefined", value: { a: undefined, b: 1 }, expected: { b: 1 } },
+  { what: "a property that is not enumerable", value: Object.defineProperty({ a: 1 }, "hidden", { value: 2 }), expected: { a: 1 } },
+  { what: "an object without prototype", value: Object.assign(Object.create(null), { a: 1 }), expected: { a: 1 } },
+  { what: "an object of another realm", value: runInNewContext("({ a: [1, { b: 2 }] })"), expected: { a: [1, { b: 2 }] } },
 ];
 
 /** Equal, with the same order of keys, and made of plain objects. */
@@ -810,77 +810,86 @@ function expectSame(actual: unknown, expected: unknown): void {
   expect(actual).toStrictEqual(expected);
 }
 
+/** The value in every part of a message that takes any. */
+const carrying = (v: unknown) => ({
+  content: [call(v), result({ v }), result([opaque(v)]), opaque(v)],
+  metadata: { v },
+  provider: { x: { v } },
+});
+
+interface Written {
+  readonly before: Checkpoint;
+  readonly after: Checkpoint;
+}
+
+/** Puts a value wherever one goes: two checkpoints of `own`, and `done`, a fork of the first that was completed with it. */
+async function write(hold: Holdfast, value: unknown): Promise<Written> {
+  const own = await hold.session<Plain>("own", { metadata: untyped({ v: value }) });
+  own.set("k", value);
+  own.set("list", [0]);
+  own.splice("list", 1, 0, untyped(value));
+  own.append(untyped({ role: "assistant", ...carrying(value) }));
+  const before = await own.checkpoint({ metadata: untyped({ v: value }) });
+  own.save({ state: { k: "changed", saved: value } });
+  const after = await own.checkpoint();
+  const done = await own.fork(before.id, { id: "done" });
+  await done.complete(untyped(value));
+  await done.close();
+  await own.close();
+  return { before, after };
+}
+
+function expectBefore({ state, messages }: { readonly state: object; readonly messages: readonly Message[] }, value: unknown): void {
+  expectSame(state, { k: value, list: [0, value] });
+  expectSame(
+    messages.map(({ content, metadata, provider }) => ({ content, metadata, provider })),
+    [carrying(value)],
+  );
+}
+
+async function expectKept(hold: Holdfast, { before, after }: Written, value: unknown): Promise<void> {
+  const own = await hold.session("own");
+  expectSame(own.state, { k: "changed", saved: value });
+  expectSame(own.metadata, { v: value });
+  expectSame((await hold.sessions.get("own"))?.metadata, { v: value });
+  expectSame((await hold.checkpoints.get(before.id))?.metadata, { v: value });
+  const done = await hold.session("done");
+  expectSame(done.output, value);
+  expectBefore(done, value);
+  expectBefore(await hold.checkpoints.state(before.id), value);
+  expectBefore({ state: done.state, messages: (await own.history()).items }, value);
+  const { added, removed, changed } = (await hold.checkpoints.diff(before.id, after.id)).state;
+  expectSame([added, removed, changed], [{ saved: value }, { list: [0, value] }, { k: { from: value, to: "changed" } }]);
+  const values: unknown[] = [];
+  for await (const event of hold.events("own")) {
+    if (event.type === "state" && event.key === "k") values.push(event.value);
+    if (event.cursor === after.id) break;
+  }
+  expectSame(values, [value, "changed"]);
+  await own.rewind(before.id);
+  expectBefore(own, value);
+  await own.adopt(after.id);
+  expectSame(own.state, { k: "changed", saved: value });
+  await own.close();
+  await done.close();
+  expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
+}
+
 describe.each(stores)("values that are inert: $name", ({ address, traits: { durable } }) => {
-  test.each(inertValues)("$what", async ({ value, expected = value() }) => {
-    const at = address();
-    let hold = await open(at);
-    const reopen = async () => {
+  for (const { what, value, ...comesBack } of inertValues)
+    test(what, async () => {
+      const expected = "expected" in comesBack ? comesBack.expected : value;
+      const at = address();
+      const hold = await open(at);
+      const written = await write(hold, value);
+      await expectKept(hold, written, expected);
       await hold.close();
-      hold = await open(at);
-    };
-    const session = await hold.session<Record<string, unknown>>("own", { metadata: untyped({ v: value() }) });
-    session.set("k", value());
-    session.set("list", [0]);
-    session.splice("list", 1, 0, untyped(value()));
-    session.append(
-      untyped({
-        role: "assistant",
-        content: [call(value()), result({ v: value() }), result([opaque(value())]), opaque(value())],
-        metadata: { v: value() },
-        provider: { x: { v: value() } },
-      }),
-    );
-    const before = await session.checkpoint({ metadata: untyped({ v: value() }) });
-    session.save({ state: { k: "changed", saved: value() } });
-    const after = await session.checkpoint();
-    const done = await session.fork(before.id, { id: "done" });
-    await done.complete(untyped(value()));
-
-    const message = { metadata: { v: expected }, provider: { x: { v: expected } } };
-    const content = [call(expected), result({ v: expected }), result([opaque(expected)]), opaque(expected)];
-    const expectBefore = (held: { readonly state: object; readonly messages: readonly object[] }) => {
-      expectSame(held.state, { k: expected, list: [0, expected] });
-      expect(held.messages).toHaveLength(1);
-      expectSame({ ...held.messages[0], metadata: 0, provider: 0, content }, { ...held.messages[0], metadata: 0, provider: 0 });
-      const { metadata, provider } = held.messages[0] as typeof message;
-      expectSame({ metadata, provider }, message);
-    };
-    const look = async (held: Session<Record<string, unknown>>, fork: Session<Record<string, unknown>>) => {
-      expectSame(held.state, { k: "changed", saved: expected });
-      expectSame(held.metadata, { v: expected });
-      expectSame(fork.output, expected);
-      expectBefore(fork);
-      expectBefore(await hold.checkpoints.state(before.id));
-      expectBefore({ state: fork.state, messages: (await held.history()).items });
-      expectSame((await hold.sessions.get("own"))?.metadata, { v: expected });
-      expectSame((await hold.checkpoints.get(before.id))?.metadata, { v: expected });
-      const { changed, removed, added } = (await hold.checkpoints.diff(before.id, after.id)).state;
-      expectSame(
-        { changed, removed, added },
-        { changed: { k: { from: expected, to: "changed" } }, removed: { list: [0, expected] }, added: { saved: expected } },
-      );
-      expect((await hold.checkpoints.diff(before.id, before.id)).equal).toBe(true);
-      const values: unknown[] = [];
-      for await (const event of hold.events("own")) {
-        if (event.type === "state" && event.key === "k") values.push(event.value);
-        if (event.cursor === after.id) break;
+      if (durable) {
+        await using again = await open(at);
+        await expectKept(again, written, expected);
       }
-      expectSame(values, [expected, "changed"]);
-      expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
-    };
-
-    await look(session, done);
-    if (durable) {
-      await reopen();
-      await look(await hold.session("own"), await hold.session("done"));
-      await reopen();
-    } else await session.close();
-    const again = await hold.session<Record<string, unknown>>("own");
-    await again.rewind(before.id);
-    expectBefore(again);
-    expect(Object.hasOwn(Object.prototype, "admin")).toBe(false);
-    await hold.close();
-  });
+      expect(Object.hasOwn(Object.prototype, "admin")).toBe(false);
+    });
 
   const outputs = named({
     "a listing of files": [
@@ -926,7 +935,7 @@ describe.each(stores)("values that are inert: $name", ({ address, traits: { dura
   test("state keys keep their order, also where one was set twice", async () => {
     const at = address();
     let hold = await open(at);
-    const session = await hold.session<Record<string, unknown>>("own");
+    const session = await hold.session<Plain>("own");
     for (const key of ["b", "a", "__proto__", "c", "b"]) session.set(key, key);
     await session.checkpoint();
     const live = Object.keys(session.state);
@@ -958,7 +967,7 @@ const notFlags = { "the text true": "true", "the text no": "no", "1": 1, "0": 0,
 const notChoices = {
   unknown: "done",
   empty: "",
-  __proto__: "__proto__",
+  "named __proto__": "__proto__",
   constructor: "constructor",
   null: null,
   number: 5,
@@ -1052,7 +1061,7 @@ const optionCases: readonly OptionCase[] = [
   },
   {
     name: "session.splice, what is no list",
-    bad: { nothing: "nothing", __proto__: "__proto__", constructor: "constructor" },
+    bad: { nothing: "nothing", "named __proto__": "__proto__", constructor: "constructor" },
     call: ({ own }, key) => own.splice(untyped(key), 0, 0, 1),
     codes: ["INVALID_VALUE"],
   },
@@ -1188,10 +1197,10 @@ const optionCases: readonly OptionCase[] = [
 
 describe.each(stores)("options that are refused: $name", (store) => {
   const theWorld = worldOf(store);
-  for (const { name, bad, call, codes = ["INVALID_OPTION"] } of optionCases)
+  for (const { name, bad, call, codes } of optionCases)
     for (const [what, value] of Object.entries(bad))
       test(`${name}: ${what}`, async () => {
-        await expectRefused(await theWorld(), (world) => call(world, value), codes);
+        await expectRefused(await theWorld(), (world) => call(world, value), codes ?? ["INVALID_OPTION"]);
       });
 
   test("an option of a checkpoint is read once, so it cannot turn bad after it was checked", async () => {

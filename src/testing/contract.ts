@@ -165,7 +165,7 @@ export const storeContract: readonly ContractCase[] = [
     async act(store) {
       const f = new Fixture("a");
       ok(await store.apply([f.begin()]));
-      const skipped = f.peek({ items: 1 });
+      const skipped = f.peek({ items: 1, text: "another" });
       ok(await store.apply([f.save({ items: 1 })]));
       const ahead = f.later(f.peek({ items: 1 }), 1);
       refused(await store.apply([skipped]), "tail");

@@ -18,7 +18,8 @@ function harness(breakIt: (inner: Store) => Partial<Store>, { forgets = false } 
           get(target, name: keyof Store) {
             if (name === "traits") return traits;
             if (name === "close") return async () => void (closed = true);
-            const method = (broken[name] ?? target[name]) as (...args: unknown[]) => unknown;
+            const method = (broken[name] ?? target[name]) as ((...args: unknown[]) => unknown) | undefined;
+            if (method === undefined) return undefined;
             return async (...args: unknown[]) => {
               if (closed) {
                 const shut = new MemoryStore();

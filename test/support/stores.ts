@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Traits } from "../../src/testing/index.js";
 
 /** A place for files that is removed when the test run's process ends. */
 export function scratch(): string {
@@ -9,8 +10,6 @@ export function scratch(): string {
   process.once("exit", () => rmSync(directory, { recursive: true, force: true }));
   return directory;
 }
-
-import type { Traits } from "../../src/testing/index.js";
 
 export interface StoreKind {
   readonly name: string;
