@@ -35,7 +35,7 @@ export interface Save {
   readonly prev: Digest;
   /** The beginning of its digest, enough to see damage. The whole is computed when it is opened, and stands in the save that follows. */
   readonly check: string;
-  /** Digests of the sections, so that each can be verified without the others. Stores may leave out that of a section they hand out. */
+  /** Digests of the sections, so that each can be verified, and dropped, without the others. */
   readonly itemsDigest: Digest | null;
   readonly stateDigest: Digest | null;
   readonly items: string | null;

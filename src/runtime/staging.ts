@@ -20,6 +20,8 @@ interface Staged {
   readonly at?: number;
   /** The state key it is about. */
   readonly key?: string;
+  /** Whether it sets the key or unsets it; absent where it changes a list. */
+  readonly sets?: boolean;
 }
 
 export interface Sections {
@@ -82,15 +84,19 @@ export class Staging {
   }
 
   set(key: string, value: Encoded): Body {
-    this.#forget(key);
     const { fields, blobs, body } = outOfRow("value", value);
-    this.#state.push({ fields: [["set", JSON.stringify(key)], ...fields], blobs, refs: blobs.map((blob) => blob.digest), key });
+    const staged: Staged = { fields: [["set", JSON.stringify(key)], ...fields], blobs, refs: blobs.map((blob) => blob.digest), key, sets: true };
+    // In the place of an earlier one, so that keys come back in the order in which a live run sees them.
+    const before = this.#state.findLastIndex((other) => other.key === key && other.sets !== undefined);
+    if (this.#state[before]?.sets) {
+      this.#state = [...this.#state.slice(0, before), staged, ...this.#state.slice(before + 1).filter((other) => other.key !== key)];
+    } else this.#state.push(staged);
     return body;
   }
 
   unset(key: string): void {
-    this.#forget(key);
-    this.#state.push({ fields: [["unset", JSON.stringify(key)]], blobs: [], refs: [], key });
+    this.#state = this.#state.filter((staged) => staged.key !== key);
+    this.#state.push({ fields: [["unset", JSON.stringify(key)]], blobs: [], refs: [], key, sets: false });
   }
 
   list(key: string, start: number, remove: number, items: Encoded): void {
@@ -100,11 +106,6 @@ export class Staging {
       ["splice", `[${start},${remove}]`],
     ];
     this.#state.push({ fields: [...place, ...fields], blobs, refs: blobs.map((blob) => blob.digest), key });
-  }
-
-  /** A set or unset stands for all that was staged for its key before. */
-  #forget(key: string): void {
-    if (this.#state.some((staged) => staged.key === key)) this.#state = this.#state.filter((staged) => staged.key !== key);
   }
 
   /** The sections of the save, and an empty staging from here on. */

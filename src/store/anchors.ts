@@ -28,13 +28,15 @@ export class Anchors {
     this.#fresh.set(line, { seq, check });
   }
 
-  /** A line that was removed on purpose needs no witness any more. */
-  forget(line: string): void {
+  /** A line that is about to be cut on purpose needs no witness any more. Written before it is cut: a crash must not accuse anybody. */
+  async forget(line: string): Promise<void> {
     this.#fresh.set(line, { seq: 0, check: "" });
+    await this.#write();
   }
 
   /** The last anchor of every line. Rows that do not match their digest are passed over: a damaged witness says nothing. */
   async read(): Promise<readonly Anchor[]> {
+    await this.#write();
     let text: string;
     try {
       text = await readFile(this.#path, "utf8");

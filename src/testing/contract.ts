@@ -10,7 +10,7 @@ import assert from "node:assert/strict";
 import { HoldfastError } from "../core/errors.js";
 import type { Save } from "../core/save.js";
 import type { Applied, Change, Refusal, Store, Traits } from "../store/port.js";
-import { begin, bytesOf, digestOf, Fixture, fold, freed, lineOf } from "./fixture.js";
+import { begin, bytesOf, digestOf, Fixture, freed, lineOf } from "./fixture.js";
 
 export interface StoreHarness {
   readonly traits: Traits;
@@ -93,7 +93,7 @@ export const storeContract: readonly ContractCase[] = [
     },
     async check(store, saves) {
       const line = lineOf(saves);
-      assert.deepEqual((await store.saves(line, all)).map(fold), saves.map(fold));
+      assert.deepEqual(await store.saves(line, all), saves);
       const headers = await store.saves(line, { ...all, items: false, state: false });
       assert.deepEqual(
         headers,
@@ -174,7 +174,7 @@ export const storeContract: readonly ContractCase[] = [
       return f.saves;
     },
     async check(store, saves) {
-      assert.deepEqual((await store.saves(lineOf(saves), all)).map(fold), saves.map(fold));
+      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
     },
   }),
 
@@ -196,8 +196,8 @@ export const storeContract: readonly ContractCase[] = [
       return { a: a.saves, b: b.saves };
     },
     async check(store, { a, b }) {
-      assert.deepEqual((await store.saves(lineOf(a), all)).map(fold), a.map(fold));
-      assert.deepEqual((await store.saves(lineOf(b), all)).map(fold), b.map(fold));
+      assert.deepEqual(await store.saves(lineOf(a), all), a);
+      assert.deepEqual(await store.saves(lineOf(b), all), b);
       assert.equal((await store.session("a"))?.head.status, "in-progress");
       assert.equal((await store.counts()).sessions, 2);
     },
@@ -217,7 +217,7 @@ export const storeContract: readonly ContractCase[] = [
       return f.saves;
     },
     async check(store, saves) {
-      assert.deepEqual((await store.saves(lineOf(saves), all)).map(fold), saves.map(fold));
+      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
     },
   }),
 
@@ -234,7 +234,7 @@ export const storeContract: readonly ContractCase[] = [
       return fixtures.map((f) => ({ line: f.line, saves: f.saves }));
     },
     async check(store, fixtures) {
-      for (const { line, saves } of fixtures) assert.deepEqual((await store.saves(line, all)).map(fold), saves.map(fold));
+      for (const { line, saves } of fixtures) assert.deepEqual(await store.saves(line, all), saves);
     },
   }),
 
@@ -471,7 +471,7 @@ export const storeContract: readonly ContractCase[] = [
       return { line: f.line, saves: [gap, bare, f.saves[3] as Save] };
     },
     async check(store, { line, saves }) {
-      assert.deepEqual((await store.saves(line, all)).map(fold), saves.map(fold));
+      assert.deepEqual(await store.saves(line, all), saves);
       assert.deepEqual(await store.sweep(100, true), { count: 0, bytes: 0 });
       assert.equal(await store.blob(digestOf("body 0")), undefined);
       assert.notEqual(await store.blob(digestOf("body 3")), undefined);
@@ -490,7 +490,7 @@ export const storeContract: readonly ContractCase[] = [
       return f.saves;
     },
     async check(store, saves) {
-      assert.deepEqual((await store.saves(lineOf(saves), all)).map(fold), saves.map(fold));
+      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
     },
   }),
 
@@ -608,7 +608,7 @@ export const storeContract: readonly ContractCase[] = [
         found.push(...page);
         from = (page.at(-1) as Save).seq + 1;
       }
-      assert.deepEqual(found.map(fold), saves.map(fold));
+      assert.deepEqual(found, saves);
     },
   }),
 
@@ -655,7 +655,7 @@ async function snapshot(store: Store): Promise<unknown> {
   return {
     sessions: await store.sessions({ limit: 1_000 }),
     lines,
-    saves: await Promise.all(lines.map(async ({ id }) => (await store.saves(id, all)).map(fold))),
+    saves: await Promise.all(lines.map(async ({ id }) => await store.saves(id, all))),
     counts: await store.counts(),
   };
 }

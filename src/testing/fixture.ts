@@ -143,10 +143,3 @@ export const freed = (texts: readonly string[]): Freed => ({
   count: texts.length,
   bytes: texts.reduce((sum, text) => sum + text.length, 0),
 });
-
-/** A save as far as stores must agree on it: the digest of a section that is handed out may be left out. */
-export const fold = (save: Save): Save => ({
-  ...save,
-  itemsDigest: save.items === null ? save.itemsDigest : null,
-  stateDigest: save.state === null ? save.stateDigest : null,
-});

@@ -285,17 +285,20 @@ describe("J4: a section that was dropped leaves its digest", () => {
     expect(opened.state).toEqual(gone.state ? [] : parsed(draft().state));
     expect(left.mark).toBe(gone.mark ? null : save.mark);
     expect(left.check).toBe(save.check);
+    expect(open({ ...left, items: null, state: null }, { mark: true }).digest).toBe(end);
     expect(isEmpty(left)).toBe(gone.items && gone.state && gone.mark);
     if (gone.items) expectCode("CORRUPT", () => open(left, { items: true }));
     if (gone.state) expectCode("CORRUPT", () => open(left, { state: true }));
   });
 
-  test.each(combinations)(
-    "items: $items, state: $state, mark: $mark, of a save whose store left the digests of its sections out",
+  // Stores may leave out the digest of a section that they hand out; what is written back must stand without the section again.
+  test.each(combinations.slice(1))(
+    "items: $items, state: $state, mark: $mark, of a save that came without its sections' digests",
     (gone) => {
-      const asHandedOut: Save = { ...save, itemsDigest: null, stateDigest: null };
-      const left = drop(asHandedOut, { ...gone, prior: 2 });
+      const left = drop({ ...save, itemsDigest: null, stateDigest: null }, { ...gone, prior: 2 });
+      const header = { ...left, items: null, state: null };
       expect(open(left, { mark: true }).digest).toBe(end);
+      expect(open(header, { mark: true }).digest).toBe(end);
     },
   );
 

@@ -53,6 +53,22 @@ test("processes on sessions of their own in one file do not disturb each other",
   expect(result.lost).toEqual({ LEASE_HELD: 0, STALE_LEASE: 0 });
 });
 
+test("processes that open a store at the same moment, new or not, all get it, and can read it at once", async () => {
+  const directory = fresh();
+  const all = await Promise.all(Array.from({ length: 8 }, (_, i) => puppet(join(directory, `first-${i}.db`))));
+  const errors: unknown[] = [];
+  const together = async (order: { readonly do: string; readonly [key: string]: unknown }) => {
+    for (const { error } of await Promise.all(all.map((child) => child.ask(order)))) if (error) errors.push(`${order.do}: ${error.code}`);
+  };
+  for (let round = 0; round < 40; round++) {
+    await together({ do: "close" });
+    // Every fourth round the file is new; in the others the last to close has just taken the log away.
+    await together({ do: "open", path: join(directory, `round-${Math.floor(round / 4)}.db`) });
+    await together({ do: "verify" });
+  }
+  expect(errors).toEqual([]);
+});
+
 test("negative control: a process that writes a message twice is caught", async () => {
   const result = await compete({ processes: 2, count: 60, seed: newSeed(), waitMs: 1_000, doubleWrite: true });
   expect(result.wrong.join("\n")).toMatch(/instead of 0\.\.59/);

@@ -23,11 +23,8 @@ const tail = `coalesce((SELECT id FROM save WHERE id BETWEEN ${lineStart} AND ${
 /** Saves that hold any of the records from..to. Parameters: line, from, line, to, line, line, limit. */
 function saves(sections: { readonly items: boolean; readonly state: boolean }, order: "ASC" | "DESC"): string {
   const columns = saveValues
-    // A section that is read is verified by its own digest: the stored one is only read in its stead.
     .replace(/\bitems\b/, sections.items ? "items" : "NULL")
-    .replace(/\bstate\b/, sections.state ? "state" : "NULL")
-    .replace("items_digest", sections.items ? "CASE WHEN items IS NULL THEN items_digest END" : "items_digest")
-    .replace("state_digest", sections.state ? "CASE WHEN state IS NULL THEN state_digest END" : "state_digest");
+    .replace(/\bstate\b/, sections.state ? "state" : "NULL");
   return `SELECT id & 4294967295, ${columns} FROM save
     WHERE id BETWEEN ${key} AND coalesce((SELECT id FROM save WHERE id BETWEEN ${key} AND ${lineEnd} ORDER BY id LIMIT 1), ${lineEnd})
     ORDER BY id ${order} LIMIT ?`;

@@ -29,8 +29,8 @@ export interface Medium {
   now(): number;
   /** Told of every save that was committed. */
   saved(line: LineId, seq: number, check: string): void;
-  /** Told of every line that was removed, or cut short. */
-  removed(line: LineId): void;
+  /** Told of every line that is about to be cut short or removed. */
+  cutting(line: LineId): Promise<void>;
   anchors(): Promise<readonly Anchor[]>;
   compact(): Promise<number>;
   close(): Promise<void>;
@@ -201,6 +201,7 @@ export class SqlStore implements Store {
   }
 
   async cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed> {
+    if (!dryRun) await this.#medium.cutting(line);
     const freed = await this.#write(() => {
       const row = this.#prepare(sql.line).get(line);
       if (row === undefined || row[2] !== null) return { count: 0, bytes: 0 };
@@ -215,10 +216,7 @@ export class SqlStore implements Store {
       if (after === -1 && !dryRun && forked === 0) this.#prepare(sql.deleteLine).run(no, no, no);
       return { count: last.length, bytes: last.reduce((sum, [, bytes]) => sum + (bytes as number), 0) };
     });
-    if (!dryRun) {
-      this.#lineKeys.delete(line);
-      this.#medium.removed(line);
-    }
+    if (!dryRun) this.#lineKeys.delete(line);
     return freed;
   }
 
