@@ -1,6 +1,7 @@
 /** D7: the same program gives the same results on every store, whatever it does and whenever it is reopened. Memory is the reference. */
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { baseTuning } from "../src/core/fold.js";
 import { stores } from "./support/stores.js";
 import { type Command, SESSIONS, World } from "./support/world.js";
 
@@ -72,6 +73,14 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ do: "gc" } as const) },
   { weight: 3, arbitrary: fc.constant({ do: "reopen" } as const) },
 );
+
+const slackBytes = baseTuning.slackBytes;
+beforeAll(() => {
+  baseTuning.slackBytes = 300;
+});
+afterAll(() => {
+  baseTuning.slackBytes = slackBytes;
+});
 
 const RUNS = Number(process.env["HOLDFAST_RUNS"] ?? 150);
 

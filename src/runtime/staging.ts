@@ -85,7 +85,13 @@ export class Staging {
 
   set(key: string, value: Encoded): Body {
     const { fields, blobs, body } = outOfRow("value", value);
-    const staged: Staged = { fields: [["set", JSON.stringify(key)], ...fields], blobs, refs: blobs.map((blob) => blob.digest), key, sets: true };
+    const staged: Staged = {
+      fields: [["set", JSON.stringify(key)], ...fields],
+      blobs,
+      refs: blobs.map((blob) => blob.digest),
+      key,
+      sets: true,
+    };
     // In the place of an earlier one, so that keys come back in the order in which a live run sees them.
     const before = this.#state.findLastIndex((other) => other.key === key && other.sets !== undefined);
     if (this.#state[before]?.sets) {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Checkpoint } from "../../src/core/checkpoint.js";
 import { content, diff, type Side } from "../../src/core/diff.js";
-import { type CheckpointId, placeId, type SessionId, type LineId } from "../../src/core/ids.js";
+import { type CheckpointId, type LineId, placeId, type SessionId } from "../../src/core/ids.js";
 import { equal, type Json, type JsonObject, put } from "../../src/core/json.js";
 import type { Message, MessageInput } from "../../src/core/message.js";
 

@@ -331,23 +331,26 @@ function keyOf(world: World): string {
 
 /** A character for each fact, seen with `first` as the first of the two. */
 function keyFrom({ now, lease, journal, holders }: World, first: Who): string {
-  const ownerCode = (of: Owner | null) => (of === null ? 0 : of === owners[first] ? 1 : 2);
-  const leaseCode = (of: Lease | null | undefined) => (of ? 1 + ((of.epoch * 3 + ownerCode(of.owner)) * 16 + of.until) : 0);
-  const writeCode = (of: Write | null) => (of ? 1 + of.epoch * 8 + of.after : 0);
-  const codes = [now, leaseCode(lease)];
-  for (const of of [holders[first], holders[first === 0 ? 1 : 0]]) {
-    codes.push(
-      of.alive ? 1 : 0,
-      leaseCode(of.seen),
-      leaseCode(of.held),
-      (of.tail ?? -1) + 1,
-      leaseCode(of.claim?.read),
-      leaseCode(of.claim?.lease),
-    );
-    codes.push(leaseCode(of.renewal), leaseCode(of.release), writeCode(of.write));
-  }
+  const me = owners[first];
+  const codes = [now, leaseCode(lease, me)];
+  pushHolder(codes, holders[first], me);
+  pushHolder(codes, holders[first === 0 ? 1 : 0], me);
   for (const entry of journal) codes.push(writeCode(entry), entry.by === first ? 0 : 1);
   return String.fromCharCode(...codes);
+}
+
+function pushHolder(codes: number[], { alive, seen, held, tail, claim, renewal, release, write }: Holder, me: Owner): void {
+  codes.push(alive ? 1 : 0, leaseCode(seen, me), leaseCode(held, me), tail === null ? 0 : tail + 1, writeCode(write));
+  codes.push(leaseCode(renewal, me), leaseCode(release, me), leaseCode(claim && claim.read, me), leaseCode(claim && claim.lease, me));
+}
+
+function leaseCode(lease: Lease | null, me: Owner): number {
+  if (lease === null) return 0;
+  return 1 + (lease.epoch * 3 + (lease.owner === null ? 0 : lease.owner === me ? 1 : 2)) * 16 + lease.until;
+}
+
+function writeCode(write: Write | null): number {
+  return write === null ? 0 : 1 + write.epoch * 8 + write.after;
 }
 
 const situations = Object.keys({

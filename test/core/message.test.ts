@@ -235,6 +235,7 @@ describe("file data", () => {
     ["without data", { type: "file", name: "a.txt" }],
     ["with data that is text", { type: "file", data: "a.txt" }],
     ["with data that is null", { type: "file", data: null }],
+    ["with a digest of another system", { type: "file", data: { digest: "sha256:0f" } }],
   ])("a tool's output that only looks like a file part, %s, is JSON like any other", (_, entry) => {
     const { value } = encodePart({ ...parts["tool-result"], output: [entry] });
     expect(value.content[0]).toMatchObject({ output: [entry] });

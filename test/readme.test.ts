@@ -1,0 +1,27 @@
+/** The programs in the README are run as they stand, one after the other, in an empty directory. */
+import { execFile } from "node:child_process";
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { scratch } from "./support/stores.js";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const readme = readFileSync(join(root, "README.md"), "utf8");
+const programs = [...readme.matchAll(/```ts\n(.*?)```/gs)].map((match) => match[1] as string);
+
+test("the README's programs run", async () => {
+  expect(programs.length).toBeGreaterThanOrEqual(2);
+  const directory = scratch();
+  mkdirSync(join(directory, "node_modules"));
+  symlinkSync(root, join(directory, "node_modules", "holdfast"));
+  for (const [i, program] of programs.entries()) {
+    writeFileSync(join(directory, `program-${i}.mjs`), program);
+    await promisify(execFile)(process.execPath, [`program-${i}.mjs`], { cwd: directory });
+  }
+});
+
+test("the two commands stand on top", () => {
+  expect(readme.split("\n").slice(0, 6).join("\n")).toMatch(/npm ci && npx holdfast demo[\s\S]*npm ci && npm test/);
+});
