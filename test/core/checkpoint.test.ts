@@ -3,11 +3,17 @@ import {
   type CheckpointOptions,
   checkMetadata,
   checkOptions,
+  checkpointOf,
   checkText,
   MAX_DESCRIPTION,
   MAX_LABEL,
   MAX_METADATA_BYTES,
+  type Mark,
 } from "../../src/core/checkpoint.js";
+import { digest } from "../../src/core/digest.js";
+import { lineId, type SessionId } from "../../src/core/ids.js";
+import { record } from "../../src/core/record.js";
+import { seal } from "../../src/core/save.js";
 import { thrown } from "./thrown.js";
 
 const given = (options: unknown) => checkOptions(options as CheckpointOptions);
@@ -101,4 +107,91 @@ test("checkText takes well-formed text up to its limit", () => {
   expect(thrown(() => checkText("für 👩", "reason", 5)).code).toBe("TOO_LARGE");
   expectInvalid("reason", () => checkText("\udc00", "reason", 5));
   expectInvalid("reason", () => checkText(undefined, "reason", 5));
+});
+
+describe("checkpointOf", () => {
+  const line = lineId(new Uint8Array(10).fill(7));
+  const before = lineId(new Uint8Array(10));
+  const session = "order-42" as SessionId;
+
+  function written(mark: Mark | null, prior = 0) {
+    const text = mark && record([["checkpoint", JSON.stringify(mark)]]);
+    const at = Date.UTC(2024, 0, 2, 3, 4, 5, 6);
+    const { save, digest: end } = seal({
+      line,
+      after: 8,
+      at,
+      prior,
+      base: 0,
+      prev: digest("before"),
+      items: [],
+      nMessages: 0,
+      state: [],
+      mark: text,
+      salt: () => "",
+    });
+    return { checkpoint: checkpointOf(save, end, session, (seq) => (seq < 5 ? before : line)), end };
+  }
+
+  test("is its place, what was written, and the digest of its save", () => {
+    const mark: Mark = {
+      step: 3,
+      kind: "recovery",
+      label: "l",
+      description: "d",
+      status: "failed",
+      reason: "r",
+      messages: 2,
+      bytes: 99,
+      tokens: 7,
+      tasks: 1,
+      metadata: { a: [1] },
+    };
+    const { checkpoint, end } = written(mark, 4);
+    expect(checkpoint).toEqual({
+      id: `${line}-9`,
+      sessionId: session,
+      seq: 9,
+      step: 3,
+      kind: "recovery",
+      label: "l",
+      description: "d",
+      status: "failed",
+      reason: "r",
+      parentId: `${before}-4`,
+      createdAt: "2024-01-02T03:04:05.006Z",
+      messageCount: 2,
+      sizeBytes: 99,
+      tokenCount: 7,
+      tasksCompleted: 1,
+      digest: end,
+      metadata: { a: [1] },
+    });
+  });
+
+  test("what was not given is absent, and what is always there has its plain value", () => {
+    const { checkpoint, end } = written({ step: 1, messages: 0, bytes: 0 });
+    expect(Object.entries(checkpoint ?? {})).toEqual(
+      Object.entries({
+        id: `${line}-9`,
+        sessionId: session,
+        seq: 9,
+        step: 1,
+        kind: "manual",
+        status: "in-progress",
+        createdAt: "2024-01-02T03:04:05.006Z",
+        messageCount: 0,
+        sizeBytes: 0,
+        digest: end,
+        metadata: {},
+      }),
+    );
+  });
+
+  test("V3: is frozen, with its metadata", () => {
+    const { checkpoint } = written({ step: 1, messages: 0, bytes: 0, metadata: { a: [1] } });
+    expect([checkpoint, checkpoint?.metadata, checkpoint?.metadata.a].every(Object.isFrozen)).toBe(true);
+  });
+
+  test("there is none in a save without one", () => expect(written(null).checkpoint).toBeUndefined());
 });

@@ -40,7 +40,7 @@ class Live {
   readonly blobs = new Map<Digest, string>();
   now = 1_700_000_000_000;
   #staging = new Staging();
-  model: { messages: MessageInput[]; state: Map<string, Json> } = { messages: [], state: new Map() };
+  model: { messages: MessageInput[]; state: Map<string, Json>; tokens: number } = { messages: [], state: new Map(), tokens: 0 };
 
   fork(): Live {
     const twin = new Live();
@@ -49,7 +49,7 @@ class Live {
     twin.ends = this.ends.slice();
     for (const [name, text] of this.blobs) twin.blobs.set(name, text);
     twin.now = this.now;
-    twin.model = { messages: this.model.messages.slice(), state: new Map(this.model.state) };
+    twin.model = { messages: this.model.messages.slice(), state: new Map(this.model.state), tokens: this.model.tokens };
     return twin;
   }
 
@@ -103,6 +103,7 @@ class Live {
 
   #put(input: MessageInput, splice?: readonly [start: number, remove: number]): void {
     const encoded = encodeMessage(input, "m");
+    this.model.tokens += (input.reply?.usage?.inputTokens ?? 0) + (input.reply?.usage?.outputTokens ?? 0);
     const seq = this.fold.seq + this.#staging.itemCount + 1;
     const message = revive({ ...encoded.value }, placeId(line, seq), seq, this.now);
     const { row } = this.#staging;
@@ -215,6 +216,8 @@ function expectModel({ fold, model }: Live): void {
     0,
   );
   expect(fold.sizeBytes).toBe(bytes);
+  // Tokens were spent, whatever became of the message.
+  expect(fold.tokens).toBe(model.tokens);
 }
 
 // ---- arbitraries
@@ -464,6 +467,19 @@ describe("bases", () => {
       [3, 4],
       [6, 6],
     ]);
+  });
+
+  test("ranges: a transcript that only grows is one range, whatever stands between its messages", () => {
+    const turn: Op[] = [
+      { do: "append", message: { role: "user", content: "a" } },
+      { do: "status", event: "wait" },
+      { do: "append", message: { role: "assistant", content: "b" } },
+      { do: "set", key: "k", value: 1 },
+      { do: "status", event: "settle" },
+      { do: "save" },
+    ];
+    const live = new Live().apply([...turn, ...turn, ...turn]);
+    expect(live.fold.ranges()).toEqual([[1, live.fold.messages.at(-1)?.seq]]);
   });
 
   test("V1: a base keeps the order of keys, and `__proto__` among them", () => {

@@ -15,8 +15,10 @@ test(`D1: ${KILLS} kills at random instants lose nothing that was acknowledged`,
 });
 
 test("D2: a kill while the store is being made leaves a store that opens", async () => {
-  const result = await killCampaign({ kills: 25, seed: newSeed(), birth: true });
+  const result = await killCampaign({ kills: 60, seed: newSeed(), birth: true });
   expect(result.wrong, `seed ${result.seed}`).toEqual([]);
+  // Kills before there was a file, or after the store was open, would prove nothing.
+  expect(result.halfMade, "kills between the file and the open store").toBeGreaterThan(2);
 });
 
 test("negative control: a child that acknowledges a save before it is committed is caught", async () => {

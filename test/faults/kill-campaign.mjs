@@ -1,5 +1,5 @@
 /** Kills a child at random instants and checks, each time, that what it had acknowledged is there (D1, D2). */
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open } from "../../dist/index.js";
@@ -144,7 +144,7 @@ export async function killCampaign({ kills, seed, ackEarly = false, birth = fals
   const directory = mkdtempSync(join(tmpdir(), "holdfast-kills-"));
   const rng = random(seed);
   const began = performance.now();
-  const result = { seed, kills: 0, acknowledged: 0, inFlight: 0, slowestCheckMs: 0, ms: 0, wrong: [] };
+  const result = { seed, kills: 0, acknowledged: 0, inFlight: 0, slowestCheckMs: 0, unopened: 0, halfMade: 0, ms: 0, wrong: [] };
   // The next child starts while this one works: it waits, loaded, for its orders.
   let next = start("kill-child.mjs");
   let known = new Acknowledged();
@@ -155,13 +155,19 @@ export async function killCampaign({ kills, seed, ackEarly = false, birth = fals
       if (birth || n % KILLS_PER_FILE === 0) known = new Acknowledged();
       const child = next;
       next = start("kill-child.mjs");
+      // Loaded and waiting: from here on only the store itself is being made.
+      await child.heard((line) => line.ready);
       child.tell({ path, seed: seed + n, ackEarly });
       if (!birth) await child.heard((line) => line.done !== undefined || line.fault !== undefined);
-      await new Promise((resolve) => setTimeout(resolve, birth ? rng.between(0, 60) : rng.between(0.5, 40)));
+      await new Promise((resolve) => setTimeout(resolve, birth ? rng.between(0, 25) : rng.between(0.5, 40)));
       await child.end();
       if (child.ended.signal !== "SIGKILL") result.wrong.push(`the child ended by itself: ${child.stderr}`);
 
       known.hear(child.lines);
+      if (!child.lines.some((line) => line.opened)) {
+        result.unopened += 1;
+        if (existsSync(path)) result.halfMade += 1;
+      }
       result.kills += 1;
       result.inFlight += known.flying.size;
       const checking = performance.now();

@@ -6,6 +6,7 @@ import { open } from "../../dist/index.js";
 import { random } from "./random.mjs";
 import { hear, say } from "./said.mjs";
 
+say({ ready: true });
 const { path, seed, lanes = 3, ackEarly = false } = hear();
 const WEIGHTS = { save: 60, fork: 7, forkAside: 4, rewind: 7, prune: 6, removeOne: 3, remove: 4, gc: 3, complete: 4, title: 5, leave: 4 };
 const MOST_SESSIONS = 6;

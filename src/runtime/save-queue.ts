@@ -1,0 +1,70 @@
+/**
+ * Saves on their way to the store.
+ *
+ * S1  every save goes through one conditional append: this epoch, this line, this end. Nothing else writes the journal.
+ * S2  a save that failed is unknown. It stays sealed as it is and is sent again before anything newer, so it lands once (D4).
+ */
+import type { SessionId } from "../core/ids.js";
+import type { Change } from "../store/port.js";
+import type { Ground } from "./ground.js";
+import { superseded } from "./lease-keeper.js";
+import { headRow } from "./rows.js";
+import type { Sealed } from "./workspace.js";
+
+export class SaveQueue {
+  readonly #ground: Ground;
+  readonly #session: SessionId;
+  readonly #epoch: number;
+  #pending: Sealed[] = [];
+  #sending: Promise<boolean> | undefined;
+
+  constructor(ground: Ground, session: SessionId, epoch: number) {
+    this.#ground = ground;
+    this.#session = session;
+    this.#epoch = epoch;
+  }
+
+  get isEmpty(): boolean {
+    return this.#pending.length === 0;
+  }
+
+  /** Resolves when this save, and all before it, are in the store; the answer is whether mail waits. */
+  async send(sealed: Sealed): Promise<boolean> {
+    this.#pending.push(sealed);
+    return this.#until(() => !this.#pending.includes(sealed));
+  }
+
+  /** Resolves when nothing is left to send. */
+  async flush(): Promise<void> {
+    await this.#until(() => this.isEmpty);
+  }
+
+  async #until(done: () => boolean): Promise<boolean> {
+    let mail = false;
+    while (!done()) {
+      this.#sending ??= this.#sendAll().finally(() => {
+        this.#sending = undefined;
+      });
+      mail = await this.#sending;
+    }
+    return mail;
+  }
+
+  async #sendAll(): Promise<boolean> {
+    const batch = this.#pending.slice();
+    const head = batch.findLast((sealed) => sealed.head !== undefined)?.head;
+    const drained = batch.flatMap((sealed) => sealed.drained);
+    const change: Change = {
+      session: this.#session,
+      when: { epoch: this.#epoch },
+      saves: batch.map(({ save }) => save),
+      ...(head === undefined ? undefined : { head: headRow(head) }),
+      ...(drained.length === 0 ? undefined : { drained }),
+    };
+    const applied = await this.#ground.store.apply([change]);
+    if (!applied.ok) throw superseded(this.#session);
+    this.#pending = this.#pending.slice(batch.length);
+    this.#ground.watchers.changed(this.#session);
+    return applied.mail;
+  }
+}

@@ -1,0 +1,363 @@
+/**
+ * The state a holder works on: the fold, what is staged on top of it, and the head that goes with it. All of it in memory; sealing turns
+ * what is staged into a save.
+ */
+import { type Checkpoint, type CheckpointOptions, checkpointOf, type Mark } from "../core/checkpoint.js";
+import { content } from "../core/diff.js";
+import type { Digest } from "../core/digest.js";
+import { HoldfastError, quote } from "../core/errors.js";
+import { type Fold, revive } from "../core/fold.js";
+import { checkName, type LineId, MAX_SEQ, placeId, type SessionId } from "../core/ids.js";
+import { type Encoded, encode, equal, type Json } from "../core/json.js";
+import { type EncodedMessage, encodeMessage, type Message, type MessageInput, titleOf } from "../core/message.js";
+import { record } from "../core/record.js";
+import { seal } from "../core/save.js";
+import type { StatusEvent } from "../core/status.js";
+import type { NewSave } from "../store/port.js";
+import type { Ground } from "./ground.js";
+import { lineAt, type Segment } from "./journal.js";
+import { options, wholeNumber } from "./options.js";
+import type { HeadDoc } from "./rows.js";
+import { Staging } from "./staging.js";
+
+/** A save on its way: sealed, and kept until the store has said that it is there. */
+export interface Sealed {
+  readonly save: NewSave;
+  /** The head, where it changed. */
+  readonly head: HeadDoc | undefined;
+  readonly checkpoint: Checkpoint;
+  readonly drained: readonly string[];
+}
+
+/** Where a session stands. */
+export interface Standing {
+  readonly head: HeadDoc;
+  readonly fold: Fold;
+  readonly end: Digest;
+  readonly segments: readonly Segment[];
+  readonly latest: Checkpoint | undefined;
+}
+
+export class Workspace {
+  readonly #ground: Ground;
+  #head: HeadDoc;
+  #headChanged = false;
+  #fold: Fold;
+  #end: Digest;
+  #segments: readonly Segment[];
+  #latest: Checkpoint | undefined;
+  readonly #staging = new Staging();
+  #ids: Map<string, Message> | undefined;
+
+  constructor(ground: Ground, { head, fold, end, segments, latest }: Standing) {
+    this.#ground = ground;
+    this.#head = head;
+    this.#fold = fold;
+    this.#end = end;
+    this.#segments = segments;
+    this.#latest = latest;
+  }
+
+  get fold(): Fold {
+    return this.#fold;
+  }
+
+  get head(): HeadDoc {
+    return this.#head;
+  }
+
+  get end(): Digest {
+    return this.#end;
+  }
+
+  get segments(): readonly Segment[] {
+    return this.#segments;
+  }
+
+  get latest(): Checkpoint | undefined {
+    return this.#latest;
+  }
+
+  get isSaved(): boolean {
+    return this.#staging.isEmpty;
+  }
+
+  get #line(): LineId {
+    return this.#head.line;
+  }
+
+  get #id(): SessionId {
+    return this.#head.id;
+  }
+
+  /** Goes on from somewhere else; nothing is staged when it is called. */
+  moveTo({ head, fold, end, segments, latest }: Standing): void {
+    this.#head = head;
+    this.#headChanged = false;
+    this.#fold = fold;
+    this.#end = end;
+    this.#segments = segments;
+    this.#latest = latest;
+    this.#ids = undefined;
+  }
+
+  // ---- staging
+
+  append(messages: readonly MessageInput[]): void {
+    const encoded = messages.map((message, i) => encodeMessage(message, `messages[${this.#fold.messageCount + i}]`));
+    this.#stageMessages(encoded, undefined);
+  }
+
+  set(key: unknown, value: unknown): void {
+    const name = checkKey(key);
+    this.#set(name, encode(value, `state.${name}`));
+  }
+
+  #set(key: string, encoded: Encoded): void {
+    this.#staging.reserve(1, encoded.bytes);
+    this.event("work");
+    this.#fold.set(key, encoded.value, this.#staging.set(key, encoded));
+  }
+
+  unset(key: unknown): void {
+    const name = checkKey(key);
+    if (!this.#fold.has(name)) return;
+    this.#staging.reserve(1, 0);
+    this.event("work");
+    this.#fold.unset(name);
+    this.#staging.unset(name);
+  }
+
+  splice(key: unknown, start: unknown, deleteCount: unknown, items: readonly unknown[]): void {
+    const name = key === "messages" ? key : checkKey(key);
+    const length = name === "messages" ? this.#fold.messageCount : this.#fold.listLength(name);
+    if (length === undefined) {
+      throw new HoldfastError("INVALID_VALUE", `state.${name}: there is no list to splice. Set one first.`, { path: `state.${name}` });
+    }
+    const from = wholeNumber(start, "splice start", 0, length);
+    const remove = wholeNumber(deleteCount, "splice deleteCount", 0, length - from);
+    if (name === "messages") {
+      const messages = items.map((item, i) => encodeMessage(item, `messages[${from + i}]`));
+      if (messages.length > 0 || remove > 0) this.#stageMessages(messages, [from, remove]);
+      return;
+    }
+    const encoded = encode(items, `state.${name}`);
+    if (items.length > 0 || remove > 0) this.#splice(name, from, remove, encoded);
+  }
+
+  #splice(key: string, start: number, remove: number, items: Encoded): void {
+    this.#staging.reserve(1, items.bytes);
+    this.event("work");
+    this.#fold.spliceList(key, start, remove, items.value as readonly Json[]);
+    this.#staging.list(key, start, remove, items);
+  }
+
+  /** Stages what differs between the present state and a whole one. */
+  save(whole: { readonly messages?: readonly MessageInput[]; readonly state?: object }): void {
+    const { messages, state } = options(whole, "save", ["messages", "state"]);
+    if (messages !== undefined && !Array.isArray(messages))
+      throw new HoldfastError("INVALID_VALUE", "messages: it must be a list of messages.", { path: "messages" });
+    const encodedMessages = messages?.map((message, i) => encodeMessage(message, `messages[${i}]`));
+    const encodedState = state === undefined ? undefined : entriesOf(state);
+    if (encodedMessages) this.#saveMessages(encodedMessages);
+    if (encodedState) this.#saveState(encodedState);
+  }
+
+  #saveMessages(messages: readonly EncodedMessage[]): void {
+    const present = this.#fold.messages;
+    let same = 0;
+    while (
+      same < messages.length &&
+      same < present.length &&
+      sameMessage(present[same] as Message, (messages[same] as EncodedMessage).value)
+    )
+      same++;
+    if (same === present.length) this.#stageMessages(messages.slice(same), undefined);
+    else this.#stageMessages(messages.slice(same), [same, present.length - same]);
+  }
+
+  #saveState(state: readonly (readonly [string, Encoded])[]): void {
+    const present = this.#fold.state;
+    const given = new Set(state.map(([key]) => key));
+    for (const key of Object.keys(present)) if (!given.has(key)) this.unset(key);
+    for (const [key, encoded] of state) {
+      const before = Object.hasOwn(present, key) ? present[key] : undefined;
+      if (before !== undefined && equal(before, encoded.value)) continue;
+      if (Array.isArray(before) && Array.isArray(encoded.value) && before.length > 0) this.#saveList(key, before, encoded.value, encoded);
+      else this.#set(key, encoded);
+    }
+  }
+
+  /** A list that shares its beginning and end with the one before is spliced, so that a growing list costs what is new. */
+  #saveList(key: string, before: readonly Json[], after: readonly Json[], whole: Encoded): void {
+    const most = Math.min(before.length, after.length);
+    let start = 0;
+    while (start < most && equal(before[start], after[start])) start++;
+    let end = 0;
+    while (end < most - start && equal(before[before.length - 1 - end], after[after.length - 1 - end])) end++;
+    if (start + end === 0) this.#set(key, whole);
+    else this.#splice(key, start, before.length - start - end, encode(after.slice(start, after.length - end), `state.${key}`));
+  }
+
+  #stageMessages(messages: readonly EncodedMessage[], splice: readonly [start: number, remove: number] | undefined): void {
+    const leaving = new Set(splice === undefined ? [] : this.#fold.messages.slice(splice[0], splice[0] + splice[1]).map(({ id }) => id));
+    const fresh = messages.filter((message, i) => !this.#isKnown(message, messages, i, leaving, splice !== undefined));
+    if (fresh.length === 0 && (splice === undefined || splice[1] === 0)) return;
+    this.#staging.reserve(
+      fresh.length + 1,
+      fresh.reduce((sum, { bytes }) => sum + bytes, 0),
+    );
+    if (this.#fold.seq + this.#staging.itemCount + fresh.length + 2 > MAX_SEQ)
+      throw new HoldfastError("TOO_LARGE", `Session ${this.#id} has reached ${MAX_SEQ} records.`, { limit: MAX_SEQ });
+    this.event("work");
+    const at = this.#ground.wallMs();
+    if (splice !== undefined && fresh.length === 0) {
+      this.#staging.removeMessages(...splice);
+      this.#fold.spliceMessages(...splice);
+    }
+    fresh.forEach((encoded, i) => {
+      const seq = this.#fold.seq + this.#staging.itemCount + 1;
+      const message = revive({ ...encoded.value }, placeId(this.#line, seq), seq, at);
+      const row = this.#staging.row;
+      if (splice === undefined) this.#fold.append(message, this.#staging.message(encoded, at), row);
+      else {
+        const place = [splice[0] + i, i === 0 ? splice[1] : 0] as const;
+        this.#fold.spliceMessages(...place, { message, body: this.#staging.message(encoded, at, place), row });
+      }
+      if (splice === undefined) this.#ids?.set(message.id, message);
+      this.#title(message);
+    });
+    if (splice !== undefined) this.#ids = undefined;
+  }
+
+  #isKnown({ value }: EncodedMessage, all: readonly EncodedMessage[], i: number, leaving: ReadonlySet<string>, placed: boolean): boolean {
+    if (value.id === undefined || leaving.has(value.id)) return false;
+    this.#ids ??= new Map(this.#fold.messages.map((message) => [message.id, message]));
+    const known = this.#ids.get(value.id) ?? all.slice(0, i).find((other) => other.value.id === value.id)?.value;
+    if (known === undefined) return false;
+    if (!placed && equal(content(known), content(value))) return true;
+    throw new HoldfastError(
+      "CONFLICT",
+      `A message with id ${quote(value.id)} is in session ${quote(this.#id)} already, ${placed ? "at another place" : "with other content"}.`,
+      { sessionId: this.#id },
+    );
+  }
+
+  #title(message: MessageInput): void {
+    if (this.#head.title !== undefined) return;
+    const title = titleOf(message);
+    if (title === undefined) return;
+    this.#head = { ...this.#head, title };
+    this.#headChanged = true;
+  }
+
+  /** Moves the status, where the event changes it or has something to say. Work on a session that had come to rest sets it going again. */
+  event(event: StatusEvent, reason?: string, output?: Json): void {
+    const next = this.#fold.transition(event);
+    if (next === undefined && reason === undefined && output === undefined) return;
+    const status = next ?? this.#fold.status;
+    const fields: (readonly [string, string])[] = [["status", `"${status}"`]];
+    if (reason !== undefined) fields.push(["reason", JSON.stringify(reason)]);
+    if (output !== undefined) fields.push(["output", JSON.stringify(output)]);
+    this.#staging.status(fields);
+    this.#fold.setStatus(status, reason, output);
+    const { reason: _before, ...head } = this.#head;
+    this.#head = { ...head, status, ...(reason === undefined ? {} : { reason }) };
+    this.#headChanged = true;
+  }
+
+  // ---- sealing
+
+  /** Turns what is staged into a save with a checkpoint at its end. */
+  seal(given: CheckpointOptions, drained: readonly string[]): Sealed {
+    const fold = this.#fold;
+    const at = this.#ground.wallMs();
+    const row = this.#staging.row;
+    const { items, state, nMessages, refs, blobs } = this.#staging.take(at);
+    row.bytes = textBytes(items);
+    let baseBytes = 0;
+    let allRefs = refs;
+    if (fold.basePays()) {
+      const base = fold.toBase();
+      const text = record([["base", JSON.stringify(base)]]);
+      baseBytes = Buffer.byteLength(text);
+      state.push(text);
+      allRefs = [...new Set([...refs, ...base.state.flatMap(([, , blob]) => blob ?? [])])];
+    }
+    const seq = fold.seq + items.length + state.length + 1;
+    fold.step = given.step ?? fold.step + 1;
+    fold.tasks = given.tasksCompleted ?? fold.tasks;
+    const { save, digest } = seal({
+      salt: () => this.#ground.salts.next(),
+      line: this.#line,
+      after: fold.seq,
+      at,
+      prior: fold.prior,
+      base: baseBytes > 0 ? seq : fold.base,
+      prev: this.#end,
+      items,
+      nMessages,
+      state,
+      mark: record([
+        ["checkpoint", JSON.stringify(this.#mark(given))],
+        ["salt", `"${this.#ground.salts.next()}"`],
+      ]),
+    });
+    fold.readBytes += row.bytes + textBytes(state);
+    if (baseBytes > 0) fold.markBase(seq, fold.costAfterBase(textBytes(state)));
+    fold.seq = seq;
+    fold.prior = seq;
+    this.#end = digest;
+    const checkpoint = checkpointOf(save, digest, this.#id, (at) => lineAt(this.#segments, at) ?? this.#line) as Checkpoint;
+    this.#latest = checkpoint;
+    const sealed = { save: { save, refs: allRefs, blobs }, head: this.#headChanged ? this.#head : undefined, checkpoint, drained };
+    this.#headChanged = false;
+    return sealed;
+  }
+
+  #mark(given: CheckpointOptions): Mark {
+    const fold = this.#fold;
+    const tokens = given.tokenCount ?? (fold.tokens > 0 ? fold.tokens : undefined);
+    const { label, description, metadata } = given;
+    return {
+      step: fold.step,
+      ...(given.kind === undefined || given.kind === "manual" ? undefined : { kind: given.kind }),
+      ...(label === undefined ? undefined : { label }),
+      ...(description === undefined ? undefined : { description }),
+      ...(fold.status === "in-progress" ? undefined : { status: fold.status }),
+      ...(fold.reason === undefined ? undefined : { reason: fold.reason }),
+      messages: fold.messageCount,
+      bytes: fold.sizeBytes,
+      ...(tokens === undefined ? undefined : { tokens }),
+      ...(fold.tasks === undefined ? undefined : { tasks: fold.tasks }),
+      ...(metadata === undefined ? undefined : { metadata }),
+    };
+  }
+}
+
+function checkKey(key: unknown): string {
+  const name = checkName(key, "state key");
+  if (name === "messages")
+    throw new HoldfastError("INVALID_OPTION", "state key: `messages` is the transcript. Use append, splice or save.", {
+      path: "state.messages",
+    });
+  return name;
+}
+
+/** The same message: by id where both were given one, and by content. */
+function sameMessage(present: Message, given: MessageInput): boolean {
+  if (given.id !== undefined && given.id !== present.id) return false;
+  return equal(content(present), content(given));
+}
+
+function textBytes(texts: readonly string[]): number {
+  return texts.reduce((sum, text, i) => sum + Buffer.byteLength(text) + (i === 0 ? 0 : 2), 0);
+}
+
+function entriesOf(state: unknown): readonly (readonly [string, Encoded])[] {
+  if (typeof state !== "object" || state === null || Array.isArray(state))
+    throw new HoldfastError("INVALID_VALUE", "state: it must be an object.", { path: "state" });
+  return Object.entries(state)
+    .filter(([, value]) => value !== undefined)
+    .map(([key, value]) => [checkKey(key), encode(value, `state.${key}`)] as const);
+}
