@@ -19,6 +19,8 @@ export interface JournalRecord {
   /** The record's body is kept as a blob under this digest. */
   readonly blob?: Digest;
   readonly size?: number;
+  /** The files of a message whose body is a blob: what it refers to is known without reading it. */
+  readonly files?: readonly Digest[];
   /** Milliseconds before the save's own time. */
   readonly ago?: number;
 }

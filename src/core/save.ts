@@ -70,7 +70,7 @@ export function seal(draft: Draft): { readonly save: Save; readonly digest: Dige
   const nMark = mark === null ? 0 : 1;
   const items = section(draft.items, salt);
   const state = section(draft.state, salt);
-  const open = {
+  const save = {
     line,
     seq: after + draft.items.length + draft.state.length + nMark,
     at,
@@ -87,9 +87,11 @@ export function seal(draft: Draft): { readonly save: Save; readonly digest: Dige
     state,
     mark,
     note: null,
+    check: "",
   };
-  const sealed = chain(open, open.itemsDigest, open.stateDigest, mark === null ? "" : digest(mark));
-  return { save: { ...open, check: sealed.slice(0, CHECK_CHARS) }, digest: sealed };
+  const sealed = chain(save, mark === null ? "" : digest(mark));
+  save.check = sealed.slice(0, CHECK_CHARS);
+  return { save, digest: sealed };
 }
 
 /** Records, a row each, and a salt in the last one. */
@@ -100,15 +102,10 @@ function section(records: readonly string[], salt: () => string): string | null 
 export const firstSeq = (save: Pick<Save, "seq" | "nItems" | "nState" | "nMark">): number =>
   save.seq - save.nItems - save.nState - save.nMark + 1;
 
-function chain(
-  save: Omit<Save, "check" | "items" | "state" | "itemsDigest" | "stateDigest">,
-  items: Digest | null,
-  state: Digest | null,
-  mark: Digest | "",
-): Digest {
-  const { line, seq, at, nItems, nState, nMark, nMessages, prior, base, prev } = save;
+function chain(save: Omit<Save, "check">, mark: Digest | ""): Digest {
+  const { line, seq, at, nItems, nState, nMark, nMessages, prior, base, prev, itemsDigest, stateDigest } = save;
   return digest(
-    `${line} ${seq} ${at} ${nItems} ${nState} ${nMark} ${nMessages} ${prior} ${base} ${prev} ${items ?? ""} ${state ?? ""} ${mark}`,
+    `${line} ${seq} ${at} ${nItems} ${nState} ${nMark} ${nMessages} ${prior} ${base} ${prev} ${itemsDigest ?? ""} ${stateDigest ?? ""} ${mark}`,
   );
 }
 
@@ -130,18 +127,21 @@ const nothing: readonly JournalRecord[] = [];
 
 /** Verifies what was read of a save, and parses the sections that are needed. A gap has nothing to verify and nothing to give. */
 export function open(save: Save, need: Need): Opened {
+  for (const text of [save.items, save.state, save.mark])
+    if (text !== null && typeof text !== "string") throw corrupt(save, "has a section that is no text");
   const note = readNote(save);
   if (note?.gap !== undefined) throw corrupt(save, "was dropped, and is needed");
   if (need.items && save.nItems > 0 && save.items === null) throw corrupt(save, "has lost its items");
   if (need.state && save.nState > 0 && save.state === null) throw corrupt(save, "has lost its state");
   const mark = save.mark === null ? (note?.mark ?? "") : digest(save.mark);
   if (need.mark && save.nMark > 0 && mark === "") throw corrupt(save, "has lost its checkpoint");
-  const sealed = chain(
-    save,
-    save.items === null ? save.itemsDigest : digest(save.items),
-    save.state === null ? save.stateDigest : digest(save.state),
-    mark,
-  );
+  if (
+    (save.items !== null && save.itemsDigest !== digest(save.items)) ||
+    (save.state !== null && save.stateDigest !== digest(save.state))
+  ) {
+    throw corrupt(save, "has a section that does not match its digest");
+  }
+  const sealed = chain(save, mark);
   if (sealed.slice(0, CHECK_CHARS) !== save.check) throw corrupt(save, "does not match its digest");
   const items = need.items ? parse(save.items) : nothing;
   const state = need.state ? parse(save.state) : nothing;

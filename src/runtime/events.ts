@@ -1,7 +1,7 @@
 /** Following a session: what its journal says, from a cursor on, and then what is added to it, from any process. */
 import { type Checkpoint, checkpointOf } from "../core/checkpoint.js";
 import { reviveRecord } from "../core/fold.js";
-import { type CheckpointId, type LineId, type Place, parsePlace, placeId, type SessionId, sessionId } from "../core/ids.js";
+import { type CheckpointId, type Place, parsePlace, placeId, type SessionId, sessionId } from "../core/ids.js";
 import type { Json } from "../core/json.js";
 import type { Message } from "../core/message.js";
 import { firstSeq, isGap, open, type Save } from "../core/save.js";
@@ -33,13 +33,27 @@ const ROWS = 200;
 /** How long another process's change may take to be seen. */
 const POLL_MS = 100;
 
-export async function* follow(ground: Ground, id: unknown, given?: EventOptions): AsyncGenerator<SessionEvent> {
-  const { after, signal } = options(given, "events", ["after", "signal"]);
+export async function* follow(
+  ground: Ground,
+  id: unknown,
+  given: EventOptions | undefined,
+  closing: AbortSignal,
+): AsyncGenerator<SessionEvent> {
+  const { after, signal: own } = options(given, "events", ["after", "signal"]);
+  if (own !== undefined && !(own instanceof AbortSignal)) throw invalid("signal", "it must be an AbortSignal");
+  const signal = own === undefined ? closing : AbortSignal.any([own, closing]);
   const session = sessionId(id);
-  let line = headOf(await requireSession(ground, session)).line;
+  const head = headOf(await requireSession(ground, session));
+  const place = after === undefined ? undefined : await cursorOf(ground, session, after, await ground.journal.segments(head.line));
+  // A cursor on a line the session has left is followed from there: what was rewound is told.
+  let line = place?.line ?? head.line;
   let segments = await ground.journal.segments(line);
-  let seen = after === undefined ? 0 : cursorOf(after, segments).seq;
-  while (!signal?.aborted) {
+  let seen = place?.seq ?? 0;
+  if (place !== undefined && lineAt(await ground.journal.segments(head.line), place.seq) === place.line) {
+    line = head.line;
+    segments = await ground.journal.segments(line);
+  }
+  while (!signal.aborted) {
     const row = await ground.store.session(session);
     if (row === undefined) return;
     const head = headOf(row);
@@ -59,7 +73,7 @@ export async function* follow(ground: Ground, id: unknown, given?: EventOptions)
       any = true;
       seen = (parsePlace(event.cursor) as Place).seq;
       yield event;
-      if (signal?.aborted) return;
+      if (signal.aborted) return;
     }
     if (!any) await ground.watchers.wait(session, POLL_MS, signal);
   }
@@ -134,9 +148,15 @@ function sharedUpTo(a: readonly Segment[], b: readonly Segment[]): number {
   return shared;
 }
 
-function cursorOf(after: unknown, segments: readonly Segment[]): Place {
+/** The place a cursor names: a record that is there, on a line of this session or in its past. */
+async function cursorOf(ground: Ground, session: SessionId, after: unknown, past: readonly Segment[]): Promise<Place> {
   const place = typeof after === "string" ? parsePlace(after) : undefined;
-  if (place === undefined || (lineAt(segments, place.seq) as LineId | undefined) === undefined)
+  const line = place && (await ground.journal.line(place.line));
+  const isOurs = place !== undefined && (line?.session === session || lineAt(past, place.seq) === place.line);
+  const [save] = isOurs
+    ? await ground.store.saves(place.line, { from: place.seq, to: place.seq, limit: 1, items: false, state: false })
+    : [];
+  if (place === undefined || save === undefined || firstSeq(save) > place.seq)
     throw invalid("after", "it is not the cursor of an event of this session");
   return place;
 }

@@ -19,6 +19,8 @@ export interface Clock {
 export interface Machine {
   readonly self: Owner;
   isDead(owner: Owner, oneMachine: boolean): boolean;
+  /** Tells that `self` holds nothing any more, whatever leases say that it could not let go of. */
+  leave?(): void;
 }
 
 export class Ground {

@@ -40,13 +40,13 @@ export class Holdfast implements AsyncDisposable {
     const { id } = options(o, "fork", ["id"]);
     const place = checkpointPlace(at);
     if (place === undefined) throw notFound(at);
-    return (await this.sessions.get(await fork(this.#ground, place, id))) as SessionSummary;
+    const { head, label } = await fork(this.#ground, place, id);
+    return summaryOf(head, label);
   }
 
   /** What happened in a session, from the beginning or a cursor on, and then live, from any process. Ends when the session is deleted. */
   events(id: string, o?: EventOptions): AsyncIterable<SessionEvent> {
-    const signal = o?.signal === undefined ? this.#closing.signal : AbortSignal.any([o.signal, this.#closing.signal]);
-    return follow(this.#ground, id, { ...o, signal });
+    return follow(this.#ground, id, o, this.#closing.signal);
   }
 
   /** Stops a session, whoever holds it. A holder learns of it at its next save or heartbeat; where there is none, it is done here. */
@@ -86,7 +86,7 @@ export class Holdfast implements AsyncDisposable {
     const lines = await store.lines({ all: true });
     let freedBytes = await cutLines(
       this.#ground,
-      lines.filter(({ session }) => session === null),
+      lines.filter(({ owned }) => !owned),
       lines,
       dryRun,
     );
@@ -106,6 +106,7 @@ export class Holdfast implements AsyncDisposable {
     for (const holder of this.#ground.keeper.holders) await (holder as Session).close({ discard: true }).catch(() => {});
     this.#ground.keeper.stop();
     await this.#ground.store.close();
+    this.#ground.machine.leave?.();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

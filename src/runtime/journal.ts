@@ -5,7 +5,7 @@ import { type Checkpoint, checkpointOf } from "../core/checkpoint.js";
 import { type Digest, digest } from "../core/digest.js";
 import { HoldfastError } from "../core/errors.js";
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../core/ids.js";
-import { isGap, open, priorOf, type Save } from "../core/save.js";
+import { firstSeq, isGap, open, priorOf, type Save } from "../core/save.js";
 import type { Anchor, Store } from "../store/port.js";
 import { type LineDoc, lineOf } from "./rows.js";
 
@@ -94,7 +94,11 @@ export class Journal {
   /** The save that ends at exactly this place, or undefined. */
   async saveAt({ line, seq }: Place): Promise<Read | undefined> {
     const [save] = await this.#store.saves(line, { from: seq, to: seq, limit: 1, ...HEADER });
-    return save?.seq === seq && !isGap(save) ? { save, digest: open(save, {}).digest } : undefined;
+    if (save === undefined || isGap(save)) return undefined;
+    // Verified even where it is not the one: a save whose number was changed must not make another seem never to have been.
+    const read = { save, digest: open(save, {}).digest };
+    if (firstSeq(save) > seq) throw hole(line, seq);
+    return save.seq === seq ? read : undefined;
   }
 
   /** The checkpoint at a place of a line that some session owns. */
@@ -125,16 +129,26 @@ export class Journal {
     while (seq > 0) {
       const segment = segments.find((candidate) => seq >= candidate.from && seq <= candidate.to);
       if (segment === undefined) return;
-      const saves = await this.#store.saves(segment.line, { from: segment.from, to: seq, limit: atOnce, newestFirst: true, ...HEADER });
+      const { line } = segment;
+      const saves = await this.#store.saves(line, { from: segment.from, to: seq, limit: atOnce, newestFirst: true, ...HEADER });
+      const [first] = saves;
+      // The end of a line is wherever it is, unless an anchor knows better; any other place must be there.
+      if (seq === MAX_SEQ) await this.#checkAnchor(line, first);
+      else if (first === undefined || first.seq < seq || firstSeq(first) > seq) throw hole(line, seq);
       // A line with no saves yet goes on at its origin.
       let next = segment.from - 1;
+      let after: Save | undefined;
       for (const save of saves) {
+        if (after !== undefined && save.seq !== firstSeq(after) - 1) throw hole(line, firstSeq(after) - 1);
+        after = save;
         next = priorOf(save);
         if (isGap(save) || save.seq > segment.to) continue;
         const { digest: end } = open(save, { mark: true });
-        const checkpoint = checkpointOf(save, end, (segment.session ?? "") as SessionId, (at) => lineAt(segments, at) ?? segment.line);
+        const checkpoint = checkpointOf(save, end, (segment.session ?? "") as SessionId, (at) => lineAt(segments, at) ?? line);
         if (checkpoint) yield { checkpoint, segment };
       }
+      if (saves.length < atOnce && after !== undefined && firstSeq(after) !== segment.from) throw hole(line, firstSeq(after) - 1);
+      if (next >= seq) throw hole(line, seq);
       seq = next;
     }
   }
@@ -160,6 +174,14 @@ export class Journal {
 
 export const lineAt = (segments: readonly Segment[], seq: number): LineId | undefined =>
   segments.find(({ from, to }) => seq >= from && seq <= to)?.line;
+
+export function hole(line: LineId, seq: number): HoldfastError {
+  return new HoldfastError(
+    "CORRUPT",
+    `Record ${seq} of line ${line} is missing. Run verify to see what else is; other sessions are not touched.`,
+    { line, seq },
+  );
+}
 
 function lost(line: LineId): HoldfastError {
   return new HoldfastError("CORRUPT", `Line ${line} is missing, and others go back to it.`, { line });

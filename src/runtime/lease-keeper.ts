@@ -3,11 +3,11 @@
  *
  * Saves only check the lease; renewing is all that writes it. A renewal that finds another epoch tells the holder it was superseded.
  */
-import { HoldfastError } from "../core/errors.js";
+import { HoldfastError, quote } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
 import { type Lease, renewLease } from "../core/lease.js";
 import type { Store } from "../store/port.js";
-import { leaseRow } from "./rows.js";
+import { leaseOf, leaseRow } from "./rows.js";
 
 export interface Holder {
   readonly id: SessionId;
@@ -58,14 +58,25 @@ export class LeaseKeeper {
     await Promise.all([...this.#holders].map((holder) => this.#renew(holder)));
   }
 
+  /** An earlier renewal landed although it seemed to fail: go on from what is stored. */
+  async #learn(holder: Holder): Promise<void> {
+    const row = await this.#store.session(holder.id);
+    const lease = row && leaseOf(row);
+    if (lease?.epoch === holder.lease.epoch && lease.owner !== null && this.#holders.has(holder)) holder.lease = lease;
+  }
+
   async #renew(holder: Holder): Promise<void> {
     try {
+      const { epoch, until } = holder.lease;
       const lease = renewLease(holder.lease, await this.#store.now(), holder.leaseMs);
-      const applied = await this.#store.apply([{ session: holder.id, when: { epoch: lease.epoch }, lease: leaseRow(holder.id, lease) }]);
+      // Conditional on the very lease it renews: one on its way must not bring back a lease that was let go meanwhile.
+      const applied = await this.#store.apply([{ session: holder.id, when: { epoch, until }, lease: leaseRow(holder.id, lease) }]);
       if (!this.#holders.has(holder)) return;
-      if (!applied.ok) return holder.superseded(superseded(holder.id));
-      holder.lease = lease;
-      if (applied.mail) holder.mailWaits();
+      if (applied.ok) {
+        holder.lease = lease;
+        if (applied.mail) holder.mailWaits();
+      } else if (applied.why === "until") await this.#learn(holder);
+      else holder.superseded(superseded(holder.id));
     } catch {
       // Busy or failing now: the next beat tries again, and the epoch fences whatever happens until then (L3).
     }
@@ -75,7 +86,7 @@ export class LeaseKeeper {
 export function superseded(sessionId: SessionId): HoldfastError {
   return new HoldfastError(
     "STALE_LEASE",
-    `Another holder took over session ${sessionId}, or it was deleted. Nothing was written. Open the session again to go on.`,
+    `Another holder took over session ${quote(sessionId)}, or it was deleted. Nothing was written. Open the session again to go on.`,
     { sessionId },
   );
 }

@@ -10,7 +10,7 @@ import { type LineId, type Place, placeId } from "../core/ids.js";
 import type { Base, JournalRecord } from "../core/record.js";
 import { firstSeq, isGap, type Need, type Opened, open, type Save } from "../core/save.js";
 import type { Store } from "../store/port.js";
-import { type Journal, lineAt, type Read, type Segment } from "./journal.js";
+import { hole, type Journal, lineAt, type Read, type Segment } from "./journal.js";
 
 export interface Loaded {
   readonly fold: Fold;
@@ -160,11 +160,3 @@ const noBodies: Bodies = {
 };
 
 const textBytes = (text: string | null): number => (text === null ? 0 : Buffer.byteLength(text));
-
-function hole(line: LineId, seq: number): HoldfastError {
-  return new HoldfastError(
-    "CORRUPT",
-    `Record ${seq} of line ${line} is missing. Run verify to see what else is; other sessions are not touched.`,
-    { line, seq },
-  );
-}

@@ -26,12 +26,12 @@ export interface SessionOptions {
 }
 
 export const MAX_TITLE_CHARS = 1_000;
-export const MAX_TAGS = 100;
+const MAX_TAGS = 100;
 
 export function checkTags(tags: unknown, path: string): readonly string[] {
   if (!Array.isArray(tags)) throw invalid(path, "tags are a list of names");
   if (tags.length > MAX_TAGS) throw new HoldfastError("TOO_LARGE", `${path}: more than ${MAX_TAGS} tags.`, { path, limit: MAX_TAGS });
-  return [...new Set(tags.map((tag, i) => checkName(tag, `${path}[${i}]`)))];
+  return [...new Set(Array.from(tags, (tag, i) => checkName(tag, `${path}[${i}]`)))];
 }
 
 interface Wanted {
@@ -183,8 +183,8 @@ async function enter<S extends object>(
 }
 
 /** Makes a fork, held by nobody. */
-export async function fork(ground: Ground, at: Place, id: unknown): Promise<SessionId> {
-  return (await makeFork(ground, at, id, undefined)).id;
+export async function fork(ground: Ground, at: Place, id: unknown): Promise<{ readonly head: HeadDoc; readonly label: LabelDoc }> {
+  return makeFork(ground, at, id, undefined);
 }
 
 async function forkAndOpen(
@@ -193,8 +193,8 @@ async function forkAndOpen(
   id: unknown,
   known: { readonly fold: Fold; readonly end: Digest } | undefined,
 ): Promise<Session> {
-  const { id: made, lease } = await makeFork(ground, at, id, ground.leaseMs);
-  return enter(ground, made, lease, ground.leaseMs, known);
+  const { head, lease } = await makeFork(ground, at, id, ground.leaseMs);
+  return enter(ground, head.id, lease, ground.leaseMs, known);
 }
 
 async function makeFork(
@@ -202,7 +202,7 @@ async function makeFork(
   at: Place,
   id: unknown,
   leaseMs: number | undefined,
-): Promise<{ readonly id: SessionId; readonly lease: Lease }> {
+): Promise<{ readonly head: HeadDoc; readonly label: LabelDoc; readonly lease: Lease }> {
   const made = sessionId(id);
   const origin = await ground.journal.checkpointAt(at);
   const row = origin && (await ground.store.session(origin.session));
@@ -225,7 +225,7 @@ async function makeFork(
   const { title, tags, metadata } = labelOf(row);
   const label: LabelDoc = { id: made, version: 1, ...(title === undefined ? undefined : { title }), tags, archived: false, metadata };
   const applied = await ground.store.apply([begin(head, label, lease, newLine({ id: line, origin: at, prev: checkpoint.digest }))]);
-  if (applied.ok) return { id: made, lease };
+  if (applied.ok) return { head, label, lease };
   if (applied.why === "exists")
     throw new HoldfastError("CONFLICT", `There is a session ${quote(made)} already. Choose another id for the fork.`, { sessionId: made });
   throw notFound(checkpoint.id);

@@ -5,12 +5,12 @@
  */
 import { HoldfastError, quote } from "../core/errors.js";
 import { type LineId, MAX_SEQ, placeId } from "../core/ids.js";
-import { blobsOf } from "../core/message.js";
+import { refsOf } from "../core/refs.js";
 import { type KeptPlace, needed, touches } from "../core/retention.js";
 import { drop, firstSeq, gap, isEmpty, isGap, open, type Save } from "../core/save.js";
 import type { NewSave } from "../store/port.js";
 import type { Ground } from "./ground.js";
-import type { Segment } from "./journal.js";
+import { hole, type Segment } from "./journal.js";
 
 const AT_ONCE = 200;
 
@@ -86,6 +86,7 @@ async function keptPlaces(
   for (let at = from; ; ) {
     const saves = await store.saves(line, { from: at, to: MAX_SEQ, limit: 1_000, items: false, state: false });
     for (const save of saves) {
+      if (firstSeq(save) !== (end === undefined ? from : end.seq + 1)) throw hole(line, firstSeq(save) - 1);
       end = save;
       if (isGap(save)) continue;
       open(save, {});
@@ -104,15 +105,10 @@ async function keptPlaces(
 function withRefs(save: Save): NewSave {
   if (isGap(save)) return { save, refs: [], blobs: [] };
   const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
-  const refs = [...items, ...state].flatMap((record) => [
-    ...(record.blob === undefined ? [] : [record.blob]),
-    ...(record.base?.state.flatMap(([, , blob]) => blob ?? []) ?? []),
-    ...blobsOf(((record.append ?? record.item) as { content?: string } | null | undefined)?.content ?? ""),
-  ]);
-  return { save, refs: [...new Set(refs)], blobs: [] };
+  return { save, refs: [...items, ...state].flatMap(refsOf), blobs: [] };
 }
 
-export function forkBegins(line: LineId, seq: number, fork: string): HoldfastError {
+function forkBegins(line: LineId, seq: number, fork: string): HoldfastError {
   const checkpointId = placeId(line, seq);
   return new HoldfastError("CONFLICT", `Session ${quote(fork)} begins at checkpoint ${checkpointId}: it stays as long as that does.`, {
     checkpointId,

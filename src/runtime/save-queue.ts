@@ -5,10 +5,10 @@
  * S2  a save that failed is unknown. It stays sealed as it is and is sent again before anything newer, so it lands once (D4).
  */
 import type { SessionId } from "../core/ids.js";
-import type { Change } from "../store/port.js";
+import type { Change, NewSave } from "../store/port.js";
 import type { Ground } from "./ground.js";
 import { superseded } from "./lease-keeper.js";
-import { headRow } from "./rows.js";
+import { type HeadDoc, headRow } from "./rows.js";
 import type { Sealed } from "./workspace.js";
 
 export class SaveQueue {
@@ -52,15 +52,17 @@ export class SaveQueue {
 
   async #sendAll(): Promise<boolean> {
     const batch = this.#pending.slice();
-    const head = batch.findLast((sealed) => sealed.head !== undefined)?.head;
-    const drained = batch.flatMap((sealed) => sealed.drained);
-    const change: Change = {
-      session: this.#session,
-      when: { epoch: this.#epoch },
-      saves: batch.map(({ save }) => save),
-      ...(head === undefined ? undefined : { head: headRow(head) }),
-      ...(drained.length === 0 ? undefined : { drained }),
-    };
+    const saves: NewSave[] = [];
+    let head: HeadDoc | undefined;
+    let drained: string[] | undefined;
+    for (const sealed of batch) {
+      saves.push(sealed.save);
+      head = sealed.head ?? head;
+      if (sealed.drained.length > 0) drained = [...(drained ?? []), ...sealed.drained];
+    }
+    const change: { -readonly [K in keyof Change]: Change[K] } = { session: this.#session, when: { epoch: this.#epoch }, saves };
+    if (head !== undefined) change.head = headRow(head);
+    if (drained !== undefined) change.drained = drained;
     const applied = await this.#ground.store.apply([change]);
     if (!applied.ok) throw superseded(this.#session);
     this.#pending = this.#pending.slice(batch.length);

@@ -17,7 +17,7 @@ import { readMail } from "./inbox.js";
 import { lineAt } from "./journal.js";
 import { type Holder, superseded } from "./lease-keeper.js";
 import type { Loaded } from "./loader.js";
-import { limitOf, options, type Page, wholeNumber } from "./options.js";
+import { flag, limitOf, options, type Page, wholeNumber } from "./options.js";
 import { type HeadDoc, headRow, type LabelDoc, leaseRow, newLine } from "./rows.js";
 import { SaveQueue } from "./save-queue.js";
 import { type Standing, Workspace } from "./workspace.js";
@@ -112,7 +112,7 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
     this.#work.append(messages);
   }
 
-  set<K extends Keys<S>>(key: K, value: S[K] & Storable<S[K]>): void {
+  set<K extends Keys<S>>(key: K, value: S[K] extends Json ? S[K] : S[K] & Storable<S[K]>): void {
     this.#usable();
     this.#work.set(key, value);
   }
@@ -139,7 +139,18 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
   /** Makes everything staged durable, with a checkpoint at its end. */
   async checkpoint(label?: string | CheckpointOptions): Promise<Checkpoint> {
     this.#usable();
-    return this.#save(checkOptions(label));
+    const given = checkOptions(label);
+    for (const name of this.#work.foreignRefs()) {
+      if ((await this.#ground.store.blob(name)) === undefined) {
+        throw new HoldfastError(
+          "INVALID_VALUE",
+          `A staged message names a file ${quote(name)} that is not stored. Give its bytes instead.`,
+          { path: "messages", found: name },
+        );
+      }
+    }
+    this.#usable();
+    return this.#save(given);
   }
 
   async complete(output?: Json): Promise<void> {
@@ -298,7 +309,7 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
 
   /** Lets go of the session. Staged work that was not saved throws, unless it is to be discarded. */
   async close(o?: { readonly discard?: boolean }): Promise<void> {
-    const { discard } = options(o, "close", ["discard"]);
+    const discard = flag(options(o, "close", ["discard"]).discard, "discard") ?? false;
     const stale = this.#ended?.code === "STALE_LEASE";
     if (this.#ended?.code === "CLOSED") return;
     if (!discard && !stale && !this.#ended) {

@@ -11,7 +11,7 @@ import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import { checkTags, MAX_TITLE_CHARS } from "./opening.js";
 import { flag, invalid, limitOf, oneOf, options, type Page } from "./options.js";
-import { headOf, type LabelDoc, labelOf, labelRow } from "./rows.js";
+import { type HeadDoc, headOf, type LabelDoc, labelOf, labelRow } from "./rows.js";
 
 export interface SessionSummary {
   readonly id: SessionId;
@@ -118,7 +118,7 @@ export class Sessions {
     await cutLines(
       this.#ground,
       own,
-      family.map((line) => (line.session === known ? { ...line, session: null } : line)),
+      family.map((line) => (line.session === known ? { ...line, owned: false, session: null } : line)),
       false,
     );
     return { keptFor: [...new Set(family.flatMap(({ session }) => (session === null || session === known ? [] : session)))].sort() };
@@ -139,28 +139,33 @@ export class Sessions {
   }
 
   async #summary(row: SessionRow): Promise<SessionSummary> {
-    const { id, line, status, reason, agent, title: firstWords, createdAt, origin } = headOf(row);
-    const { title = firstWords, tags, archived, metadata } = labelOf(row);
-    const tail = await this.#ground.journal.tail(line);
-    return Object.freeze({
-      id,
-      ...(agent === undefined ? undefined : { agent }),
-      status,
-      ...(reason === undefined ? undefined : { reason }),
-      ...(title === undefined ? undefined : { title }),
-      tags,
-      archived,
-      metadata,
-      createdAt: isoTime(createdAt),
-      updatedAt: isoTime(tail?.save.at ?? createdAt),
-      ...(origin === undefined ? undefined : { origin }),
-    });
+    const head = headOf(row);
+    const tail = await this.#ground.journal.tail(head.line);
+    return summaryOf(head, labelOf(row), tail?.save.at);
   }
+}
+
+export function summaryOf(head: HeadDoc, label: LabelDoc, updatedAt = head.createdAt): SessionSummary {
+  const { id, status, reason, agent, title: firstWords, createdAt, origin } = head;
+  const { title = firstWords, tags, archived, metadata } = label;
+  return Object.freeze({
+    id,
+    ...(agent === undefined ? undefined : { agent }),
+    status,
+    ...(reason === undefined ? undefined : { reason }),
+    ...(title === undefined ? undefined : { title }),
+    tags,
+    archived,
+    metadata,
+    createdAt: isoTime(createdAt),
+    updatedAt: isoTime(updatedAt),
+    ...(origin === undefined ? undefined : { origin }),
+  });
 }
 
 /** Frees what nobody needs of lines whose session is gone. `family` holds these lines and all that began on them. */
 export async function cutLines({ store }: Ground, lines: readonly LineRow[], family: readonly LineRow[], dryRun: boolean): Promise<number> {
-  const needed = reach(family.map(({ id, session, origin }) => ({ id, owned: session !== null, origin })));
+  const needed = reach(family);
   let bytes = 0;
   for (const { id } of lines) {
     const after = needed.get(id) ?? -1;

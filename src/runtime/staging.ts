@@ -1,19 +1,19 @@
 /**
- * What has been staged since the last save: operations already checked and encoded, waiting for a number and a seal.
+ * What has been staged since the last save: records already checked and encoded, waiting for a number and a seal.
  *
  * Items come first in a save, so the number of a staged message is known at once: live code sees the id that a resumed run will see.
+ * This is the hot path of every save: texts are put together once, and nothing is made that most saves do not need.
  */
 import { type Digest, digest } from "../core/digest.js";
 import { HoldfastError } from "../core/errors.js";
 import type { Body, Row } from "../core/fold.js";
 import type { Encoded } from "../core/json.js";
 import { type Blob, blobsOf, type EncodedMessage } from "../core/message.js";
-import { BLOB_FROM, record } from "../core/record.js";
-
-type Fields = readonly (readonly [name: string, text: string])[];
+import { BLOB_FROM } from "../core/record.js";
 
 interface Staged {
-  readonly fields: Fields;
+  /** The record without its closing brace. */
+  readonly text: string;
   readonly blobs: readonly Blob[];
   readonly refs: readonly Digest[];
   /** When a message was staged; it is told from the save's own time where they differ. */
@@ -25,15 +25,17 @@ interface Staged {
 }
 
 export interface Sections {
-  readonly items: string[];
+  readonly items: readonly string[];
   readonly state: string[];
   readonly nMessages: number;
   readonly refs: readonly Digest[];
   readonly blobs: readonly Blob[];
 }
 
-export const MAX_STAGED = 100_000;
-export const MAX_STAGED_BYTES = 256 * 1024 * 1024;
+const MAX_STAGED = 100_000;
+const MAX_STAGED_BYTES = 256 * 1024 * 1024;
+
+const none: readonly never[] = [];
 
 export class Staging {
   #items: Staged[] = [];
@@ -52,6 +54,13 @@ export class Staging {
     return this.#items.length;
   }
 
+  /** Blobs that staged messages name without bringing them. */
+  foreignRefs(): readonly Digest[] {
+    return [...this.#items, ...this.#state].flatMap(({ refs, blobs }) =>
+      refs.filter((name) => !blobs.some((blob) => blob.digest === name)),
+    );
+  }
+
   /** Room for more, or an error before anything is staged. */
   reserve(records: number, bytes: number): void {
     if (this.#items.length + this.#state.length + records > MAX_STAGED) {
@@ -65,33 +74,37 @@ export class Staging {
     this.#bytes += bytes;
   }
 
-  /** A message at the end of the transcript, or at `index` with `remove` others taken out there. */
+  /** A message at the end of the transcript, or at a place in it with others taken out there. */
   message(message: EncodedMessage, at: number, splice?: readonly [start: number, remove: number]): Body {
-    const { fields, blobs, body } = outOfRow(splice ? "item" : "append", message);
-    const refs = [...blobs.map((blob) => blob.digest), ...blobsOf(message.value.content)];
-    const place: Fields = splice ? [["splice", `[${splice[0]},${splice[1]}]`]] : [];
-    this.#items.push({ fields: [...place, ...fields], blobs: [...blobs, ...message.blobs], refs, at });
+    const start = splice === undefined ? '{"append":' : `{"splice":[${splice[0]},${splice[1]}],"item":`;
+    const files = blobsOf(message.value.content);
     this.#messages += 1;
-    return body;
+    if (message.bytes < BLOB_FROM) {
+      this.#items.push({ text: start + message.text, blobs: message.blobs, refs: files, at });
+      return { bytes: message.bytes, blob: undefined };
+    }
+    const blob = blobOf(message);
+    const named = files.length === 0 ? "" : `,"files":${JSON.stringify(files)}`;
+    this.#items.push({
+      text: `${start}${inBlob(blob, message)}${named}`,
+      blobs: [blob, ...message.blobs],
+      refs: [blob.digest, ...files],
+      at,
+    });
+    return { bytes: message.bytes, blob: blob.digest };
   }
 
   removeMessages(start: number, remove: number): void {
-    this.#items.push({ fields: [["splice", `[${start},${remove}]`]], blobs: [], refs: [] });
+    this.#items.push({ text: `{"splice":[${start},${remove}]`, blobs: none, refs: none });
   }
 
-  status(fields: Fields): void {
-    this.#items.push({ fields, blobs: [], refs: [] });
+  status(status: string, reason: string | undefined, output: string | undefined): void {
+    const why = reason === undefined ? "" : `,"reason":${JSON.stringify(reason)}`;
+    this.#items.push({ text: `{"status":"${status}"${why}${output === undefined ? "" : `,"output":${output}`}`, blobs: none, refs: none });
   }
 
   set(key: string, value: Encoded): Body {
-    const { fields, blobs, body } = outOfRow("value", value);
-    const staged: Staged = {
-      fields: [["set", JSON.stringify(key)], ...fields],
-      blobs,
-      refs: blobs.map((blob) => blob.digest),
-      key,
-      sets: true,
-    };
+    const { staged, body } = outOfRow(`{"set":${JSON.stringify(key)},"value":`, value, { key, sets: true });
     // In the place of an earlier one, so that keys come back in the order in which a live run sees them.
     const before = this.#state.findLastIndex((other) => other.key === key && other.sets !== undefined);
     if (this.#state[before]?.sets) {
@@ -102,32 +115,24 @@ export class Staging {
 
   unset(key: string): void {
     this.#state = this.#state.filter((staged) => staged.key !== key);
-    this.#state.push({ fields: [["unset", JSON.stringify(key)]], blobs: [], refs: [], key, sets: false });
+    this.#state.push({ text: `{"unset":${JSON.stringify(key)}`, blobs: none, refs: none, key, sets: false });
   }
 
   list(key: string, start: number, remove: number, items: Encoded): void {
-    const { fields, blobs } = outOfRow("items", items);
-    const place: Fields = [
-      ["list", JSON.stringify(key)],
-      ["splice", `[${start},${remove}]`],
-    ];
-    this.#state.push({ fields: [...place, ...fields], blobs, refs: blobs.map((blob) => blob.digest), key });
+    this.#state.push(outOfRow(`{"list":${JSON.stringify(key)},"splice":[${start},${remove}],"items":`, items, { key }).staged);
   }
 
   /** The sections of the save, and an empty staging from here on. */
   take(at: number): Sections {
-    const texts = (staged: Staged): string => {
-      const ago = staged.at === undefined ? 0 : at - staged.at;
-      return record(ago === 0 ? staged.fields : [...staged.fields, ["ago", String(ago)]]);
-    };
-    const all = [...this.#items, ...this.#state];
-    const sections = {
-      items: this.#items.map(texts),
-      state: this.#state.map(texts),
-      nMessages: this.#messages,
-      refs: [...new Set(all.flatMap(({ refs }) => refs))],
-      blobs: all.flatMap(({ blobs }) => blobs),
-    };
+    const refs: Digest[] = [];
+    const blobs: Blob[] = [];
+    const texts = (section: readonly Staged[]): string[] =>
+      section.map((staged) => {
+        if (staged.refs.length > 0) refs.push(...staged.refs);
+        if (staged.blobs.length > 0) blobs.push(...staged.blobs);
+        return staged.at === undefined || staged.at === at ? `${staged.text}}` : `${staged.text},"ago":${at - staged.at}}`;
+      });
+    const sections = { items: texts(this.#items), state: texts(this.#state), nMessages: this.#messages, refs, blobs };
     this.#items = [];
     this.#state = [];
     this.#messages = 0;
@@ -137,21 +142,25 @@ export class Staging {
   }
 }
 
+function blobOf({ text }: { readonly text: string }): Blob {
+  const bytes = Buffer.from(text);
+  return { digest: digest(bytes), bytes };
+}
+
+const inBlob = (blob: Blob, { bytes }: { readonly bytes: number }): string => `null,"blob":"${blob.digest}","size":${bytes}`;
+
 /** A body in its record, or, when it is big, in a blob that the record names. */
 function outOfRow(
-  name: string,
-  { text, bytes }: Encoded<unknown>,
-): { readonly fields: Fields; readonly blobs: readonly Blob[]; readonly body: Body } {
-  if (bytes < BLOB_FROM) return { fields: [[name, text]], blobs: [], body: { bytes, blob: undefined } };
-  const content = Buffer.from(text);
-  const blob = { digest: digest(content), bytes: content };
+  start: string,
+  value: Encoded,
+  about: { readonly key: string; readonly sets?: boolean },
+): { readonly staged: Staged; readonly body: Body } {
+  if (value.bytes < BLOB_FROM) {
+    return { staged: { text: start + value.text, blobs: none, refs: none, ...about }, body: { bytes: value.bytes, blob: undefined } };
+  }
+  const blob = blobOf(value);
   return {
-    fields: [
-      [name, "null"],
-      ["blob", `"${blob.digest}"`],
-      ["size", String(bytes)],
-    ],
-    blobs: [blob],
-    body: { bytes, blob: blob.digest },
+    staged: { text: start + inBlob(blob, value), blobs: [blob], refs: [blob.digest], ...about },
+    body: { bytes: value.bytes, blob: blob.digest },
   };
 }

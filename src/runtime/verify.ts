@@ -1,12 +1,13 @@
 /** Reads everything and says what is damaged. It goes on after damage: the rest is checked too. */
 import type { Digest } from "../core/digest.js";
-import { HoldfastError } from "../core/errors.js";
+import { HoldfastError, quote } from "../core/errors.js";
 import { type LineId, MAX_SEQ, type SessionId, sessionId } from "../core/ids.js";
-import { blobsOf } from "../core/message.js";
+import { refsOf } from "../core/refs.js";
 import { firstSeq, isGap, open, type Save } from "../core/save.js";
 import type { LineRow, SessionRow } from "../store/port.js";
 import type { Ground } from "./ground.js";
-import { options } from "./options.js";
+import { readMail } from "./inbox.js";
+import { invalid, options } from "./options.js";
 import { headOf, labelOf, leaseOf, lineOf, rootDigest } from "./rows.js";
 
 export interface Finding {
@@ -37,7 +38,8 @@ export async function verifyStore(ground: Ground, given?: VerifyOptions): Promis
   const { sessionId: only, onProgress } = options(given, "verify", ["sessionId", "onProgress"]);
   const id = only === undefined ? undefined : sessionId(only);
   if (id !== undefined && (await ground.store.session(id)) === undefined)
-    throw new HoldfastError("NOT_FOUND", `There is no session ${id}.`, { sessionId: id });
+    throw new HoldfastError("NOT_FOUND", `There is no session ${quote(id)}.`, { sessionId: id });
+  if (onProgress !== undefined && typeof onProgress !== "function") throw invalid("onProgress", "it must be a function");
   return new Verification(ground, onProgress).run(id);
 }
 
@@ -69,6 +71,9 @@ class Verification {
   }
 
   async #line(row: LineRow): Promise<void> {
+    if (row.owned && row.session === null) {
+      this.#find({ code: "CORRUPT", line: row.id, message: `Line ${row.id} belongs to a session whose row is missing.` });
+    }
     const where = { ...(row.session === null ? undefined : { sessionId: row.session }), line: row.id };
     await this.#guard(where, async () => {
       const doc = lineOf(row);
@@ -109,15 +114,8 @@ class Verification {
     const { digest, items, state } = open(save, { items: save.items !== null, state: save.state !== null, mark: true });
     let messages = 0;
     for (const record of [...items, ...state]) {
-      const message = record.append ?? record.item;
       if (record.append !== undefined || record.item !== undefined) messages += 1;
-      const bodies = [
-        ...(record.blob === undefined ? [] : [record.blob]),
-        ...(record.base?.state.flatMap(([, , blob]) => blob ?? []) ?? []),
-      ];
-      const text = record.blob === undefined ? undefined : Buffer.from(await this.#ground.journal.blob(record.blob)).toString("utf8");
-      const value = (text !== undefined && message === null ? JSON.parse(text) : message) as { content?: string } | undefined;
-      for (const name of [...bodies, ...blobsOf(value?.content ?? "")]) await this.#ground.journal.blob(name);
+      for (const name of refsOf(record)) await this.#ground.journal.blob(name);
     }
     if (save.items !== null && messages !== save.nMessages)
       throw new HoldfastError("CORRUPT", `The save at ${save.line}-${save.seq} miscounts its messages.`, {
@@ -147,13 +145,14 @@ class Verification {
       const head = headOf(row);
       labelOf(row);
       leaseOf(row);
+      await readMail(this.#ground.store, row.id as SessionId);
       const { fold } = await this.#ground.loader.tail(head.line, { sized: false });
       if (fold.status !== head.status) {
         this.#find({
           code: "STATUS_DIFFERS",
           sessionId: row.id,
           seq: fold.seq,
-          message: `Session ${row.id} is listed as ${head.status}, and its journal says ${fold.status}.`,
+          message: `Session ${quote(row.id)} is listed as ${head.status}, and its journal says ${fold.status}.`,
         });
       }
     });

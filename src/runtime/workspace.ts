@@ -7,8 +7,8 @@ import { content } from "../core/diff.js";
 import type { Digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { type Fold, revive } from "../core/fold.js";
-import { checkName, type LineId, MAX_SEQ, placeId, type SessionId } from "../core/ids.js";
-import { type Encoded, encode, equal, type Json } from "../core/json.js";
+import { checkName, type LineId, MAX_SEQ, parsePlace, placeId, type SessionId } from "../core/ids.js";
+import { type Encoded, encode, equal, freeze, type Json, type JsonObject } from "../core/json.js";
 import { type EncodedMessage, encodeMessage, type Message, type MessageInput, titleOf } from "../core/message.js";
 import { record } from "../core/record.js";
 import { seal } from "../core/save.js";
@@ -78,6 +78,11 @@ export class Workspace {
     return this.#latest;
   }
 
+  /** Blobs that staged messages name without bringing them. */
+  foreignRefs(): readonly Digest[] {
+    return this.#staging.foreignRefs();
+  }
+
   get isSaved(): boolean {
     return this.#staging.isEmpty;
   }
@@ -141,7 +146,10 @@ export class Workspace {
       if (messages.length > 0 || remove > 0) this.#stageMessages(messages, [from, remove]);
       return;
     }
-    const encoded = encode(items, `state.${name}`);
+    const encoded = encode(
+      items.map((item, i) => freeze(item, `state.${name}[${from + i}]`)),
+      `state.${name}`,
+    );
     if (items.length > 0 || remove > 0) this.#splice(name, from, remove, encoded);
   }
 
@@ -157,7 +165,7 @@ export class Workspace {
     const { messages, state } = options(whole, "save", ["messages", "state"]);
     if (messages !== undefined && !Array.isArray(messages))
       throw new HoldfastError("INVALID_VALUE", "messages: it must be a list of messages.", { path: "messages" });
-    const encodedMessages = messages?.map((message, i) => encodeMessage(message, `messages[${i}]`));
+    const encodedMessages = messages && Array.from(messages, (message, i) => encodeMessage(message, `messages[${i}]`));
     const encodedState = state === undefined ? undefined : entriesOf(state);
     if (encodedMessages) this.#saveMessages(encodedMessages);
     if (encodedState) this.#saveState(encodedState);
@@ -200,51 +208,71 @@ export class Workspace {
   }
 
   #stageMessages(messages: readonly EncodedMessage[], splice: readonly [start: number, remove: number] | undefined): void {
-    const leaving = new Set(splice === undefined ? [] : this.#fold.messages.slice(splice[0], splice[0] + splice[1]).map(({ id }) => id));
-    const fresh = messages.filter((message, i) => !this.#isKnown(message, messages, i, leaving, splice !== undefined));
+    const fresh = messages.some(({ value }) => value.id !== undefined) ? this.#unknown(messages, splice) : messages;
     if (fresh.length === 0 && (splice === undefined || splice[1] === 0)) return;
-    this.#staging.reserve(
-      fresh.length + 1,
-      fresh.reduce((sum, { bytes }) => sum + bytes, 0),
-    );
-    if (this.#fold.seq + this.#staging.itemCount + fresh.length + 2 > MAX_SEQ)
-      throw new HoldfastError("TOO_LARGE", `Session ${this.#id} has reached ${MAX_SEQ} records.`, { limit: MAX_SEQ });
-    this.event("work");
     const at = this.#ground.wallMs();
-    if (splice !== undefined && fresh.length === 0) {
-      this.#staging.removeMessages(...splice);
-      this.#fold.spliceMessages(...splice);
+    let bytes = 0;
+    for (const message of fresh) bytes += message.bytes;
+    this.#staging.reserve(fresh.length + 1, bytes);
+    if (this.#fold.seq + this.#staging.itemCount + fresh.length + 2 > MAX_SEQ) {
+      throw new HoldfastError("TOO_LARGE", `Session ${quote(this.#id)} has reached ${MAX_SEQ} records.`, { limit: MAX_SEQ });
     }
-    fresh.forEach((encoded, i) => {
+    this.event("work");
+    if (splice !== undefined) {
+      this.#ids = undefined;
+      if (fresh.length === 0) {
+        this.#staging.removeMessages(...splice);
+        this.#fold.spliceMessages(...splice);
+      }
+    }
+    for (const [i, encoded] of fresh.entries()) {
       const seq = this.#fold.seq + this.#staging.itemCount + 1;
       const message = revive({ ...encoded.value }, placeId(this.#line, seq), seq, at);
-      const row = this.#staging.row;
-      if (splice === undefined) this.#fold.append(message, this.#staging.message(encoded, at), row);
-      else {
+      const { row } = this.#staging;
+      if (splice === undefined) {
+        this.#fold.append(message, this.#staging.message(encoded, at), row);
+        this.#ids?.set(message.id, message);
+      } else {
         const place = [splice[0] + i, i === 0 ? splice[1] : 0] as const;
         this.#fold.spliceMessages(...place, { message, body: this.#staging.message(encoded, at, place), row });
       }
-      if (splice === undefined) this.#ids?.set(message.id, message);
-      this.#title(message);
-    });
-    if (splice !== undefined) this.#ids = undefined;
+      if (this.#head.title === undefined) this.#title(message);
+    }
   }
 
-  #isKnown({ value }: EncodedMessage, all: readonly EncodedMessage[], i: number, leaving: ReadonlySet<string>, placed: boolean): boolean {
-    if (value.id === undefined || leaving.has(value.id)) return false;
+  /** Those that are not in the transcript already. Only a message that says the same may come twice. */
+  #unknown(messages: readonly EncodedMessage[], splice: readonly [start: number, remove: number] | undefined): readonly EncodedMessage[] {
+    const leaving = new Set(splice && this.#fold.messages.slice(splice[0], splice[0] + splice[1]).map(({ id }) => id));
     this.#ids ??= new Map(this.#fold.messages.map((message) => [message.id, message]));
-    const known = this.#ids.get(value.id) ?? all.slice(0, i).find((other) => other.value.id === value.id)?.value;
-    if (known === undefined) return false;
-    if (!placed && equal(content(known), content(value))) return true;
-    throw new HoldfastError(
-      "CONFLICT",
-      `A message with id ${quote(value.id)} is in session ${quote(this.#id)} already, ${placed ? "at another place" : "with other content"}.`,
-      { sessionId: this.#id },
-    );
+    const known = this.#ids;
+    const given = new Map<string, MessageInput>();
+    return messages.filter(({ value }) => {
+      const { id } = value;
+      if (id === undefined) return true;
+      this.#refuseReserved(id);
+      const twin = given.get(id) ?? (leaving.has(id) ? undefined : known.get(id));
+      given.set(id, value);
+      if (twin === undefined) return true;
+      if (splice === undefined && equal(content(twin), content(value))) return false;
+      throw new HoldfastError(
+        "CONFLICT",
+        `A message with id ${quote(id)} is in session ${quote(this.#id)} already, ${splice ? "at another place" : "with other content"}.`,
+        { sessionId: this.#id },
+      );
+    });
+  }
+
+  /** The id of a record to come must not be taken by another message before it. */
+  #refuseReserved(id: string): void {
+    const place = parsePlace(id);
+    if (place?.line === this.#line && place.seq > this.#fold.seq) {
+      throw new HoldfastError("INVALID_ID", `${quote(id)} is the id that a later message of this session will be given. Choose another.`, {
+        path: "messages.id",
+      });
+    }
   }
 
   #title(message: MessageInput): void {
-    if (this.#head.title !== undefined) return;
     const title = titleOf(message);
     if (title === undefined) return;
     this.#head = { ...this.#head, title };
@@ -256,10 +284,7 @@ export class Workspace {
     const next = this.#fold.transition(event);
     if (next === undefined && reason === undefined && output === undefined) return;
     const status = next ?? this.#fold.status;
-    const fields: (readonly [string, string])[] = [["status", `"${status}"`]];
-    if (reason !== undefined) fields.push(["reason", JSON.stringify(reason)]);
-    if (output !== undefined) fields.push(["output", JSON.stringify(output)]);
-    this.#staging.status(fields);
+    this.#staging.status(status, reason, output === undefined ? undefined : JSON.stringify(output));
     this.#fold.setStatus(status, reason, output);
     const { reason: _before, ...head } = this.#head;
     this.#head = { ...head, status, ...(reason === undefined ? {} : { reason }) };
@@ -274,64 +299,57 @@ export class Workspace {
     const at = this.#ground.wallMs();
     const row = this.#staging.row;
     const { items, state, nMessages, refs, blobs } = this.#staging.take(at);
-    row.bytes = textBytes(items);
-    let baseBytes = 0;
     let allRefs = refs;
-    if (fold.basePays()) {
+    const withBase = fold.basePays();
+    if (withBase) {
       const base = fold.toBase();
-      const text = record([["base", JSON.stringify(base)]]);
-      baseBytes = Buffer.byteLength(text);
-      state.push(text);
-      allRefs = [...new Set([...refs, ...base.state.flatMap(([, , blob]) => blob ?? [])])];
+      state.push(record([["base", JSON.stringify(base)]]));
+      allRefs = [...refs, ...base.state.flatMap(([, , blob]) => blob ?? [])];
     }
     const seq = fold.seq + items.length + state.length + 1;
     fold.step = given.step ?? fold.step + 1;
     fold.tasks = given.tasksCompleted ?? fold.tasks;
+    const mark = this.#mark(given);
     const { save, digest } = seal({
-      salt: () => this.#ground.salts.next(),
       line: this.#line,
       after: fold.seq,
       at,
       prior: fold.prior,
-      base: baseBytes > 0 ? seq : fold.base,
+      base: withBase ? seq : fold.base,
       prev: this.#end,
       items,
       nMessages,
       state,
-      mark: record([
-        ["checkpoint", JSON.stringify(this.#mark(given))],
-        ["salt", `"${this.#ground.salts.next()}"`],
-      ]),
+      mark: `{"checkpoint":${JSON.stringify(mark)},"salt":"${this.#ground.salts.next()}"}`,
+      salt: () => this.#ground.salts.next(),
     });
-    fold.readBytes += row.bytes + textBytes(state);
-    if (baseBytes > 0) fold.markBase(seq, fold.costAfterBase(textBytes(state)));
+    row.bytes = textBytes(save.items);
+    const stateBytes = textBytes(save.state);
+    fold.readBytes += row.bytes + stateBytes;
+    if (withBase) fold.markBase(seq, fold.costAfterBase(stateBytes));
     fold.seq = seq;
     fold.prior = seq;
     this.#end = digest;
-    const checkpoint = checkpointOf(save, digest, this.#id, (at) => lineAt(this.#segments, at) ?? this.#line) as Checkpoint;
+    const checkpoint = checkpointOf(save, digest, this.#id, (before) => lineAt(this.#segments, before) ?? this.#line) as Checkpoint;
     this.#latest = checkpoint;
-    const sealed = { save: { save, refs: allRefs, blobs }, head: this.#headChanged ? this.#head : undefined, checkpoint, drained };
+    const head = this.#headChanged ? this.#head : undefined;
     this.#headChanged = false;
-    return sealed;
+    return { save: { save, refs: allRefs, blobs }, head, checkpoint, drained };
   }
 
   #mark(given: CheckpointOptions): Mark {
     const fold = this.#fold;
-    const tokens = given.tokenCount ?? (fold.tokens > 0 ? fold.tokens : undefined);
-    const { label, description, metadata } = given;
-    return {
-      step: fold.step,
-      ...(given.kind === undefined || given.kind === "manual" ? undefined : { kind: given.kind }),
-      ...(label === undefined ? undefined : { label }),
-      ...(description === undefined ? undefined : { description }),
-      ...(fold.status === "in-progress" ? undefined : { status: fold.status }),
-      ...(fold.reason === undefined ? undefined : { reason: fold.reason }),
-      messages: fold.messageCount,
-      bytes: fold.sizeBytes,
-      ...(tokens === undefined ? undefined : { tokens }),
-      ...(fold.tasks === undefined ? undefined : { tasks: fold.tasks }),
-      ...(metadata === undefined ? undefined : { metadata }),
-    };
+    const mark: { -readonly [K in keyof Mark]: Mark[K] } = { step: fold.step, messages: fold.messageCount, bytes: fold.sizeBytes };
+    if (given.kind !== undefined && given.kind !== "manual") mark.kind = given.kind;
+    if (given.label !== undefined) mark.label = given.label;
+    if (given.description !== undefined) mark.description = given.description;
+    if (fold.status !== "in-progress") mark.status = fold.status;
+    if (fold.reason !== undefined) mark.reason = fold.reason;
+    if (given.tokenCount !== undefined) mark.tokens = given.tokenCount;
+    else if (fold.tokens > 0) mark.tokens = fold.tokens;
+    if (fold.tasks !== undefined) mark.tasks = fold.tasks;
+    if (given.metadata !== undefined) mark.metadata = given.metadata;
+    return mark;
   }
 }
 
@@ -350,14 +368,11 @@ function sameMessage(present: Message, given: MessageInput): boolean {
   return equal(content(present), content(given));
 }
 
-function textBytes(texts: readonly string[]): number {
-  return texts.reduce((sum, text, i) => sum + Buffer.byteLength(text) + (i === 0 ? 0 : 2), 0);
-}
+const textBytes = (text: string | null): number => (text === null ? 0 : Buffer.byteLength(text));
 
 function entriesOf(state: unknown): readonly (readonly [string, Encoded])[] {
-  if (typeof state !== "object" || state === null || Array.isArray(state))
+  const copy = freeze(state, "state");
+  if (typeof copy !== "object" || copy === null || Array.isArray(copy))
     throw new HoldfastError("INVALID_VALUE", "state: it must be an object.", { path: "state" });
-  return Object.entries(state)
-    .filter(([, value]) => value !== undefined)
-    .map(([key, value]) => [checkKey(key), encode(value, `state.${key}`)] as const);
+  return Object.entries(copy as JsonObject).map(([key, value]) => [checkKey(key), encode(value, `state.${key}`)] as const);
 }

@@ -149,7 +149,7 @@ export class MemoryStore implements Store {
   async cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed> {
     const { lines } = this.#open();
     const found = lines.get(line);
-    if (found === undefined || found.row.session !== null) return { count: 0, bytes: 0 };
+    if (found === undefined || found.row.owned) return { count: 0, bytes: 0 };
     const forked = [...lines.values()].flatMap(({ row }) => (row.origin?.line === line ? row.origin.seq : []));
     const behind = dryRun ? after : Math.max(after, ...forked);
     const goes = found.saves.filter(({ save }) => save.seq > behind).slice(-limit);
@@ -246,7 +246,7 @@ function applyOne(into: Contents, change: Change): Refusal | undefined {
   if (line !== undefined) {
     const { origin } = line;
     if (origin !== null && !hasMark(into, origin)) return "origin";
-    into.put(into.lines, line.id, { row: { ...line, no: into.nextLine++, session }, saves: [] });
+    into.put(into.lines, line.id, { row: { ...line, no: into.nextLine++, owned: true, session }, saves: [] });
   }
   for (const fresh of saves) if (!append(into, fresh)) return "tail";
   if (drained.length > 0) {
@@ -277,7 +277,7 @@ function bury(into: Contents, session: string): void {
   into.remove(into.inboxes, session);
   into.put(into.buried, session, row.lease.epoch);
   for (const [id, line] of into.lines)
-    if (line.row.session === session) into.put(into.lines, id, { ...line, row: { ...line.row, session: null } });
+    if (line.row.session === session) into.put(into.lines, id, { ...line, row: { ...line.row, owned: false, session: null } });
 }
 
 const saveBytes = ({ items, state, mark }: Save): number =>

@@ -65,7 +65,9 @@ export interface NewLine {
 
 export interface LineRow extends NewLine {
   readonly no: number;
-  /** The session it belongs to; null once that was deleted and only forks need the line. */
+  /** False once its session was deleted: then only forks need it. */
+  readonly owned: boolean;
+  /** The session it belongs to; null where it is not owned, or where damage has taken its owner's row. */
   readonly session: string | null;
 }
 

@@ -78,7 +78,7 @@ export const storeContract: readonly ContractCase[] = [
         label: made.label,
         lease: made.lease,
       });
-      assert.deepEqual(await store.line(made.line.id), { ...made.line, no: 1, session: "a" });
+      assert.deepEqual(await store.line(made.line.id), { ...made.line, no: 1, owned: true, session: "a" });
       assert.equal(await store.session("b"), undefined);
       assert.equal(await store.line("0000000000000000"), undefined);
     },
@@ -364,7 +364,7 @@ export const storeContract: readonly ContractCase[] = [
     },
     async check(store, { no, old, young }) {
       assert.ok(((await store.session("a")) as { no: number }).no > no);
-      assert.equal((await store.line(old))?.session, null);
+      assert.deepEqual([(await store.line(old))?.owned, (await store.line(old))?.session], [false, null]);
       assert.deepEqual(
         (await store.lines({ session: "a" })).map(({ id }) => id),
         [young],

@@ -115,10 +115,7 @@ class Live {
   #status(event: StatusEvent, reason?: string, output?: Json): void {
     if (statusTable[this.fold.status][event] === undefined) return;
     const status = this.fold.transition(event) ?? this.fold.status;
-    const fields: (readonly [string, string])[] = [["status", `"${status}"`]];
-    if (reason !== undefined) fields.push(["reason", JSON.stringify(reason)]);
-    if (output !== undefined) fields.push(["output", JSON.stringify(output)]);
-    this.#staging.status(fields);
+    this.#staging.status(status, reason, output === undefined ? undefined : JSON.stringify(output));
     this.fold.setStatus(status, reason, output);
   }
 

@@ -23,7 +23,6 @@ const medium = (db: Driver): Medium => ({
   traits: { durable: true, oneMachine: true, shared: true },
   now: monotonicMs,
   saved() {},
-  cutting: async () => {},
   anchors: async () => [],
   compact: async () => 0,
   close: async () => db.close(),

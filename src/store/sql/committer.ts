@@ -115,9 +115,9 @@ export class Committer {
 
   #failedGroup(group: readonly Waiting[], error: unknown): Waiting[] {
     const failure = failureOf(error);
-    if (failure === "busy") return this.#stillInTime(group, error);
-    if (failure === "io") {
-      this.#failed = translate(error);
+    if (failure === "busy" && !this.#failed) return this.#stillInTime(group, error);
+    if (failure === "io" || this.#failed) {
+      this.#failed ??= translate(error);
       for (const { reject } of [...group, ...this.#queue.splice(0)]) reject(this.#failed);
       return [];
     }
@@ -160,7 +160,7 @@ export class Committer {
       if (this.#db.inTransaction) this.#rollback.run();
     } catch (error) {
       // A transaction that can be neither committed nor taken back leaves only one honest thing to do: write no more.
-      this.#failed = translate(error);
+      this.#failed = new HoldfastError("IO", "A failed write could not be taken back. Close the store and open it again.", {}, error);
     }
   }
 }

@@ -43,6 +43,8 @@ export const migrations: readonly string[] = [
   CREATE INDEX line_by_session ON line (session, no);
   CREATE INDEX line_by_origin ON line (origin_line, no);
 
+  CREATE TABLE cut_line (id TEXT PRIMARY KEY) WITHOUT ROWID;
+
   CREATE TABLE save (
     id INTEGER PRIMARY KEY,
     at INTEGER NOT NULL,

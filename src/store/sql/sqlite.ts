@@ -207,7 +207,6 @@ function medium(db: Driver, anchors: Anchors): Medium {
     traits: { durable: true, oneMachine: true, shared: true },
     now: monotonicMs,
     saved: (line, seq, check) => anchors.note(line, seq, check),
-    cutting: (line) => anchors.forget(line),
     anchors: () => anchors.read(),
     async compact() {
       const before = (pragma(db, "page_count") as number) * PAGE_BYTES;

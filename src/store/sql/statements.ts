@@ -9,7 +9,7 @@ const lineStart = "(CAST(? AS BIGINT) << 32)";
 const lineEnd = `(${lineStart} | 4294967295)`;
 
 const sessionColumns = "s.no, s.id, s.status, s.agent, s.head, s.epoch, s.until, s.lease, s.version, s.archived, s.tags, s.label";
-const lineColumns = "l.no, l.id, s.id, l.origin_line, l.origin_seq, l.body";
+const lineColumns = "l.no, l.id, l.session IS NOT NULL, s.id, l.origin_line, l.origin_seq, l.body";
 
 const saveValues =
   "at, n_items, n_state, n_mark, n_messages, prior, base, prev, sealed, items_digest, state_digest, mark, note, items, state";
@@ -57,6 +57,8 @@ export const statements = {
   insertLine: "INSERT INTO line (id, session, origin_line, origin_seq, body) VALUES (?, ?, ?, ?, ?)",
   disownLines: "UPDATE line SET session = NULL WHERE session = ?",
   deleteLine: `DELETE FROM line WHERE no = ? AND session IS NULL AND NOT EXISTS (SELECT 1 FROM save WHERE id BETWEEN ${lineStart} AND ${lineEnd})`,
+  noteCut: "INSERT INTO cut_line (id) VALUES (?) ON CONFLICT DO NOTHING",
+  wasCut: "SELECT 1 FROM cut_line WHERE id = ?",
   lastOrigin: "SELECT coalesce(max(origin_seq), 0) FROM line WHERE origin_line = ?",
   forkedSince: "SELECT 1 FROM line WHERE origin_line = ? AND no > ? LIMIT 1",
 

@@ -1,4 +1,6 @@
 /** The SQL store. It speaks SQLite here; what is particular to a file is in sqlite.ts. */
+
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { type LineId, MAX_SEQ } from "../../core/ids.js";
@@ -29,8 +31,6 @@ export interface Medium {
   now(): number;
   /** Told of every save that was committed. */
   saved(line: LineId, seq: number, check: string): void;
-  /** Told of every line that is about to be cut short or removed. */
-  cutting(line: LineId): Promise<void>;
   anchors(): Promise<readonly Anchor[]>;
   compact(): Promise<number>;
   close(): Promise<void>;
@@ -51,9 +51,11 @@ export class SqlStore implements Store {
   readonly #committer: Committer;
   readonly #prepared = new Map<string, Statement>();
   readonly #lineKeys = new Map<string, LineKey>();
+  readonly #busyMs: number;
   #closed = false;
 
   constructor(db: Driver, medium: Medium, busyMs: number) {
+    this.#busyMs = busyMs;
     this.#db = db;
     this.#medium = medium;
     this.traits = medium.traits;
@@ -201,10 +203,10 @@ export class SqlStore implements Store {
   }
 
   async cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed> {
-    if (!dryRun) await this.#medium.cutting(line);
     const freed = await this.#write(() => {
       const row = this.#prepare(sql.line).get(line);
-      if (row === undefined || row[2] !== null) return { count: 0, bytes: 0 };
+      if (row === undefined || row[2] === 1) return { count: 0, bytes: 0 };
+      if (!dryRun) this.#prepare(sql.noteCut).run(line);
       const no = row[0] as number;
       const forked = dryRun ? 0 : (this.#prepare(sql.lastOrigin).get(line)?.[0] as number);
       const last = this.#prepare(sql.lastSaves).all(no, Math.max(after, forked, 0), no, limit);
@@ -248,7 +250,7 @@ export class SqlStore implements Store {
   }
 
   async session(id: string): Promise<SessionRow | undefined> {
-    const row = this.#read(sql.session, id)[0];
+    const row = (await this.#read(sql.session, id))[0];
     return row && sessionRow(row);
   }
 
@@ -264,22 +266,22 @@ export class SqlStore implements Store {
       tag: tag !== undefined,
       archived: archived !== undefined,
     });
-    return this.#read(statement, ...filters, before ?? Number.MAX_SAFE_INTEGER, limit).map(sessionRow);
+    return (await this.#read(statement, ...filters, before ?? Number.MAX_SAFE_INTEGER, limit)).map(sessionRow);
   }
 
   async buriedEpoch(id: string): Promise<number> {
-    return (this.#read(sql.buriedEpoch, id)[0]?.[0] as number | undefined) ?? 0;
+    return ((await this.#read(sql.buriedEpoch, id))[0]?.[0] as number | undefined) ?? 0;
   }
 
   async line(id: string): Promise<LineRow | undefined> {
-    const row = this.#read(sql.line, id)[0];
+    const row = (await this.#read(sql.line, id))[0];
     return row && lineRow(row);
   }
 
   async lines(of: { readonly session: string } | { readonly origin: string } | { readonly all: true }): Promise<readonly LineRow[]> {
-    if ("session" in of) return this.#read(sql.linesOfSession, of.session).map(lineRow);
-    if ("origin" in of) return this.#read(sql.linesOfOrigin, of.origin).map(lineRow);
-    return this.#read(sql.allLines).map(lineRow);
+    if ("session" in of) return (await this.#read(sql.linesOfSession, of.session)).map(lineRow);
+    if ("origin" in of) return (await this.#read(sql.linesOfOrigin, of.origin)).map(lineRow);
+    return (await this.#read(sql.allLines)).map(lineRow);
   }
 
   async saves(line: LineId, { from, to, limit, newestFirst, items, state }: SaveQuery): Promise<readonly Save[]> {
@@ -287,25 +289,25 @@ export class SqlStore implements Store {
     const key = this.#lineKey(line);
     if (key === undefined) return [];
     const by = items ? (state ? sql.saves.both : sql.saves.items) : state ? sql.saves.state : sql.saves.neither;
-    const rows = this.#read(newestFirst ? by.newestFirst : by.oldestFirst, key.no, from, key.no, to, key.no, key.no, limit);
+    const rows = await this.#read(newestFirst ? by.newestFirst : by.oldestFirst, key.no, from, key.no, to, key.no, key.no, limit);
     const saves: Save[] = [];
     for (const row of rows) saves.push(saveRow(line, row));
     return saves;
   }
 
   async blob(digest: Digest): Promise<Uint8Array | undefined> {
-    return this.#read(sql.blob, digest)[0]?.[0] as Uint8Array | undefined;
+    return (await this.#read(sql.blob, digest))[0]?.[0] as Uint8Array | undefined;
   }
 
   async inbox(session: string, limit: number): Promise<readonly Mail[]> {
-    return this.#read(sql.inbox, session, limit).map(([id, text]) => ({ id: id as string, text: text as string }));
+    return (await this.#read(sql.inbox, session, limit)).map(([id, text]) => ({ id: id as string, text: text as string }));
   }
 
   async counts(): Promise<Counts> {
-    const [sessions, agents] = this.#read(sql.sessionCounts)[0] as [number, number];
-    const counts = { sessions, agents, checkpoints: 0, messages: 0, sizeBytes: this.#read(sql.blobBytes)[0]?.[0] as number };
+    const [sessions, agents] = (await this.#read(sql.sessionCounts))[0] as [number, number];
+    const counts = { sessions, agents, checkpoints: 0, messages: 0, sizeBytes: (await this.#read(sql.blobBytes))[0]?.[0] as number };
     for (let line = 0, seq = 0; ; ) {
-      const [endLine, endSeq, checkpoints, messages, bytes] = this.#read(sql.saveCounts, line, seq, COUNTED_AT_ONCE)[0] as (
+      const [endLine, endSeq, checkpoints, messages, bytes] = (await this.#read(sql.saveCounts, line, seq, COUNTED_AT_ONCE))[0] as (
         | number
         | null
       )[];
@@ -320,14 +322,14 @@ export class SqlStore implements Store {
     }
   }
 
-  anchors(): Promise<readonly Anchor[]> {
-    return this.#medium.anchors();
+  /** Anchors of lines that were cut on purpose are no witnesses: another process may have written them after that. */
+  async anchors(): Promise<readonly Anchor[]> {
+    const anchors = await this.#medium.anchors();
+    return anchors.filter(({ line }) => this.#now(sql.wasCut, line).length === 0);
   }
 
   async check(): Promise<readonly string[]> {
-    return this.#read("PRAGMA integrity_check")
-      .map(([line]) => String(line))
-      .filter((line) => line !== "ok");
+    return (await this.#read("PRAGMA integrity_check")).map(([line]) => String(line)).filter((line) => line !== "ok");
   }
 
   async compact(): Promise<number> {
@@ -346,7 +348,7 @@ export class SqlStore implements Store {
   #lineKey(id: string): LineKey | undefined {
     const known = this.#lineKeys.get(id);
     if (known) return known;
-    const row = this.#read(sql.lineKey, id)[0];
+    const row = this.#now(sql.lineKey, id)[0];
     if (row === undefined) return undefined;
     const key = { no: row[0] as number, originSeq: row[1] as number };
     if (this.#lineKeys.size >= MAX_LINE_KEYS) this.#lineKeys.clear();
@@ -355,7 +357,19 @@ export class SqlStore implements Store {
     return key;
   }
 
-  #read(statement: string, ...params: Param[]): Row[] {
+  /** Reads wait for nobody but a process that is just recovering the file or its log. */
+  async #read(statement: string, ...params: Param[]): Promise<Row[]> {
+    for (const deadline = performance.now() + this.#busyMs; ; ) {
+      try {
+        return this.#now(statement, ...params);
+      } catch (error) {
+        if (!(error instanceof HoldfastError) || error.code !== "BUSY" || performance.now() > deadline) throw error;
+      }
+      await sleep(2 + Math.random() * 18);
+    }
+  }
+
+  #now(statement: string, ...params: Param[]): Row[] {
     this.#open();
     try {
       return this.#prepare(statement).all(...params);
@@ -453,6 +467,14 @@ function parseTags(text: string, session: string): readonly string[] {
 }
 
 function lineRow(row: Row): LineRow {
-  const [no, id, session, originLine, originSeq, text] = row as [number, LineId, string | null, LineId | null, number, string];
-  return { no, id, session, origin: originLine === null ? null : { line: originLine, seq: originSeq }, text };
+  const [no, id, owned, session, originLine, originSeq, text] = row as [
+    number,
+    LineId,
+    number,
+    string | null,
+    LineId | null,
+    number,
+    string,
+  ];
+  return { no, id, owned: owned === 1, session, origin: originLine === null ? null : { line: originLine, seq: originSeq }, text };
 }
