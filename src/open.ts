@@ -5,7 +5,7 @@ import type { Clock } from "./runtime/ground.js";
 import { Holdfast } from "./runtime/holdfast.js";
 import { checkLeaseMs } from "./runtime/opening.js";
 import { invalid, options, wholeNumber } from "./runtime/options.js";
-import { isDead, thisProcess } from "./store/machine.js";
+import { thisMachine } from "./store/machine.js";
 import { MemoryStore } from "./store/memory.js";
 import type { Store } from "./store/port.js";
 import { openSqlite } from "./store/sql/sqlite.js";
@@ -30,7 +30,7 @@ export async function open(address?: string, given?: OpenOptions): Promise<Holdf
   if (typeof clock?.now !== "function") throw invalid("clock", "it must have a function now()");
   const lease = checkLeaseMs(leaseMs) ?? LEASE_MS;
   const store = await openStore(address, busyMs === undefined ? BUSY_MS : wholeNumber(busyMs, "busyMs", 0, 3_600_000));
-  return new Holdfast(store, { self: thisProcess(), isDead }, clock, lease);
+  return new Holdfast(store, thisMachine(), clock, lease);
 }
 
 /** Opens the store alone, without sessions on top: for tests of stores. */
@@ -38,9 +38,14 @@ export async function openStore(address: string = process.env["HOLDFAST_STORE"] 
   if (typeof address !== "string") throw invalid("store", `its address is text, not ${typeName(address)}`);
   if (address === "") throw invalid("store", "its address is empty");
   if (address.includes("\0")) throw invalid("store", "its address holds a NUL character");
+  // Node and SQLite would each make another name of it.
+  if (!address.isWellFormed()) throw invalid("store", "its address holds half a character (a lone surrogate)");
   const scheme = /^([a-z][a-z0-9+.-]+):/i.exec(address)?.[1]?.toLowerCase();
   if (scheme === undefined) return openSqlite(address, { busyMs });
-  if (scheme === "memory") return new MemoryStore();
+  if (scheme === "memory") {
+    if (address.length > "memory:".length) throw invalid("store", 'nothing comes after "memory:": such a store has no name and no file');
+    return new MemoryStore();
+  }
   throw new HoldfastError("UNSUPPORTED", `There is no store for ${quote(`${scheme}:`)}. Known are a path (SQLite) and "memory:".`, {
     found: scheme,
   });

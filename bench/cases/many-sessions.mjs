@@ -7,20 +7,26 @@ export async function atOnce({ directory, sessions = 512, rounds }) {
   const hold = await open(join(directory, "at-once.db"));
   const all = [];
   for (let i = 0; i < sessions; i++) all.push(await hold.session(`s-${i}`));
-  const save = (session) => {
-    session.append(...step());
+  const save = (session, messages) => {
+    session.append(...messages);
     return session.checkpoint();
   };
+  const fresh = () => all.map(() => step());
   // Every session has some pages of its own before anything is measured.
-  for (let i = 0; i < 4; i++) await Promise.all(all.map(save));
+  for (let i = 0; i < 4; i++) {
+    const messages = fresh();
+    await Promise.all(all.map((session, n) => save(session, messages[n])));
+  }
   const together = [];
   const alone = [];
   for (let i = 0; i < rounds; i++) {
+    const first = fresh();
+    const second = fresh();
     let start = now();
-    await Promise.all(all.map(save));
+    await Promise.all(all.map((session, n) => save(session, first[n])));
     together.push((now() - start) / sessions);
     start = now();
-    for (const session of all) await save(session);
+    for (const [n, session] of all.entries()) await save(session, second[n]);
     alone.push((now() - start) / sessions);
   }
   await hold.close();

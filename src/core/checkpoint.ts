@@ -1,9 +1,9 @@
 /** A checkpoint: the record, as it is written and as callers see it. */
 import type { Digest } from "./digest.js";
-import { HoldfastError } from "./errors.js";
+import { HoldfastError, pathTo } from "./errors.js";
 import { isoTime } from "./fold.js";
 import { type CheckpointId, type LineId, placeId, type SessionId, typeName } from "./ids.js";
-import { deepFreeze, encode, freeze, type JsonObject } from "./json.js";
+import { deepFreeze, encode, isList, type JsonObject } from "./json.js";
 import type { Save } from "./save.js";
 import type { SessionStatus } from "./status.js";
 
@@ -66,30 +66,64 @@ export const MAX_METADATA_BYTES = 1024 * 1024;
 
 const none: JsonObject = Object.freeze({});
 
+const OPTIONS = [
+  "label",
+  "description",
+  "kind",
+  "step",
+  "tokenCount",
+  "tasksCompleted",
+  "metadata",
+] as const satisfies (keyof CheckpointOptions)[];
+
+/** Answers a copy, and checks the copy: a getter cannot show one value to the check and another to the journal. */
 export function checkOptions(given: string | CheckpointOptions | undefined): CheckpointOptions {
   if (given === undefined) return {};
-  if (typeof given === "string") return checkOptions({ label: given });
-  if (typeof given !== "object" || given === null || Array.isArray(given))
-    throw refuse("checkpoint", `it takes a label or options, not ${typeName(given)}`);
-  const { label, description, kind, step, tokenCount, tasksCompleted, metadata, ...rest } = given;
-  for (const key of Object.keys(rest)) throw refuse(`checkpoint.${key}`, "a checkpoint has no such option");
+  if (typeof given === "string") return { label: checkText(given, "checkpoint.label", MAX_LABEL) };
+  const options = readOptions(given);
+  const { label, description, kind, metadata } = options;
   if (label !== undefined) checkText(label, "checkpoint.label", MAX_LABEL);
   if (description !== undefined) checkText(description, "checkpoint.description", MAX_DESCRIPTION);
   if (kind !== undefined && !KINDS.includes(kind)) throw refuse("checkpoint.kind", `a kind is one of ${KINDS.join(", ")}`);
-  for (const [name, value] of Object.entries({ step, tokenCount, tasksCompleted })) {
-    if (value !== undefined && !(Number.isSafeInteger(value) && value >= 0))
+  for (const name of ["step", "tokenCount", "tasksCompleted"] as const) {
+    const value = options[name];
+    if (value !== undefined && !(Number.isSafeInteger(value) && (value as number) >= 0))
       throw refuse(`checkpoint.${name}`, "it must be a whole number from 0 on");
   }
-  return { ...given, ...(metadata === undefined ? {} : { metadata: checkMetadata(metadata, "checkpoint.metadata") }) };
+  if (metadata !== undefined) options.metadata = checkMetadata(metadata, "checkpoint.metadata");
+  return options as CheckpointOptions;
+}
+
+type Unchecked = { -readonly [K in keyof CheckpointOptions]?: unknown };
+
+/** Each option that is given, read once. */
+function readOptions(given: unknown): Unchecked {
+  if (typeof given !== "object" || given === null || isList(given))
+    throw refuse("checkpoint", `it takes a label or options, not ${typeName(given)}`);
+  const options: Unchecked = {};
+  let path = "checkpoint";
+  let unknown: string | undefined;
+  try {
+    unknown = Object.keys(given).find((key) => !(OPTIONS as readonly string[]).includes(key));
+    for (const name of OPTIONS) {
+      path = `checkpoint.${name}`;
+      const value = (given as CheckpointOptions)[name];
+      if (value !== undefined) options[name] = value;
+    }
+  } catch (cause) {
+    throw refuse(path, "reading it threw an error", cause);
+  }
+  if (unknown !== undefined) throw refuse(pathTo("checkpoint", unknown), "a checkpoint has no such option");
+  return options;
 }
 
 export function checkMetadata(value: unknown, path: string): JsonObject {
-  if (typeof value !== "object" || value === null || Array.isArray(value))
-    throw refuse(path, `metadata is an object, not ${typeName(value)}`);
-  if (encode(value, path).bytes > MAX_METADATA_BYTES) {
+  const { value: copy, bytes } = encode(value, path);
+  if (typeof copy !== "object" || copy === null || Array.isArray(copy)) throw refuse(path, `metadata is an object, not ${typeName(copy)}`);
+  if (bytes > MAX_METADATA_BYTES) {
     throw new HoldfastError("TOO_LARGE", `${path}: larger than ${MAX_METADATA_BYTES} bytes.`, { path, limit: MAX_METADATA_BYTES });
   }
-  return freeze(value, path) as JsonObject;
+  return copy as JsonObject;
 }
 
 export function checkText(value: unknown, path: string, limit: number): string {
@@ -99,43 +133,44 @@ export function checkText(value: unknown, path: string, limit: number): string {
   return value;
 }
 
-function refuse(path: string, why: string): HoldfastError {
-  return new HoldfastError("INVALID_OPTION", `${path}: ${why}.`, { path });
+function refuse(path: string, why: string, cause?: unknown): HoldfastError {
+  return new HoldfastError("INVALID_OPTION", `${path}: ${why}.`, { path }, cause);
 }
 
+type LineOf = (seq: number) => LineId;
+
 /** The checkpoint in a save that was verified, or undefined where the save has none, or none any more. */
-export function checkpointOf(save: Save, digest: Digest, session: SessionId, lineOf: (seq: number) => LineId): Checkpoint | undefined {
+export function checkpointOf(save: Save, digest: Digest, session: SessionId, lineOf: LineOf): Checkpoint | undefined {
   if (save.mark === null) return undefined;
-  const {
-    step,
-    kind = "manual",
-    label,
-    description,
-    status = "in-progress",
-    reason,
-    messages,
-    bytes,
-    tokens,
-    tasks,
-    metadata,
-  } = (JSON.parse(save.mark) as { checkpoint: Mark }).checkpoint;
-  return Object.freeze({
+  return checkpointFrom((JSON.parse(save.mark) as { checkpoint: Mark }).checkpoint, save, digest, session, lineOf);
+}
+
+/** The checkpoint that a mark makes at the place of its save. Takes over the mark's metadata. */
+export function checkpointFrom(
+  mark: Mark,
+  save: Pick<Save, "line" | "seq" | "at" | "prior">,
+  digest: Digest,
+  session: SessionId,
+  lineOf: LineOf,
+): Checkpoint {
+  const made: { -readonly [K in keyof Checkpoint]?: Checkpoint[K] } = {
     id: placeId(save.line, save.seq),
     sessionId: session,
     seq: save.seq,
-    step,
-    kind,
-    ...(label === undefined ? undefined : { label }),
-    ...(description === undefined ? undefined : { description }),
-    status,
-    ...(reason === undefined ? undefined : { reason }),
-    ...(save.prior === 0 ? undefined : { parentId: placeId(lineOf(save.prior), save.prior) }),
-    createdAt: isoTime(save.at),
-    messageCount: messages,
-    sizeBytes: bytes,
-    ...(tokens === undefined ? undefined : { tokenCount: tokens }),
-    ...(tasks === undefined ? undefined : { tasksCompleted: tasks }),
-    digest,
-    metadata: metadata === undefined ? none : deepFreeze(metadata),
-  });
+    step: mark.step,
+    kind: mark.kind ?? "manual",
+  };
+  if (mark.label !== undefined) made.label = mark.label;
+  if (mark.description !== undefined) made.description = mark.description;
+  made.status = mark.status ?? "in-progress";
+  if (mark.reason !== undefined) made.reason = mark.reason;
+  if (save.prior !== 0) made.parentId = placeId(lineOf(save.prior), save.prior);
+  made.createdAt = isoTime(save.at);
+  made.messageCount = mark.messages;
+  made.sizeBytes = mark.bytes;
+  if (mark.tokens !== undefined) made.tokenCount = mark.tokens;
+  if (mark.tasks !== undefined) made.tasksCompleted = mark.tasks;
+  made.digest = digest;
+  made.metadata = mark.metadata === undefined ? none : deepFreeze(mark.metadata);
+  return Object.freeze(made as Checkpoint);
 }

@@ -1,7 +1,7 @@
 /** What differs between two checkpoints, as data and in words. */
 import type { Checkpoint } from "./checkpoint.js";
 import { equal, type Json, type JsonObject, put } from "./json.js";
-import { type Message, type MessageInput, textOf } from "./message.js";
+import { clip, type Message, type MessageInput, textOf } from "./message.js";
 
 export interface Side {
   readonly checkpoint: Checkpoint;
@@ -101,6 +101,6 @@ function stateLines({ added, removed, changed }: Diff["state"]): string[] {
 
 const show = (value: Json): string => shorten(JSON.stringify(value));
 const shorten = (text: string): string => {
-  const line = text.slice(0, 400).replace(/\s+/g, " ").trim();
-  return line.length > 120 ? `${line.slice(0, 119).toWellFormed()}…` : line;
+  const line = clip(text, 400).replace(/\s+/g, " ").trim();
+  return line.length > 120 ? `${clip(line, 119)}…` : line;
 };

@@ -72,3 +72,9 @@ export function quote(text: string): string {
     (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
 }
+
+/** A path one step further: `.key` where that can be read as one, otherwise quoted and bounded. */
+export function pathTo(path: string, key: string | number): string {
+  if (typeof key === "number") return `${path}[${key}]`;
+  return /^[A-Za-z_$][\w$]{0,99}$/.test(key) ? `${path}.${key}` : `${path}[${quote(key)}]`;
+}

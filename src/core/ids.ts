@@ -74,9 +74,16 @@ export function checkpointPlace(value: unknown): Place | undefined {
   return parsePlace(checkName(value, "checkpoint id"));
 }
 
+/** What people call it. `constructor` may be the caller's own text, and a proxy may throw: only a class with a plain name is named. */
 export function typeName(value: unknown): string {
   if (value === null) return "null";
-  if (Array.isArray(value)) return "an array";
-  if (typeof value === "object") return value.constructor?.name ?? "an object";
-  return typeof value;
+  if (typeof value !== "object") return typeof value;
+  try {
+    if (Array.isArray(value)) return "an array";
+    const made: unknown = value.constructor;
+    const name: unknown = typeof made === "function" ? made.name : undefined;
+    return typeof name === "string" && /^[A-Za-z_$][\w$]{0,60}$/.test(name) ? name : "an object";
+  } catch {
+    return "an object";
+  }
 }

@@ -6,7 +6,7 @@
  * V3  what is returned is a frozen copy; nothing the caller does later reaches it.
  * V4  `__proto__` and its like are ordinary keys.
  */
-import { HoldfastError, quote } from "./errors.js";
+import { HoldfastError, pathTo } from "./errors.js";
 import { typeName } from "./ids.js";
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
@@ -35,7 +35,13 @@ export interface Encoded<T = Json> {
 /** Checks, copies, freezes and encodes, in that order and in one walk. `path` names the root in errors. */
 export function encode(value: unknown, path: string): Encoded {
   const copy = freeze(value, path);
-  const text = JSON.stringify(copy);
+  let text: string;
+  try {
+    text = JSON.stringify(copy);
+  } catch {
+    // Long numbers and escapes can take it past the longest string there is.
+    throw tooLarge(path);
+  }
   const bytes = Buffer.byteLength(text);
   if (bytes > MAX_VALUE_BYTES) throw tooLarge(path);
   return { value: copy, text, bytes };
@@ -44,24 +50,41 @@ export function encode(value: unknown, path: string): Encoded {
 /** A frozen copy of a value, checked. */
 export function freeze(value: unknown, path: string): Json {
   const walk = new Walk(path);
-  return walk.copy(value);
+  try {
+    return walk.copy(value);
+  } catch (error) {
+    // Anything else was thrown by a getter or a proxy of the caller's.
+    throw walk.refusal ?? unreadable(walk.path(), error);
+  }
+}
+
+/** From this size on, what was copied is remembered: in smaller values a part that is shared is cheap to copy again. */
+const REMEMBER_FROM = 64 * 1024;
+
+interface Copied {
+  readonly copy: Json;
+  readonly size: number;
+  readonly depth: number;
 }
 
 class Walk {
+  refusal: HoldfastError | undefined;
   readonly #root: string;
+  /** Where the walk is; left as it is by an error, which is how the error is told its path. */
   readonly #keys: (string | number)[] = [];
-  #size = 0;
+  /** No more than the bytes of the text so far: each item has a comma or bracket beside itself, but for the root. */
+  #size = -1;
+  #copied: Map<object, Copied> | undefined;
 
   constructor(root: string) {
     this.#root = root;
   }
 
   copy(value: unknown): Json {
-    // Counting nodes as well as text bounds a value that refers to the same big part many times over.
-    this.#size += 1;
-    if (this.#size > MAX_VALUE_BYTES) throw tooLarge(this.#path());
+    this.#grow(2);
     switch (typeof value) {
       case "string":
+        this.#grow(value.length);
         return this.#text(value);
       case "boolean":
         return value;
@@ -69,9 +92,7 @@ class Walk {
         if (!Number.isFinite(value)) throw this.#refuse(`${value} is not JSON`);
         return value === 0 ? 0 : value;
       case "object":
-        if (value === null) return null;
-        if (this.#keys.length >= MAX_DEPTH) throw this.#refuse(`nested deeper than ${MAX_DEPTH} levels, or in a circle`);
-        return Array.isArray(value) ? this.#array(value) : this.#object(value);
+        return value === null ? null : this.#container(value);
       case "undefined":
         throw this.#refuse("undefined is not JSON");
       case "bigint":
@@ -81,66 +102,166 @@ class Walk {
     }
   }
 
-  #text(value: string): string {
-    this.#size += value.length;
-    if (this.#size > MAX_VALUE_BYTES) throw tooLarge(this.#path());
-    if (!value.isWellFormed()) throw this.#refuse("the text holds half a character (a lone surrogate)");
-    return value;
+  /** Thirty small objects can have a billion paths: one that was copied is not walked again, but counts each time. */
+  #container(value: object): Json {
+    const depth = this.#keys.length;
+    if (depth >= MAX_DEPTH) throw this.#refuse(TOO_DEEP);
+    const known = this.#copied?.get(value);
+    // Deeper than before it may reach below the last level, so there it is walked.
+    if (known !== undefined && depth <= known.depth) {
+      this.#grow(known.size);
+      return known.copy;
+    }
+    const before = this.#size;
+    const copy = Array.isArray(value) ? this.#array(value) : this.#object(value);
+    if (this.#size > REMEMBER_FROM) {
+      this.#copied ??= new Map();
+      this.#copied.set(value, { copy, size: this.#size - before, depth });
+    }
+    return copy;
   }
 
   #array(value: readonly unknown[]): Json {
-    const length = value.length;
-    if (length > MAX_VALUE_BYTES) throw tooLarge(this.#path());
+    const length = lengthOf(value);
+    if (length > MAX_VALUE_BYTES) throw this.#tooLarge();
     const copy: Json[] = [];
     for (let i = 0; i < length; i++) {
       this.#keys.push(i);
-      copy.push(this.copy(this.#read(value, i)));
+      copy.push(this.copy(value[i]));
       this.#keys.pop();
     }
-    if (Object.keys(value).length > length) throw this.#refuse("an array with named properties is not JSON");
+    const flaw = listFlaw(value, length);
+    if (flaw !== undefined) throw this.#refuse(flaw);
     return Object.freeze(copy);
   }
 
   #object(value: object): Json {
-    const prototype: unknown = Object.getPrototypeOf(value);
-    if (prototype !== Object.prototype && prototype !== null && !isForeignPlain(prototype)) {
-      throw this.#refuse(`${typeName(value)} is not JSON`);
-    }
-    if (Object.getOwnPropertySymbols(value).length > 0) throw this.#refuse("a symbol as a key is not JSON");
+    const flaw = objectFlaw(value);
+    if (flaw !== undefined) throw this.#refuse(flaw);
     const copy: Record<string, Json> = {};
     for (const key of Object.keys(value)) {
       this.#keys.push(key);
-      const item = this.#read(value as Record<string, unknown>, key);
-      if (item !== undefined) put(copy, this.#text(key), this.copy(item));
+      const item = (value as Record<string, unknown>)[key];
+      if (item !== undefined) {
+        this.#grow(key.length + 3);
+        put(copy, this.#text(key), this.copy(item));
+      }
       this.#keys.pop();
     }
     return Object.freeze(copy);
   }
 
-  #read(from: Record<string, unknown> | readonly unknown[], key: string | number): unknown {
-    try {
-      return (from as Record<string | number, unknown>)[key];
-    } catch (cause) {
-      throw new HoldfastError("INVALID_VALUE", `${this.#path()}: reading it threw an error.`, { path: this.#path() }, cause);
-    }
+  #text(value: string): string {
+    if (!value.isWellFormed()) throw this.#refuse(HALF_A_CHARACTER);
+    return value;
   }
 
-  #path(): string {
-    let path = this.#root;
+  #grow(by: number): void {
+    this.#size += by;
+    if (this.#size > MAX_VALUE_BYTES) throw this.#tooLarge();
+  }
+
+  path(): string {
     // A path of hundreds of levels helps nobody: the first and the last few tell where it is.
-    const keys = this.#keys.length > 24 ? [...this.#keys.slice(0, 12), undefined, ...this.#keys.slice(-8)] : this.#keys;
-    for (const key of keys) {
-      if (key === undefined) path += "…";
-      else if (typeof key === "number") path += `[${key}]`;
-      else path += /^[A-Za-z_$][\w$]{0,99}$/.test(key) ? `.${key}` : `[${quote(key)}]`;
-    }
-    return path;
+    if (this.#keys.length <= 24) return this.#keys.reduce<string>(pathTo, this.#root);
+    return this.#keys.slice(-8).reduce<string>(pathTo, `${this.#keys.slice(0, 12).reduce<string>(pathTo, this.#root)}…`);
   }
 
   #refuse(why: string): HoldfastError {
-    const path = this.#path();
-    return new HoldfastError("INVALID_VALUE", `${path}: ${why}.`, { path });
+    this.refusal = invalidValue(this.path(), why);
+    return this.refusal;
   }
+
+  #tooLarge(): HoldfastError {
+    this.refusal = tooLarge(this.path());
+    return this.refusal;
+  }
+}
+
+export const TOO_DEEP = `nested deeper than ${MAX_DEPTH} levels, or in a circle`;
+const HALF_A_CHARACTER = "the text holds half a character (a lone surrogate)";
+
+/** The own properties of an object that must be plain, each read once. One that is undefined is still there. */
+export function fieldsOf(value: object, path: string): Record<string, unknown> {
+  const fields: Record<string, unknown> = {};
+  let reading: string | undefined;
+  let flaw: string | undefined;
+  try {
+    flaw = objectFlaw(value);
+    if (flaw === undefined) {
+      for (const key of Object.keys(value)) {
+        reading = key;
+        put(fields, key, (value as Record<string, unknown>)[key]);
+      }
+    }
+  } catch (cause) {
+    throw unreadable(reading === undefined ? path : pathTo(path, reading), cause);
+  }
+  if (flaw !== undefined) throw invalidValue(path, flaw);
+  return fields;
+}
+
+/** The items of an array, each read once; undefined for what is no array. */
+export function itemsOf(value: unknown, path: string): readonly unknown[] | undefined {
+  const items: unknown[] = [];
+  let reading: number | undefined;
+  let refusal: HoldfastError | undefined;
+  try {
+    if (!Array.isArray(value)) return undefined;
+    const length = lengthOf(value);
+    if (length > MAX_VALUE_BYTES) refusal = tooLarge(path);
+    for (let i = 0; i < length && refusal === undefined; i++) {
+      reading = i;
+      const item: unknown = value[i];
+      if (item === undefined) refusal = invalidValue(pathTo(path, i), "undefined is not JSON");
+      items.push(item);
+    }
+    reading = undefined;
+    const flaw = refusal === undefined ? listFlaw(value, length) : undefined;
+    if (flaw !== undefined) refusal = invalidValue(path, flaw);
+  } catch (cause) {
+    throw unreadable(reading === undefined ? path : pathTo(path, reading), cause);
+  }
+  if (refusal !== undefined) throw refusal;
+  return items;
+}
+
+/** Whether it is an array; a proxy that was revoked is none, and is refused where it is read. */
+export function isList(value: unknown): value is readonly unknown[] {
+  try {
+    return Array.isArray(value);
+  } catch {
+    return false;
+  }
+}
+
+function objectFlaw(value: object): string | undefined {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== null && !isForeignPlain(prototype)) return `${typeName(value)} is not JSON`;
+  return Object.getOwnPropertySymbols(value).length > 0 ? SYMBOL_KEY : undefined;
+}
+
+/** Asked after the items were read, so that one which came in meanwhile is seen. */
+function listFlaw(value: readonly unknown[], length: number): string | undefined {
+  if (Object.keys(value).length > length) return "an array with named properties is not JSON";
+  return Object.getOwnPropertySymbols(value).length > 0 ? SYMBOL_KEY : undefined;
+}
+
+const SYMBOL_KEY = "a symbol as a key is not JSON";
+
+/** A proxy may say anything of its length. */
+function lengthOf(value: readonly unknown[]): number {
+  const length: unknown = value.length;
+  if (typeof length !== "number" || !Number.isSafeInteger(length)) throw new TypeError("The length of the array is not a whole number.");
+  return length;
+}
+
+export function invalidValue(path: string, why: string, cause?: unknown): HoldfastError {
+  return new HoldfastError("INVALID_VALUE", `${path}: ${why}.`, { path }, cause);
+}
+
+function unreadable(path: string, cause: unknown): HoldfastError {
+  return invalidValue(path, "reading it threw an error", cause);
 }
 
 function tooLarge(path: string): HoldfastError {

@@ -48,11 +48,20 @@ export class List<T> {
     return this.#chunks.at(-1)?.items[this.#lastUsed - 1];
   }
 
-  /** Rare next to push, so it may cost as much as the list is long. Answers what it removed. */
   splice(start: number, remove: number, ...items: readonly T[]): readonly T[] {
-    const all = this.toArray().slice();
-    const removed = all.splice(start, remove, ...items);
-    const fresh = new List(all);
+    return this.replace(start, remove, items);
+  }
+
+  /**
+   * A splice of any number of items: some hundred thousand do not fit on the stack as arguments. Rare next to push, so it may cost as
+   * much as the list is long. Answers what it removed.
+   */
+  replace(start: number, remove: number, items: readonly T[]): readonly T[] {
+    const all = this.toArray();
+    const removed = all.slice(start, start + remove);
+    const fresh = new List(all.slice(0, start));
+    for (const item of items) fresh.push(item);
+    for (const item of all.slice(start + remove)) fresh.push(item);
     this.#chunks = fresh.#chunks;
     this.#lastUsed = fresh.#lastUsed;
     this.#length = fresh.#length;

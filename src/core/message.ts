@@ -4,10 +4,11 @@
  * Any part may stand in any role. Bytes of a file part leave the message for a blob named by its digest, at staging, so that a
  * live run and a resumed one see the same.
  */
+import { isUint8Array } from "node:util/types";
 import { type Digest, digest, isDigest } from "./digest.js";
-import { HoldfastError } from "./errors.js";
+import { pathTo } from "./errors.js";
 import { checkName, typeName } from "./ids.js";
-import { type Encoded, encode, type Json, type JsonObject } from "./json.js";
+import { type Encoded, encode, fieldsOf, invalidValue, isList, itemsOf, type Json, type JsonObject, MAX_DEPTH, TOO_DEEP } from "./json.js";
 
 export type Provider = { readonly [who: string]: JsonObject };
 
@@ -110,111 +111,189 @@ export interface EncodedMessage extends Encoded<MessageInput> {
 
 const ROLES: ReadonlySet<unknown> = new Set<Role>(["system", "user", "assistant", "tool"]);
 const FINISHES: ReadonlySet<unknown> = new Set<Finish>(["stop", "tool-calls", "length", "content-filter", "pause", "error", "other"]);
+const OUTCOMES: ReadonlySet<unknown> = new Set<ToolResultPart["outcome"]>(["ok", "error", "denied"]);
+/** Of file data that is stored. */
+const DATA_KINDS = ["digest", "url", "text", "ref"] as const;
 const FIELDS: ReadonlySet<string> = new Set(["role", "content", "id", "name", "parentId", "provider", "metadata", "reply"]);
 /** Assigned by the journal. A message that came out of a session may go back in: these are left behind. */
 const ASSIGNED: ReadonlySet<string> = new Set(["createdAt", "seq"]);
 
 export function encodeMessage(input: unknown, path: string): EncodedMessage {
-  if (typeof input !== "object" || input === null || Array.isArray(input)) {
-    throw refuse(path, `a message is an object with role and content, not ${typeName(input)}`);
+  if (typeof input !== "object" || input === null || isList(input)) {
+    throw invalidValue(path, `a message is an object with role and content, not ${typeName(input)}`);
   }
-  const blobs: Blob[] = [];
+  const given = fieldsOf(input, path);
+  const flat = encodeFlat(given);
+  if (flat !== undefined) return flat;
   const draft: Record<string, unknown> = {};
-  for (const [key, value] of Object.entries(input)) {
-    if (ASSIGNED.has(key)) continue;
-    if (!FIELDS.has(key)) throw refuse(`${path}.${key}`, "a message has no such field; `metadata` holds what is your own");
-    draft[key] = key === "content" ? liftBytes(value, `${path}.content`, blobs) : value;
+  for (const [key, value] of Object.entries(given)) {
+    if (value === undefined || ASSIGNED.has(key)) continue;
+    if (!FIELDS.has(key)) throw invalidValue(pathTo(path, key), "a message has no such field; `metadata` holds what is your own");
+    draft[key] = value;
   }
-  const encoded = encode(draft, path) as unknown as Encoded<MessageInput>;
-  check(encoded.value, path);
-  return { ...encoded, blobs };
+  const lift = new Lift(`${path}.content`);
+  draft.content = lift.content(draft.content);
+  const { value, text, bytes } = encode(draft, path) as unknown as Encoded<MessageInput>;
+  check(value, path);
+  return { value, text, bytes, blobs: lift.blobs };
 }
 
-/** Puts the digest of a file's bytes where the bytes were, also inside tool results. */
-function liftBytes(content: unknown, path: string, blobs: Blob[]): unknown {
-  if (!Array.isArray(content)) return content;
-  return content.map((part: unknown, i) => {
-    if (typeof part !== "object" || part === null) return part;
-    const { type, data, output } = part as Record<string, unknown>;
-    if (type === "tool-result" && Array.isArray(output)) return { ...part, output: liftBytes(output, `${path}[${i}].output`, blobs) };
-    if (type !== "file" || typeof data !== "object" || data === null || !("bytes" in data)) return part;
-    if (!(data.bytes instanceof Uint8Array)) throw refuse(`${path}[${i}].data.bytes`, "file bytes are a Uint8Array");
-    // A copy: the caller may go on to change its buffer before the save.
-    const bytes = Uint8Array.prototype.slice.call(data.bytes);
-    const named = digest(bytes);
-    blobs.push({ digest: named, bytes });
-    return { ...part, data: { digest: named, sizeBytes: bytes.length } };
-  });
+const NO_BLOBS: readonly Blob[] = Object.freeze([]);
+/** Whatever it holds, a text of this length stays below the limit once it is encoded. */
+const FLAT_CHARS = 1024 * 1024;
+
+/** Most messages are a role and a text. They need no walk; takes over `fields`. Whatever is wrong or long is left to the walk. */
+function encodeFlat(fields: Record<string, unknown>): EncodedMessage | undefined {
+  const keys = Object.keys(fields);
+  const isOrdered = keys[0] === "role" && keys[1] === "content";
+  if (keys.length !== 2 || !(isOrdered || (keys[0] === "content" && keys[1] === "role"))) return undefined;
+  const { role, content } = fields;
+  if (typeof content !== "string" || content.length > FLAT_CHARS || !ROLES.has(role) || !content.isWellFormed()) return undefined;
+  const body = JSON.stringify(content);
+  const text = isOrdered ? `{"role":"${role as Role}","content":${body}}` : `{"content":${body},"role":"${role as Role}"}`;
+  return { value: Object.freeze(fields) as unknown as MessageInput, text, bytes: Buffer.byteLength(text), blobs: NO_BLOBS };
+}
+
+/** Puts the digest of a file's bytes where the bytes were, also inside tool results. Reads each property of a part once. */
+class Lift {
+  readonly blobs: Blob[] = [];
+  readonly #path: string;
+  /** Outputs that were met. One that is shared is lifted once: thirty results can hold one another along a billion paths. */
+  readonly #met = new Map<object, unknown>();
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  content(content: unknown): unknown {
+    return typeof content === "object" && content !== null ? this.#list(content, this.#path, 1) : content;
+  }
+
+  #list(list: object, path: string, depth: number): unknown {
+    if (depth > MAX_DEPTH) throw invalidValue(this.#path, TOO_DEEP);
+    const met = this.#met.get(list);
+    if (met !== undefined) return met;
+    const lifted = itemsOf(list, path)?.map((item, i) => this.#item(item, `${path}[${i}]`, depth + 1)) ?? list;
+    this.#met.set(list, lifted);
+    return lifted;
+  }
+
+  #item(item: unknown, path: string, depth: number): unknown {
+    if (typeof item !== "object" || item === null || isList(item)) return item;
+    const part = fieldsOf(item, path);
+    const { type, data, output } = part;
+    if (type === "tool-result" && typeof output === "object" && output !== null)
+      part.output = this.#list(output, `${path}.output`, depth + 1);
+    if (type === "file" && typeof data === "object" && data !== null && !isList(data))
+      part.data = this.#data(fieldsOf(data, `${path}.data`), part.mediaType, path);
+    return part;
+  }
+
+  #data(data: Record<string, unknown>, mediaType: unknown, path: string): unknown {
+    if (!Object.hasOwn(data, "bytes")) return data;
+    const { bytes, ...rest } = data;
+    const others = DATA_KINDS.some((kind) => rest[kind] !== undefined);
+    if (!isUint8Array(bytes)) {
+      // In what a tool answered this is a size, or anything else: only what says its media type is meant as one of our files.
+      if (typeof mediaType !== "string" || (bytes === undefined && others)) return data;
+      throw invalidValue(`${path}.data.bytes`, "file bytes are a Uint8Array");
+    }
+    if (others) throw invalidValue(`${path}.data`, ONE_KIND);
+    checkFields({ mediaType }, MEDIA_TYPE, path, "file");
+    const copy = copyOf(bytes, `${path}.data.bytes`);
+    const named = digest(copy);
+    this.blobs.push({ digest: named, bytes: copy });
+    return { ...rest, digest: named, sizeBytes: copy.length };
+  }
+}
+
+/** The caller may go on to change its buffer before the save. */
+function copyOf(bytes: Uint8Array, path: string): Uint8Array {
+  try {
+    return new Uint8Array(bytes);
+  } catch (cause) {
+    throw invalidValue(path, "the bytes cannot be read; their buffer was given away", cause);
+  }
 }
 
 function check(message: MessageInput, path: string): void {
-  if (!ROLES.has(message.role)) throw refuse(`${path}.role`, "a role is system, user, assistant or tool");
+  if (!ROLES.has(message.role)) throw invalidValue(`${path}.role`, "a role is system, user, assistant or tool");
   if (message.id !== undefined) checkName(message.id, `${path}.id`);
   if (message.parentId !== undefined) checkName(message.parentId, `${path}.parentId`);
-  optional(message.name, "string", `${path}.name`);
-  optional(message.provider, "object", `${path}.provider`);
-  optional(message.metadata, "object", `${path}.metadata`);
+  checkFields(message, OF_MESSAGE, path);
   if (message.reply !== undefined) {
-    optional(message.reply, "object", `${path}.reply`);
-    if (!FINISHES.has(message.reply.finish)) throw refuse(`${path}.reply.finish`, `a finish is one of ${[...FINISHES].join(", ")}`);
-    optional(message.reply.usage, "object", `${path}.reply.usage`);
+    if (!FINISHES.has(message.reply.finish)) throw invalidValue(`${path}.reply.finish`, `a finish is one of ${[...FINISHES].join(", ")}`);
+    checkFields(message.reply, OF_REPLY, `${path}.reply`);
   }
   if (typeof message.content === "string") return;
-  if (!Array.isArray(message.content)) throw refuse(`${path}.content`, "content is a string or an array of parts");
-  checkParts(message.content, `${path}.content`);
+  if (!Array.isArray(message.content)) throw invalidValue(`${path}.content`, "content is a string or an array of parts");
+  message.content.forEach((part: Json, i) => checkPart(part, `${path}.content[${i}]`));
 }
 
-function checkParts(parts: readonly Part[], path: string): void {
-  parts.forEach((part, i) => {
-    const at = `${path}[${i}]`;
-    if (typeof part !== "object" || part === null || Array.isArray(part)) throw refuse(at, "a part is an object with a type");
-    required(part, PART_FIELDS[part.type], at);
-    optional(part.id, "string", `${at}.id`);
-    optional(part.provider, "object", `${at}.provider`);
-    if (part.type === "file") checkFile(part.data, `${at}.data`);
-    if (part.type === "tool-result" && !["ok", "error", "denied"].includes(part.outcome)) {
-      throw refuse(`${at}.outcome`, "an outcome is ok, error or denied");
+type FieldType = "string" | "object" | "any" | "provider" | "true";
+type Fields = readonly (readonly [name: string, type: FieldType])[];
+
+const fields = (types: Readonly<Record<string, FieldType>>): Fields => Object.entries(types);
+const OF_MESSAGE = fields({ name: "string", provider: "object", metadata: "object", reply: "object" });
+const OF_REPLY = fields({ usage: "object" });
+const OF_ALL_PARTS = fields({ id: "string", provider: "object" });
+const OF_FILE_DATA = fields({ url: "string", text: "string", ref: "object" });
+const MEDIA_TYPE = fields({ mediaType: "string" });
+/** What a part must have, and what it may have. */
+const PARTS: ReadonlyMap<unknown, readonly [needs: Fields, may: Fields]> = new Map<Part["type"], readonly [Fields, Fields]>([
+  ["text", [fields({ text: "string" }), []]],
+  ["reasoning", [fields({ text: "string" }), []]],
+  ["file", [fields({ mediaType: "string", data: "object" }), fields({ name: "string", reasoning: "true" })]],
+  ["tool-call", [fields({ callId: "string", name: "string", input: "any" }), fields({ raw: "string", by: "provider" })]],
+  ["tool-result", [fields({ callId: "string", outcome: "string", output: "any" }), fields({ name: "string", by: "provider" })]],
+  ["opaque", [fields({ format: "string", value: "any" }), fields({ text: "string" })]],
+]);
+
+function checkPart(part: Json, path: string): void {
+  if (!isObject(part)) throw invalidValue(path, "a part is an object with a type");
+  const known = PARTS.get(part.type);
+  if (known === undefined) throw invalidValue(`${path}.type`, "a part's type is text, reasoning, file, tool-call, tool-result or opaque");
+  checkFields(part, known[0], path, part.type as string);
+  checkFields(part, known[1], path);
+  checkFields(part, OF_ALL_PARTS, path);
+  if (part.type === "file") checkFile(part.data as JsonObject, `${path}.data`);
+  if (part.type === "tool-result" && !OUTCOMES.has(part.outcome))
+    throw invalidValue(`${path}.outcome`, "an outcome is ok, error or denied");
+}
+
+/** Absent or of its type. `neededBy` names the part that cannot be without. */
+function checkFields(of: object, those: Fields, path: string, neededBy?: string): void {
+  for (const [name, type] of those) {
+    const value = (of as Readonly<Record<string, unknown>>)[name];
+    if (value === undefined) {
+      if (neededBy !== undefined) throw invalidValue(`${path}.${name}`, `a ${neededBy} part needs it`);
+      continue;
     }
-  });
-}
-
-const PART_FIELDS: Readonly<Record<string, Readonly<Record<string, "string" | "any" | "object">>>> = Object.assign(Object.create(null), {
-  text: { text: "string" },
-  reasoning: { text: "string" },
-  file: { mediaType: "string", data: "object" },
-  "tool-call": { callId: "string", name: "string", input: "any" },
-  "tool-result": { callId: "string", outcome: "string", output: "any" },
-  opaque: { format: "string", value: "any" },
-});
-
-function required(part: Part, fields: Readonly<Record<string, "string" | "any" | "object">> | undefined, path: string): void {
-  if (!fields) throw refuse(`${path}.type`, "a part's type is text, reasoning, file, tool-call, tool-result or opaque");
-  for (const [field, type] of Object.entries(fields)) {
-    const value = (part as unknown as Record<string, unknown>)[field];
-    if (value === undefined) throw refuse(`${path}.${field}`, `a ${part.type} part needs it`);
-    if (type !== "any") optional(value, type, `${path}.${field}`);
+    const [fits, says] = FITS[type];
+    if (!fits(value)) throw invalidValue(`${path}.${name}`, `it is ${typeName(value)}, and must be ${says}`);
   }
 }
 
-function checkFile(data: FileData, path: string): void {
-  const kinds = ["digest", "url", "text", "ref"].filter((kind) => Object.hasOwn(data, kind));
-  if (kinds.length !== 1) throw refuse(path, "file data is one of bytes, digest, url, text and ref");
-  if ("digest" in data && !(isDigest(data.digest) && Number.isSafeInteger(data.sizeBytes) && data.sizeBytes >= 0)) {
-    throw refuse(path, "a stored file has a digest and its sizeBytes");
-  }
-  if ("url" in data) optional(data.url, "string", `${path}.url`);
-  if ("text" in data) optional(data.text, "string", `${path}.text`);
-  if ("ref" in data) optional(data.ref, "object", `${path}.ref`);
+const ONE_KIND = "file data is one of bytes, digest, url, text and ref";
+
+function checkFile(data: JsonObject, path: string): void {
+  const kinds = DATA_KINDS.filter((kind) => Object.hasOwn(data, kind));
+  if (kinds.length !== 1) throw invalidValue(path, ONE_KIND);
+  if (kinds[0] !== "digest") checkFields(data, OF_FILE_DATA, path);
+  else if (!(isDigest(data.digest) && Number.isSafeInteger(data.sizeBytes) && (data.sizeBytes as number) >= 0))
+    throw invalidValue(path, "a stored file has a digest and its sizeBytes");
 }
 
-function optional(value: unknown, type: "string" | "object", path: string): void {
-  if (value === undefined) return;
-  const fits = type === "string" ? typeof value === "string" : typeof value === "object" && value !== null && !Array.isArray(value);
-  if (!fits) throw refuse(path, `it is ${typeName(value)}, and must be ${type === "string" ? "a string" : "an object"}`);
-}
+const FITS: Readonly<Record<FieldType, readonly [fits: (value: unknown) => boolean, says: string]>> = {
+  any: [() => true, "JSON"],
+  string: [(value) => typeof value === "string", "a string"],
+  object: [isObject, "an object"],
+  provider: [(value) => value === "provider", '"provider" or absent'],
+  true: [(value) => value === true, "true or absent"],
+};
 
-function refuse(path: string, why: string): HoldfastError {
-  return new HoldfastError("INVALID_VALUE", `${path}: ${why}.`, { path });
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 export function partsOf(message: MessageInput<never> | MessageInput): readonly Part[] {
@@ -226,45 +305,53 @@ export function textOf(message: MessageInput<never> | MessageInput): string {
   return message.content.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("");
 }
 
-/** Digests of the blobs a stored message refers to. */
-export function blobsOf(content: MessageInput["content"]): Digest[] {
-  if (typeof content === "string") return [];
-  return content.flatMap((part) => {
-    if (part.type === "file" && "digest" in part.data) return [part.data.digest];
-    if (part.type === "tool-result" && Array.isArray(part.output)) return blobsOf(part.output.filter(isPart));
-    return [];
+/** Digests of the blobs a stored message refers to. What a tool answered may look like a file: only a whole file part is one. */
+export function blobsOf(content: Json | readonly Part[]): Digest[] {
+  if (!Array.isArray(content)) return [];
+  return content.flatMap((part: unknown) => {
+    if (!isObject(part)) return [];
+    const { type, mediaType, data, output } = part;
+    if (type === "tool-result") return blobsOf(output as Json);
+    return type === "file" && typeof mediaType === "string" && isObject(data) && isDigest(data.digest) ? [data.digest] : [];
   });
 }
 
-function isPart(value: unknown): value is Part {
-  return typeof value === "object" && value !== null && typeof (value as { type?: unknown }).type === "string";
-}
-
 export const MAX_TITLE = 80;
+const TITLE_SEEKS = 4_000;
 
 /** A title from the first user message: its first line with text, cut between characters as a reader sees them. */
 export function titleOf(message: MessageInput): string | undefined {
   if (message.role !== "user") return undefined;
-  const line = textOf(message)
-    .slice(0, 4000)
-    .trim()
-    .split(/\r?\n|\r|\u2028|\u2029/, 1)[0]
-    ?.replace(/\p{Cc}/gu, " ")
-    .replace(/\s+/g, " ")
-    .trim();
-  if (!line) return undefined;
-  if (line.length <= MAX_TITLE) return line.isWellFormed() ? line : line.toWellFormed();
-  let title = "";
-  for (const { segment } of new Intl.Segmenter("en", { granularity: "grapheme" }).segment(line.slice(0, MAX_TITLE * 4))) {
-    if (title.length + segment.length > MAX_TITLE - 1) break;
-    title += segment;
+  for (const row of clip(textOf(message), TITLE_SEEKS).split(/[\n\r\u2028\u2029]/)) {
+    const line = row
+      .replace(/[\p{Cc}\s]+/gu, " ")
+      .trim()
+      .toWellFormed();
+    if (line !== "") return line.length <= MAX_TITLE ? line : `${clusters(line, MAX_TITLE - 1)}…`;
   }
-  return `${title.trimEnd() || line.slice(0, 1).toWellFormed()}…`;
+  return undefined;
+}
+
+function clusters(line: string, most: number): string {
+  let kept = "";
+  for (const { segment } of new Intl.Segmenter("en", { granularity: "grapheme" }).segment(clip(line, MAX_TITLE * 4))) {
+    if (kept.length + segment.length > most) break;
+    kept += segment;
+  }
+  // One character can be longer than a title: a letter with a hundred marks.
+  return kept.trimEnd() || clip(line, most);
+}
+
+/** The beginning of a text, so many units long, or one less where that would halve a pair. */
+export function clip(text: string, most: number): string {
+  if (text.length <= most) return text;
+  const last = text.charCodeAt(most - 1);
+  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? most - 1 : most);
 }
 
 export function tokensOf(message: MessageInput): number {
   const usage = message.reply?.usage;
-  return count(usage?.inputTokens) + count(usage?.outputTokens);
+  return Math.min(count(usage?.inputTokens) + count(usage?.outputTokens), Number.MAX_SAFE_INTEGER);
 }
 
 const count = (n: unknown): number => (typeof n === "number" && Number.isFinite(n) && n > 0 ? Math.floor(n) : 0);

@@ -52,12 +52,17 @@ export function record(fields: readonly (readonly [name: string, text: string])[
 /** The bytes of a record's body: its text without the frame that `record` put around it. */
 export function bodyBytes(parsed: JournalRecord, textBytes: number): number {
   if (parsed.blob !== undefined) return parsed.size as number;
-  const ago = parsed.ago === undefined ? 0 : 7 + String(parsed.ago).length;
-  if (parsed.append !== undefined) return textBytes - ago - 11;
-  if (parsed.set !== undefined) return textBytes - 17 - jsonBytes(parsed.set);
-  if (parsed.splice !== undefined) return textBytes - ago - 22 - String(parsed.splice[0]).length - String(parsed.splice[1]).length;
+  const ago = parsed.ago === undefined ? 0 : ',"ago":'.length + digits(parsed.ago);
+  if (parsed.append !== undefined) return textBytes - ago - '{"append":}'.length;
+  if (parsed.set !== undefined) return textBytes - '{"set":,"value":}'.length - jsonBytes(parsed.set);
+  if (parsed.splice === undefined) return 0;
+  const place = digits(parsed.splice[0]) + digits(parsed.splice[1]);
+  if (parsed.item !== undefined) return textBytes - ago - place - '{"splice":[,],"item":}'.length;
+  if (parsed.list !== undefined) return textBytes - place - '{"list":,"splice":[,],"items":}'.length - jsonBytes(parsed.list);
   return 0;
 }
+
+const digits = (n: number): number => String(n).length;
 
 const jsonBytes = (value: Json): number => Buffer.byteLength(JSON.stringify(value));
 

@@ -27,7 +27,9 @@ export function needed(places: readonly KeptPlace[]): Keep {
   const items: Interval[] = [];
   const state: Interval[] = [];
   for (const { seq, base, ranges } of places) {
-    items.push(...ranges, [base + 1, seq]);
+    for (const range of ranges) items.push(range);
+    // A place whose own save holds the base is followed by nothing.
+    if (base < seq) items.push([base + 1, seq]);
     state.push([base, seq]);
   }
   return { items: merge(items), state: merge(state) };

@@ -12,7 +12,7 @@ import { postMail } from "./inbox.js";
 import { fork, openSession, type SessionOptions } from "./opening.js";
 import { flag, invalid, options } from "./options.js";
 import { notFound, type Session } from "./session.js";
-import { cutLines, type SessionSummary, Sessions } from "./sessions.js";
+import { cutLines, type SessionSummary, Sessions, summaryOf } from "./sessions.js";
 import { type Verdict, type VerifyOptions, verifyStore } from "./verify.js";
 
 const SWEPT_AT_ONCE = 500;
@@ -59,7 +59,7 @@ export class Holdfast implements AsyncDisposable {
       await held.close();
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") throw error;
-      for (const holder of this.#ground.keeper.holders) if (holder.id === session) holder.mailWaits();
+      for (const holder of this.#ground.keeper.holders) if (holder.id === session) holder.takeMailSoon();
     }
   }
 

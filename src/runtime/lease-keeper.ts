@@ -14,7 +14,8 @@ export interface Holder {
   lease: Lease;
   readonly leaseMs: number;
   superseded(error: HoldfastError): void;
-  mailWaits(): void;
+  /** Looks whether others have posted anything. */
+  takeMailSoon(): void;
 }
 
 export class LeaseKeeper {
@@ -74,7 +75,7 @@ export class LeaseKeeper {
       if (!this.#holders.has(holder)) return;
       if (applied.ok) {
         holder.lease = lease;
-        if (applied.mail) holder.mailWaits();
+        holder.takeMailSoon();
       } else if (applied.why === "until") await this.#learn(holder);
       else holder.superseded(superseded(holder.id));
     } catch {

@@ -16,7 +16,7 @@ export class SaveQueue {
   readonly #session: SessionId;
   readonly #epoch: number;
   #pending: Sealed[] = [];
-  #sending: Promise<boolean> | undefined;
+  #sending: Promise<void> | undefined;
 
   constructor(ground: Ground, session: SessionId, epoch: number) {
     this.#ground = ground;
@@ -28,10 +28,10 @@ export class SaveQueue {
     return this.#pending.length === 0;
   }
 
-  /** Resolves when this save, and all before it, are in the store; the answer is whether mail waits. */
-  async send(sealed: Sealed): Promise<boolean> {
+  /** Resolves when this save, and all before it, are in the store. */
+  async send(sealed: Sealed): Promise<void> {
     this.#pending.push(sealed);
-    return this.#until(() => !this.#pending.includes(sealed));
+    await this.#until(() => !this.#pending.includes(sealed));
   }
 
   /** Resolves when nothing is left to send. */
@@ -39,18 +39,16 @@ export class SaveQueue {
     await this.#until(() => this.isEmpty);
   }
 
-  async #until(done: () => boolean): Promise<boolean> {
-    let mail = false;
+  async #until(done: () => boolean): Promise<void> {
     while (!done()) {
       this.#sending ??= this.#sendAll().finally(() => {
         this.#sending = undefined;
       });
-      mail = await this.#sending;
+      await this.#sending;
     }
-    return mail;
   }
 
-  async #sendAll(): Promise<boolean> {
+  async #sendAll(): Promise<void> {
     const batch = this.#pending.slice();
     const saves: NewSave[] = [];
     let head: HeadDoc | undefined;
@@ -67,6 +65,5 @@ export class SaveQueue {
     if (!applied.ok) throw superseded(this.#session);
     this.#pending = this.#pending.slice(batch.length);
     this.#ground.watchers.changed(this.#session);
-    return applied.mail;
   }
 }

@@ -31,6 +31,8 @@ export interface Opening extends Standing {
 /** Opens a fork that has just been made, in this process's hands. */
 export type ForkOpener = (at: Place, id: unknown, from: Loaded | undefined) => Promise<Session>;
 
+const MAIL_EVERY_MS = 200;
+
 type Keys<S> = keyof S & string;
 
 export class Session<S extends object = Record<string, Json>> implements Holder, AsyncDisposable {
@@ -43,6 +45,7 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
   readonly #work: Workspace;
   readonly #queue: SaveQueue;
   readonly #abort = new AbortController();
+  #lookedForMailAt = 0;
   #ended: HoldfastError | undefined;
 
   /** Made by `hold.session` and `session.fork`, not by hand. */
@@ -174,10 +177,11 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
   async #save(given: CheckpointOptions, drained: readonly string[] = []): Promise<Checkpoint> {
     const sealed = this.#work.seal(given, drained);
     try {
-      if (await this.#queue.send(sealed)) this.mailWaits();
+      await this.#queue.send(sealed);
     } catch (error) {
       throw this.#endIfStale(error);
     }
+    if (performance.now() - this.#lookedForMailAt > MAIL_EVERY_MS) this.takeMailSoon();
     return sealed.checkpoint;
   }
 
@@ -276,7 +280,9 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
 
   // ---- the inbox
 
-  mailWaits(): void {
+  /** Between steps, but not at every one of many quick saves: heartbeats look as well. */
+  takeMailSoon(): void {
+    this.#lookedForMailAt = performance.now();
     void this.takeMail().catch(() => {
       // Left in the inbox: the next save or beat tries again.
     });

@@ -30,6 +30,8 @@ export interface Sections {
   readonly nMessages: number;
   readonly refs: readonly Digest[];
   readonly blobs: readonly Blob[];
+  /** Every item is as many bytes as characters. */
+  readonly ascii: boolean;
 }
 
 const MAX_STAGED = 100_000;
@@ -42,6 +44,7 @@ export class Staging {
   #state: Staged[] = [];
   #messages = 0;
   #bytes = 0;
+  #ascii = true;
   /** Shared by the messages of this save; told its size when it is sealed. */
   row: Row = { bytes: 0 };
 
@@ -79,6 +82,7 @@ export class Staging {
     const start = splice === undefined ? '{"append":' : `{"splice":[${splice[0]},${splice[1]}],"item":`;
     const files = blobsOf(message.value.content);
     this.#messages += 1;
+    if (message.text.length !== message.bytes) this.#ascii = false;
     if (message.bytes < BLOB_FROM) {
       this.#items.push({ text: start + message.text, blobs: message.blobs, refs: files, at });
       return { bytes: message.bytes, blob: undefined };
@@ -99,6 +103,7 @@ export class Staging {
   }
 
   status(status: string, reason: string | undefined, output: string | undefined): void {
+    if (reason !== undefined || output !== undefined) this.#ascii = false;
     const why = reason === undefined ? "" : `,"reason":${JSON.stringify(reason)}`;
     this.#items.push({ text: `{"status":"${status}"${why}${output === undefined ? "" : `,"output":${output}`}`, blobs: none, refs: none });
   }
@@ -132,11 +137,12 @@ export class Staging {
         if (staged.blobs.length > 0) blobs.push(...staged.blobs);
         return staged.at === undefined || staged.at === at ? `${staged.text}}` : `${staged.text},"ago":${at - staged.at}}`;
       });
-    const sections = { items: texts(this.#items), state: texts(this.#state), nMessages: this.#messages, refs, blobs };
+    const sections = { items: texts(this.#items), state: texts(this.#state), nMessages: this.#messages, refs, blobs, ascii: this.#ascii };
     this.#items = [];
     this.#state = [];
     this.#messages = 0;
     this.#bytes = 0;
+    this.#ascii = true;
     this.row = { bytes: 0 };
     return sections;
   }

@@ -298,7 +298,7 @@ export class Workspace {
     const fold = this.#fold;
     const at = this.#ground.wallMs();
     const row = this.#staging.row;
-    const { items, state, nMessages, refs, blobs } = this.#staging.take(at);
+    const { items, state, nMessages, refs, blobs, ascii } = this.#staging.take(at);
     let allRefs = refs;
     const withBase = fold.basePays();
     if (withBase) {
@@ -323,7 +323,7 @@ export class Workspace {
       mark: `{"checkpoint":${JSON.stringify(mark)},"salt":"${this.#ground.salts.next()}"}`,
       salt: () => this.#ground.salts.next(),
     });
-    row.bytes = textBytes(save.items);
+    row.bytes = ascii ? (save.items?.length ?? 0) : textBytes(save.items);
     const stateBytes = textBytes(save.state);
     fold.readBytes += row.bytes + stateBytes;
     if (withBase) fold.markBase(seq, fold.costAfterBase(stateBytes));

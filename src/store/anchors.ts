@@ -2,25 +2,37 @@
  * Anchors: where each line was known to end, kept in a side file. A store's own file cannot tell a tail that was lost (a truncated
  * log, an old copy put back) from one that was never written; an anchor can, up to when it was written.
  *
- * The file is text, one anchor a row with a digest of its own. It is only ever a witness: losing it loses nothing else.
+ * The file is text, one anchor a row with a digest of its own. It is only ever a witness: losing it loses nothing else, so nothing
+ * fails because it cannot be written, except to cut what it speaks for.
+ *
+ * A1  a line that was deleted on purpose is not reported as lost, whichever process deleted it, and whenever any of them is killed.
+ * A2  a row that was cut short or damaged says nothing, and takes no other row with it.
  */
-import { appendFile, readFile, rename, writeFile } from "node:fs/promises";
+import { constants } from "node:fs";
+import { type FileHandle, open, rename, rm, stat, writeFile } from "node:fs/promises";
 import { digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { Anchor } from "./port.js";
 
 const EVERY_MS = 10_000;
 
+type End = Omit<Anchor, "line">;
+/** Stands for "no witness any more". */
+const FORGOTTEN: End = { seq: 0, check: "" };
+
 export class Anchors {
   readonly #path: string;
   readonly #storeId: string;
+  readonly #isGone: (line: string) => boolean;
   readonly #timer: NodeJS.Timeout;
-  #fresh = new Map<string, { seq: number; check: string }>();
+  #fresh = new Map<string, End>();
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(path: string, storeId: string) {
+  /** `isGone` says of a line whether it, or its session, was deleted. */
+  constructor(path: string, storeId: string, isGone: (line: string) => boolean) {
     this.#path = path;
     this.#storeId = storeId;
+    this.#isGone = isGone;
     this.#timer = setInterval(() => void this.#write().catch(() => {}), EVERY_MS).unref();
   }
 
@@ -30,26 +42,19 @@ export class Anchors {
 
   /** A line that is about to be cut on purpose needs no witness any more. Written before it is cut: a crash must not accuse anybody. */
   async forget(line: string): Promise<void> {
-    this.#fresh.set(line, { seq: 0, check: "" });
+    this.#fresh.set(line, FORGOTTEN);
     await this.#write();
   }
 
-  /** The last anchor of every line. Rows that do not match their digest are passed over: a damaged witness says nothing. */
+  /** The last anchor of every line. */
   async read(): Promise<readonly Anchor[]> {
-    await this.#write();
-    let text: string;
-    try {
-      text = await readFile(this.#path, "utf8");
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
-      throw new HoldfastError("IO", `The anchors beside the store could not be read (${this.#path}).`, {}, error);
-    }
+    await this.#write().catch(() => {});
+    const text = await this.#text();
     const anchors = new Map<string, Anchor>();
     let rows = 0;
     for (const row of text.split("\n")) {
-      const [store, line, seq, end, check] = row.split(" ");
-      if (store === undefined || line === undefined || check === undefined || check !== digest(row.slice(0, -check.length)).slice(0, 16))
-        continue;
+      const [store, line, seq, check, sum] = row.split(" ");
+      if (store === undefined || line === undefined || sum === undefined || sum !== sumOf(row.slice(0, -sum.length))) continue;
       rows += 1;
       if (store !== this.#storeId) {
         throw new HoldfastError(
@@ -58,34 +63,80 @@ export class Anchors {
         );
       }
       if (seq === "0") anchors.delete(line);
-      else anchors.set(line, { line, seq: Number(seq), check: end ?? "" });
+      else anchors.set(line, { line, seq: Number(seq), check: check ?? "" });
     }
-    if (rows > 2 * anchors.size + 1_000) await this.#rewrite([...anchors.values()]);
+    if (rows > 2 * anchors.size + 1_000) await this.#rewrite([...anchors.values()], Buffer.byteLength(text)).catch(() => {});
     return [...anchors.values()];
   }
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#write();
+    await this.#write().catch(() => {});
+  }
+
+  async #text(): Promise<string> {
+    try {
+      return await withFile(this.#path, constants.O_RDONLY, (file) => file.readFile("utf8"));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
+      throw new HoldfastError("IO", `The anchors beside the store could not be read (${quote(this.#path)}).`, {}, error);
+    }
   }
 
   #write(): Promise<void> {
     const fresh = this.#fresh;
     if (fresh.size === 0) return this.#writing;
     this.#fresh = new Map();
-    const rows = [...fresh].map(([line, { seq, check }]) => this.#row(line, seq, check)).join("");
-    this.#writing = this.#writing.then(() => appendFile(this.#path, rows, { mode: 0o600 }));
+    const written = this.#writing.then(
+      () => this.#append(fresh),
+      () => this.#append(fresh),
+    );
+    this.#writing = written.catch((error) => {
+      // Kept for the next time, unless something newer is known by now.
+      this.#fresh = new Map([...fresh, ...this.#fresh]);
+      throw new HoldfastError("IO", `The anchors beside the store could not be written (${quote(this.#path)}).`, {}, error);
+    });
     return this.#writing;
   }
 
-  async #rewrite(anchors: readonly Anchor[]): Promise<void> {
-    const draft = `${this.#path}.${process.pid}`;
-    await writeFile(draft, anchors.map(({ line, seq, check }) => this.#row(line, seq, check)).join(""), { mode: 0o600 });
-    await rename(draft, this.#path);
+  async #append(fresh: ReadonlyMap<string, End>): Promise<void> {
+    const wanted = [...fresh].filter(([line, { seq }]) => seq === 0 || !this.#isGone(line));
+    await this.#appendRows(wanted);
+    // A1: whoever deletes a session takes its lines from it, then forgets them here, then cuts them. If that happened before the rows
+    // were written, the lines are gone by now; if it did not, it is still going to be written behind them.
+    await this.#appendRows(wanted.filter(([line, { seq }]) => seq > 0 && this.#isGone(line)).map(([line]) => [line, FORGOTTEN]));
   }
 
-  #row(line: string, seq: number, check: string): string {
+  async #appendRows(ends: readonly (readonly [string, End])[]): Promise<void> {
+    if (ends.length === 0) return;
+    // A2: a line of its own, also after a row that a kill cut short.
+    const text = `\n${ends.map(([line, end]) => this.#row(line, end)).join("")}`;
+    await withFile(this.#path, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT, (file) => file.appendFile(text));
+  }
+
+  async #rewrite(anchors: readonly Anchor[], bytes: number): Promise<void> {
+    const draft = `${this.#path}.${process.pid}`;
+    await writeFile(draft, anchors.map(({ line, ...end }) => this.#row(line, end)).join(""), { mode: 0o600 });
+    // Another process wrote meanwhile, perhaps that a line was deleted: better a long file than a false witness.
+    if ((await stat(this.#path)).size === bytes) await rename(draft, this.#path);
+    else await rm(draft);
+  }
+
+  #row(line: string, { seq, check }: End): string {
     const text = `${this.#storeId} ${line} ${seq} ${check} `;
-    return `${text}${digest(text).slice(0, 16)}\n`;
+    return `${text}${sumOf(text)}\n`;
+  }
+}
+
+const sumOf = (text: string): string => digest(text).slice(0, 16);
+
+/** Opens a file and nothing else: a FIFO in its place would be waited at for ever. */
+async function withFile<T>(path: string, flags: number, use: (file: FileHandle) => Promise<T>): Promise<T> {
+  const file = await open(path, flags | (constants.O_NONBLOCK ?? 0), 0o600);
+  try {
+    if (!(await file.stat()).isFile()) throw new Error("it is not a file");
+    return await use(file);
+  } finally {
+    await file.close();
   }
 }

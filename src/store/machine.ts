@@ -35,8 +35,29 @@ export function thisProcess(): Owner {
   };
 }
 
+/**
+ * Owners of this process that have ended, by their nonce: their process lives on, and they will never write again. The newest are
+ * kept; of those long gone the leases have run out. What is kept is who ended, not who lives: the owners of another thread, or of a
+ * second copy of this module, are unknown here, and alive.
+ */
+const ended = new Set<string>();
+const MAX_ENDED = 10_000;
+
+function end({ nonce }: Owner): void {
+  ended.add(nonce);
+  const [oldest] = ended;
+  if (ended.size > MAX_ENDED && oldest !== undefined) ended.delete(oldest);
+}
+
+/** A new owner on this machine. `leave` is called when it will write no more: a lease it could not give back is then free at once. */
+export function thisMachine() {
+  const self = thisProcess();
+  return { self, isDead, leave: () => end(self) };
+}
+
 /** Whether an owner is proven dead. Doubt is no proof. */
 export function isDead(owner: Owner, oneMachine: boolean): boolean {
+  if (ended.has(owner.nonce)) return true;
   if (owner.boot !== bootId()) return oneMachine;
   if (owner.space !== pidSpace()) return false;
   try {

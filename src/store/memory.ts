@@ -86,7 +86,7 @@ export class MemoryStore implements Store {
       return { ok: false, change: i, why };
     }
     this.#contents.keep();
-    return { ok: true, mail: changes[0] !== undefined && this.#waiting(changes[0].session).length > 0 };
+    return { ok: true };
   }
 
   async now(): Promise<number> {

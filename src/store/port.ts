@@ -103,9 +103,7 @@ export interface Change {
 
 export type Refusal = "exists" | "absent" | "epoch" | "until" | "version" | "tail" | "origin";
 
-export type Applied =
-  /** `mail`: the first change's session has inbox entries that were not taken in. */
-  { readonly ok: true; readonly mail: boolean } | { readonly ok: false; readonly change: number; readonly why: Refusal };
+export type Applied = { readonly ok: true } | { readonly ok: false; readonly change: number; readonly why: Refusal };
 
 export interface SessionQuery {
   readonly agent?: string;

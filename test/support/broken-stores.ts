@@ -41,7 +41,7 @@ const withoutConditions = (changes: readonly Change[], ...names: (keyof Change["
     when: Object.fromEntries(Object.entries(change.when).filter(([name]) => !names.includes(name as keyof Change["when"]))),
   }));
 
-const done: Applied = { ok: true, mail: false };
+const done: Applied = { ok: true };
 
 export const brokenStores: readonly { readonly does: string; readonly make: () => StoreHarness }[] = [
   { does: "forgets everything when it is closed", make: harness(() => ({}), { forgets: true }) },

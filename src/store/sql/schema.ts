@@ -1,10 +1,20 @@
 /**
  * The tables, as numbered migrations. A migration that has been released is never changed again; a change is a new number.
  *
- * `save.id` is the line's number and the record's number in one integer. The row id is what SQLite sorts a table by, so the saves of
- * a line lie side by side and a save is one row in one tree: no second index is written by it.
+ * Saves are rows in the order of their coming, found by line and number through one small index. Sorting the table itself by line was
+ * measured to be five in a hundred faster for a single session, and eight times slower for many that save at once: every session then
+ * has a page of its own to write.
  */
 export const APPLICATION_ID = 0x484f4c44; // "HOLD"
+
+/**
+ * The number that SQLite keeps for us on a file's first page: how many migrations were made in the low byte, and above it one drawn
+ * when the store was made. The first page is in nearly every log too, so that the log of another store is told by it.
+ */
+export const formatOf = (userVersion: number): number => userVersion & 255;
+export const stampOf = (userVersion: number): number => userVersion >>> 8;
+export const userVersionOf = (stamp: number, format: number): number => stamp * 256 + format;
+export const STAMPS = 2 ** 23;
 
 export const migrations: readonly string[] = [
   `
@@ -46,7 +56,9 @@ export const migrations: readonly string[] = [
   CREATE TABLE cut_line (id TEXT PRIMARY KEY) WITHOUT ROWID;
 
   CREATE TABLE save (
-    id INTEGER PRIMARY KEY,
+    no INTEGER PRIMARY KEY,
+    line INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
     at INTEGER NOT NULL,
     n_items INTEGER NOT NULL,
     n_state INTEGER NOT NULL,
@@ -63,9 +75,10 @@ export const migrations: readonly string[] = [
     items TEXT,
     state TEXT
   );
+  CREATE UNIQUE INDEX save_by_place ON save (line, seq);
 
   CREATE TABLE blob (digest TEXT PRIMARY KEY, bytes BLOB NOT NULL);
-  CREATE TABLE ref (save INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (save, digest)) WITHOUT ROWID;
+  CREATE TABLE ref (line INTEGER NOT NULL, seq INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (line, seq, digest)) WITHOUT ROWID;
   CREATE INDEX ref_by_digest ON ref (digest);
 
   CREATE TABLE mail (

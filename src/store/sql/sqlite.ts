@@ -5,9 +5,10 @@
  * F2       a file that is not ours, or from a newer version, is refused before anything is written to it.
  * F3       the schema is exactly the one this version makes: a trigger or a view that somebody added is not run.
  * F4       files are created for their owner alone.
+ * F5       rows that damage hides are not passed over in silence: the trees are checked before anything is read from them.
  */
-import { randomBytes } from "node:crypto";
-import { closeSync, mkdirSync, openSync, readSync, statfsSync, statSync } from "node:fs";
+import { randomBytes, randomInt } from "node:crypto";
+import { closeSync, existsSync, lstatSync, mkdirSync, openSync, realpathSync, statfsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError, quote } from "../../core/errors.js";
@@ -15,7 +16,8 @@ import { Anchors } from "../anchors.js";
 import { monotonicMs } from "../machine.js";
 import { translate } from "./committer.js";
 import { type Driver, type DriverName, failureOf, openDriver } from "./driver.js";
-import { APPLICATION_ID, migrations } from "./schema.js";
+import { checkIdentity, inspect } from "./header.js";
+import { APPLICATION_ID, formatOf, migrations, STAMPS, stampOf, userVersionOf } from "./schema.js";
 import { type Medium, SqlStore } from "./store.js";
 
 export interface SqliteOptions {
@@ -26,72 +28,73 @@ export interface SqliteOptions {
 
 const OLDEST_SQLITE = [3, 53, 2] as const;
 const PAGE_BYTES = 8192;
+const CHECKED_WHOLE_BYTES = 16 * 1024 * 1024;
 
 export async function openSqlite(path: string, { busyMs = 5_000, driver }: SqliteOptions = {}): Promise<SqlStore> {
-  const file = resolve(path);
-  prepareFile(file);
-  const deadline = performance.now() + busyMs;
-  const db = await retry(deadline, () => openDriver(file, driver));
+  const { file, leave } = enter(path);
+  let db: Driver | undefined;
   try {
-    checkVersion(db);
-    await retry(deadline, () => setUp(db, file));
-    const storeId = await retry(deadline, () => migrate(db, file));
-    checkSchema(db, file);
-    return new SqlStore(db, medium(db, new Anchors(`${file}-anchors`, storeId)), busyMs);
+    const deadline = performance.now() + busyMs;
+    const opened = await retry(deadline, () => openDriver(file, driver));
+    db = opened;
+    await retry(deadline, () => checkVersion(opened));
+    await retry(deadline, () => setUp(opened, file));
+    const storeId = await retry(deadline, () => migrate(opened, file));
+    await retry(deadline, () => checkSchema(opened, file));
+    await retry(deadline, () => checkTrees(opened, file));
+    const gone = await retry(deadline, () => isGone(opened));
+    return new SqlStore(opened, medium(opened, new Anchors(`${file}-anchors`, storeId, gone), leave), busyMs);
   } catch (error) {
-    db.close();
+    db?.close();
+    leave();
     throw translate(error);
   }
 }
 
-function prepareFile(file: string): void {
+/** Stores that are open in this process, by device and inode, with how often. */
+const openHere = new Map<string, number>();
+
+/** Finds or makes the file, and refuses what is not ours. `leave` is called once it is closed. */
+function enter(path: string): { readonly file: string; readonly leave: () => void } {
+  let file = resolve(path);
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    // SQLite follows links too: what stands beside a store stands beside the file itself.
+    if (lstatSync(file, { throwIfNoEntry: false })) file = realpathSync(file);
     refuseNetworkFileSystem(dirname(file));
-    closeSync(openSync(file, "ax", 0o600));
+    // Systems forget every lock a process has on a file when the process closes it anywhere. One that is open here was checked before,
+    // and must not be opened and closed again behind SQLite's back.
+    if (!openHere.has(inode(file))) {
+      inspect(file);
+      create(file);
+    }
+    const key = inode(file);
+    openHere.set(key, (openHere.get(key) ?? 0) + 1);
+    return { file, leave: () => leaveFile(key) };
   } catch (error) {
     if (error instanceof HoldfastError) throw error;
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST")
-      throw new HoldfastError("IO", `${quote(file)} cannot be created (${(error as Error).message}).`, {}, error);
+    throw new HoldfastError("IO", `${quote(file)} cannot be opened (${quote((error as Error).message)}).`, {}, error);
   }
-  checkHeader(file);
 }
 
-/** Looks at the first hundred bytes without SQLite, which would change some foreign files by opening them. */
-function checkHeader(file: string): void {
-  if (!statSync(file).isFile()) throw new HoldfastError("NOT_A_STORE", `${quote(file)} is not a file.`);
-  const header = Buffer.alloc(100);
-  let read: number;
+function leaveFile(key: string): void {
+  const left = (openHere.get(key) ?? 1) - 1;
+  if (left === 0) openHere.delete(key);
+  else openHere.set(key, left);
+}
+
+function inode(file: string): string {
+  const found = statSync(file, { throwIfNoEntry: false, bigint: true });
+  return found ? `${found.dev}:${found.ino}` : "";
+}
+
+function create(file: string): void {
+  if (existsSync(file)) return;
   try {
-    const fd = openSync(file, "r");
-    try {
-      read = readSync(fd, header);
-    } finally {
-      closeSync(fd);
-    }
+    closeSync(openSync(file, "ax", 0o600));
   } catch (error) {
-    throw new HoldfastError("IO", `${quote(file)} cannot be read (${(error as Error).message}).`, {}, error);
-  }
-  if (read === 0) return;
-  if (read < 100 || header.toString("latin1", 0, 16) !== "SQLite format 3\0") {
-    throw new HoldfastError("NOT_A_STORE", `${quote(file)} is not a Holdfast store, or its beginning is damaged. It was left untouched.`);
-  }
-  // A store whose making was cut short has no id yet; whether it is empty is checked once it is open.
-  checkIdentity(file, header.readInt32BE(68), header.readInt32BE(60));
-}
-
-function checkIdentity(file: string, applicationId: number, version: number): void {
-  if (applicationId !== 0 && applicationId !== APPLICATION_ID) {
-    throw new HoldfastError("NOT_A_STORE", `${quote(file)} is a database of another program. It was left untouched.`, {
-      found: applicationId,
-    });
-  }
-  if (applicationId === APPLICATION_ID && version > migrations.length) {
-    throw new HoldfastError(
-      "NEWER_FORMAT",
-      `${quote(file)} has format ${version}; this Holdfast knows up to ${migrations.length}. Install a newer one. The file was left untouched.`,
-      { found: version },
-    );
+    // Another process was quicker.
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
 }
 
@@ -122,13 +125,15 @@ function checkVersion(db: Driver): void {
 
 function setUp(db: Driver, file: string): void {
   db.exec("PRAGMA busy_timeout = 20; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON");
-  if (pragma(db, "application_id") === 0) {
-    if (Number(db.prepare("SELECT count(*) FROM sqlite_schema").get()?.[0]) > 0) {
-      throw new HoldfastError("NOT_A_STORE", `${quote(file)} is a database of another program. It was left untouched.`);
-    }
-    // The id goes into the file itself, before there is a log it could wait in.
-    db.exec(`PRAGMA page_size = ${PAGE_BYTES}; PRAGMA application_id = ${APPLICATION_ID}`);
-  }
+  // H1, H2: until there is a log, page 1 is written without a journal beside it. Only its first hundred bytes change (the rest of a new
+  // one is zeros), so a write of it that is cut short leaves the old page or the new one.
+  if (pragma(db, "journal_mode") !== "wal") db.exec("PRAGMA journal_mode = MEMORY");
+  if (pragma(db, "page_count") === 0) begin(db);
+  // Again, and now with what was in the log.
+  const userVersion = pragma(db, "user_version") as number;
+  checkIdentity(file, pragma(db, "application_id") as number, userVersion);
+  if (formatOf(userVersion) === 0 && schemaOf(db).length > 0)
+    throw new HoldfastError("NOT_A_STORE", `${quote(file)} has our id and tables of another program. It was left untouched.`);
   db.exec(
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON; PRAGMA cache_size = -16000",
   );
@@ -137,27 +142,40 @@ function setUp(db: Driver, file: string): void {
   }
 }
 
+/** Writes the first page of a new store, with all that it is known by (H1). */
+function begin(db: Driver): void {
+  db.exec(`PRAGMA page_size = ${PAGE_BYTES}`);
+  transaction(db, () => {
+    // Read again under the lock: another process may have been here in between.
+    if (pragma(db, "application_id") !== 0 || schemaOf(db).length > 0) return;
+    db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${userVersionOf(randomInt(STAMPS), 0)}`);
+  });
+}
+
 /** Brings the schema up to date. Answers the store's id. */
 function migrate(db: Driver, file: string): string {
-  checkIdentity(file, APPLICATION_ID, pragma(db, "user_version") as number);
-  if (pragma(db, "user_version") !== migrations.length) {
-    db.exec("BEGIN IMMEDIATE");
-    try {
-      // Read again under the lock: another process may have been here in between.
-      for (let version = pragma(db, "user_version") as number; version < migrations.length; version++) {
-        db.exec(migrations[version] as string);
-        db.exec(`PRAGMA user_version = ${version + 1}`);
-      }
+  if (formatOf(pragma(db, "user_version") as number) !== migrations.length) {
+    transaction(db, () => {
+      const userVersion = pragma(db, "user_version") as number;
+      for (const migration of migrations.slice(formatOf(userVersion))) db.exec(migration);
+      db.exec(`PRAGMA user_version = ${userVersionOf(stampOf(userVersion), migrations.length)}`);
       db.prepare("INSERT INTO meta (key, value) VALUES ('store', ?) ON CONFLICT DO NOTHING").run(randomBytes(12).toString("base64url"));
-      db.exec("COMMIT");
-    } catch (error) {
-      if (db.inTransaction) db.exec("ROLLBACK");
-      throw error;
-    }
+    });
   }
   const storeId = db.prepare("SELECT value FROM meta WHERE key = 'store'").get()?.[0];
   if (typeof storeId !== "string") throw new HoldfastError("CORRUPT", `${quote(file)} has lost its id.`);
   return storeId;
+}
+
+function transaction(db: Driver, run: () => void): void {
+  db.exec("BEGIN IMMEDIATE");
+  try {
+    run();
+    db.exec("COMMIT");
+  } catch (error) {
+    if (db.inTransaction) db.exec("ROLLBACK");
+    throw error;
+  }
 }
 
 function checkSchema(db: Driver, file: string): void {
@@ -171,9 +189,18 @@ function checkSchema(db: Driver, file: string): void {
     );
 }
 
+/** F5. A large file would take too long: there, only the tables that say what else there is are checked; `verify` checks the rest. */
+function checkTrees(db: Driver, file: string): void {
+  const small = (pragma(db, "page_count") as number) * PAGE_BYTES < CHECKED_WHOLE_BYTES;
+  for (const checked of small ? [""] : ["('session')", "('line')", "('tag')", "('mail')"]) {
+    const said = String(pragma(db, `integrity_check${checked}`));
+    if (said !== "ok") throw new HoldfastError("CORRUPT", `${quote(file)} is damaged (${quote(said)}). Restore a backup.`);
+  }
+}
+
 const schemaOf = (db: Driver): string[] =>
   db
-    .prepare("SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%' ORDER BY 1")
+    .prepare("SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY 1")
     .all()
     .map(([entry]) => String(entry));
 
@@ -202,7 +229,13 @@ async function retry<T>(deadline: number, run: () => T): Promise<T> {
   }
 }
 
-function medium(db: Driver, anchors: Anchors): Medium {
+/** Whether a line was deleted, or its session was: its end is then no loss. */
+function isGone(db: Driver): (line: string) => boolean {
+  const find = db.prepare("SELECT 1 FROM line WHERE id = ? AND session IS NOT NULL");
+  return (line) => find.get(line) === undefined;
+}
+
+function medium(db: Driver, anchors: Anchors, leave: () => void): Medium {
   return {
     traits: { durable: true, oneMachine: true, shared: true },
     now: monotonicMs,
@@ -222,7 +255,11 @@ function medium(db: Driver, anchors: Anchors): Medium {
     },
     async close() {
       await anchors.close();
-      db.close();
+      try {
+        db.close();
+      } finally {
+        leave();
+      }
     },
   };
 }

@@ -81,17 +81,11 @@ export class SqlStore implements Store {
   #appendIf(change: Change, save: Save): Applied {
     const key = this.#lineKey(save.line);
     if (key === undefined) return { ok: false, change: 0, why: this.#refusal(change) ?? "tail" };
-    const epoch = change.when.epoch as number;
-    const done = this.#prepare(sql.appendIf).get(
-      ...saveParams(key, save),
-      change.session,
-      epoch,
-      ...tailParams(key, firstSeq(save) - 1),
-      change.session,
-    );
-    if (done !== undefined) return { ok: true, mail: done[0] === 1 };
+    const params = saveParams(key, save);
+    params.push(change.session, change.when.epoch as number, ...tailParams(key, firstSeq(save) - 1));
+    if (this.#prepare(sql.appendIf).run(...params) > 0) return done;
     const why = this.#refusal(change) ?? (this.#isThere(key, save) ? undefined : "tail");
-    return why === undefined ? { ok: true, mail: this.#mailWaits(change.session) } : { ok: false, change: 0, why };
+    return why === undefined ? done : { ok: false, change: 0, why };
   }
 
   #applyAll(changes: readonly Change[]): Applied {
@@ -99,7 +93,7 @@ export class SqlStore implements Store {
       const why = this.#applyOne(change);
       if (why !== undefined) return { ok: false, change: i, why };
     }
-    return { ok: true, mail: changes[0] !== undefined && this.#mailWaits(changes[0].session) };
+    return done;
   }
 
   #refusal({ session, when }: Change): Refusal | undefined {
@@ -183,16 +177,12 @@ export class SqlStore implements Store {
     return key !== undefined && this.#prepare(sql.markAt).get(key.no, seq) !== undefined;
   }
 
-  #mailWaits(session: string): boolean {
-    return this.#prepare(sql.mailWaits).get(session)?.[0] === 1;
-  }
-
   async replace(line: LineId, saves: readonly NewSave[], unlessForkedSince: number): Promise<boolean> {
     return this.#write(() => {
       const key = this.#lineKey(line);
       if (key === undefined || this.#prepare(sql.forkedSince).get(line, unlessForkedSince) !== undefined) return false;
       for (const { save, refs } of saves) {
-        const range = [key.no, firstSeq(save), key.no, save.seq];
+        const range = [key.no, firstSeq(save), save.seq];
         this.#prepare(sql.deleteRefs).run(...range);
         this.#prepare(sql.deleteSaves).run(...range);
         this.#prepare(sql.insertSave).run(...saveParams(key, save));
@@ -209,13 +199,13 @@ export class SqlStore implements Store {
       if (!dryRun) this.#prepare(sql.noteCut).run(line);
       const no = row[0] as number;
       const forked = dryRun ? 0 : (this.#prepare(sql.lastOrigin).get(line)?.[0] as number);
-      const last = this.#prepare(sql.lastSaves).all(no, Math.max(after, forked, 0), no, limit);
+      const last = this.#prepare(sql.lastSaves).all(no, Math.max(after, forked, 0), limit);
       const lowest = last.at(-1)?.[0] as number | undefined;
       if (lowest !== undefined && !dryRun) {
-        this.#prepare(sql.deleteRefs).run(no, lowest, no, MAX_SEQ);
-        this.#prepare(sql.deleteSaves).run(no, lowest, no, MAX_SEQ);
+        this.#prepare(sql.deleteRefs).run(no, lowest, MAX_SEQ);
+        this.#prepare(sql.deleteSaves).run(no, lowest, MAX_SEQ);
       }
-      if (after === -1 && !dryRun && forked === 0) this.#prepare(sql.deleteLine).run(no, no, no);
+      if (after === -1 && !dryRun && forked === 0) this.#prepare(sql.deleteLine).run(no, no);
       return { count: last.length, bytes: last.reduce((sum, [, bytes]) => sum + (bytes as number), 0) };
     });
     if (!dryRun) this.#lineKeys.delete(line);
@@ -289,7 +279,7 @@ export class SqlStore implements Store {
     const key = this.#lineKey(line);
     if (key === undefined) return [];
     const by = items ? (state ? sql.saves.both : sql.saves.items) : state ? sql.saves.state : sql.saves.neither;
-    const rows = await this.#read(newestFirst ? by.newestFirst : by.oldestFirst, key.no, from, key.no, to, key.no, key.no, limit);
+    const rows = await this.#read(newestFirst ? by.newestFirst : by.oldestFirst, key.no, from, key.no, to, MAX_SEQ, limit);
     const saves: Save[] = [];
     for (const row of rows) saves.push(saveRow(line, row));
     return saves;
@@ -306,14 +296,10 @@ export class SqlStore implements Store {
   async counts(): Promise<Counts> {
     const [sessions, agents] = (await this.#read(sql.sessionCounts))[0] as [number, number];
     const counts = { sessions, agents, checkpoints: 0, messages: 0, sizeBytes: (await this.#read(sql.blobBytes))[0]?.[0] as number };
-    for (let line = 0, seq = 0; ; ) {
-      const [endLine, endSeq, checkpoints, messages, bytes] = (await this.#read(sql.saveCounts, line, seq, COUNTED_AT_ONCE))[0] as (
-        | number
-        | null
-      )[];
-      if (endLine === null || endLine === undefined) return counts;
-      line = endLine;
-      seq = endSeq as number;
+    for (let after = 0; ; ) {
+      const [end, checkpoints, messages, bytes] = (await this.#read(sql.saveCounts, after, COUNTED_AT_ONCE))[0] as (number | null)[];
+      if (end === null || end === undefined) return counts;
+      after = end;
       counts.checkpoints += checkpoints as number;
       counts.messages += messages as number;
       counts.sizeBytes += bytes as number;
@@ -392,6 +378,7 @@ export class SqlStore implements Store {
   }
 }
 
+const done: Applied = { ok: true };
 const refused = (applied: Applied): boolean => !applied.ok;
 
 /** The save of a change that is nothing else: the common case, one statement. */
@@ -407,7 +394,7 @@ function saveParams(key: LineKey, save: Save): Param[] {
   return [key.no, seq, at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest, mark, note, items, state];
 }
 
-const tailParams = ({ no, originSeq }: LineKey, tail: number): Param[] => [no, no, no, originSeq, no, tail];
+const tailParams = ({ no, originSeq }: LineKey, tail: number): Param[] => [no, originSeq, tail];
 
 function saveRow(line: LineId, row: Row): Save {
   const [seq, at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest, mark, note, items, state] =
