@@ -196,7 +196,8 @@ export class Fold {
     const row: Row = { bytes: textBytes(save.items) };
     const first = firstSeq(save);
     const sizes = this.#sizes(save.items);
-    for (const [i, record] of records.entries()) {
+    for (let i = 0; i < records.length; i++) {
+      const record = records[i] as JournalRecord;
       if (record.status !== undefined) this.setStatus(record.status as SessionStatus, record.reason, frozen(record.output));
       const item = isMessage(record) ? reviveRecord(record, sizes[i] ?? 0, first + i, save, bodies) : undefined;
       if (record.splice !== undefined) this.spliceMessages(record.splice[0], record.splice[1], item && { ...item, row });
@@ -209,7 +210,8 @@ export class Fold {
     const row: Row = { bytes: textBytes(save.items) };
     const first = firstSeq(save);
     const sizes = this.#sizes(save.items);
-    for (const [i, record] of records.entries()) {
+    for (let i = 0; i < records.length; i++) {
+      const record = records[i] as JournalRecord;
       const seq = first + i;
       if (seq < from || seq > to || !isMessage(record)) continue;
       const { message, body } = reviveRecord(record, sizes[i] ?? 0, seq, save, bodies);

@@ -131,11 +131,12 @@ export function encodeMessage(input: unknown, path: string): EncodedMessage {
     if (!FIELDS.has(key)) throw invalidValue(pathTo(path, key), "a message has no such field; `metadata` holds what is your own");
     draft[key] = value;
   }
-  const lift = new Lift(`${path}.content`);
-  draft.content = lift.content(draft.content);
+  const blobs: Blob[] = [];
+  const { content } = draft;
+  if (typeof content === "object" && content !== null) draft.content = new Lift(`${path}.content`, blobs).content(content);
   const { value, text, bytes } = encode(draft, path) as unknown as Encoded<MessageInput>;
   check(value, path);
-  return { value, text, bytes, blobs: lift.blobs };
+  return { value, text, bytes, blobs };
 }
 
 const NO_BLOBS: readonly Blob[] = Object.freeze([]);
@@ -156,17 +157,18 @@ function encodeFlat(fields: Record<string, unknown>): EncodedMessage | undefined
 
 /** Puts the digest of a file's bytes where the bytes were, also inside tool results. Reads each property of a part once. */
 class Lift {
-  readonly blobs: Blob[] = [];
   readonly #path: string;
+  readonly #blobs: Blob[];
   /** Outputs that were met. One that is shared is lifted once: thirty results can hold one another along a billion paths. */
   readonly #met = new Map<object, unknown>();
 
-  constructor(path: string) {
+  constructor(path: string, blobs: Blob[]) {
     this.#path = path;
+    this.#blobs = blobs;
   }
 
-  content(content: unknown): unknown {
-    return typeof content === "object" && content !== null ? this.#list(content, this.#path, 1) : content;
+  content(content: object): unknown {
+    return this.#list(content, this.#path, 1);
   }
 
   #list(list: object, path: string, depth: number): unknown {
@@ -202,7 +204,7 @@ class Lift {
     checkFields({ mediaType }, MEDIA_TYPE, path, "file");
     const copy = copyOf(bytes, `${path}.data.bytes`);
     const named = digest(copy);
-    this.blobs.push({ digest: named, bytes: copy });
+    this.#blobs.push({ digest: named, bytes: copy });
     return { ...rest, digest: named, sizeBytes: copy.length };
   }
 }

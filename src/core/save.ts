@@ -61,7 +61,7 @@ export interface Draft {
   readonly salt: () => string;
 }
 
-/** Raw line breaks cannot occur inside JSON text: a section reads as one record to a row, and `[section]` is one JSON array. */
+/** A section is one JSON array. Raw line breaks cannot occur inside JSON text, so it reads as one record to a row. */
 const BETWEEN = ",\n";
 export const CHECK_CHARS = 16;
 
@@ -96,7 +96,7 @@ export function seal(draft: Draft): { readonly save: Save; readonly digest: Dige
 
 /** Records, a row each, and a salt in the last one. */
 function section(records: readonly string[], salt: () => string): string | null {
-  return records.length === 0 ? null : `${records.join(BETWEEN)}${BETWEEN}"${salt()}"`;
+  return records.length === 0 ? null : `[${records.join(BETWEEN)}${BETWEEN}"${salt()}"]`;
 }
 
 export const firstSeq = (save: Pick<Save, "seq" | "nItems" | "nState" | "nMark">): number =>
@@ -127,8 +127,7 @@ const nothing: readonly JournalRecord[] = [];
 
 /** Verifies what was read of a save, and parses the sections that are needed. A gap has nothing to verify and nothing to give. */
 export function open(save: Save, need: Need): Opened {
-  for (const text of [save.items, save.state, save.mark])
-    if (text !== null && typeof text !== "string") throw corrupt(save, "has a section that is no text");
+  if (!isText(save.items) || !isText(save.state) || !isText(save.mark)) throw corrupt(save, "has a section that is no text");
   const note = readNote(save);
   if (note?.gap !== undefined) throw corrupt(save, "was dropped, and is needed");
   if (need.items && save.nItems > 0 && save.items === null) throw corrupt(save, "has lost its items");
@@ -150,9 +149,11 @@ export function open(save: Save, need: Need): Opened {
   return { digest: sealed, items, state };
 }
 
+const isText = (text: unknown): boolean => text === null || typeof text === "string";
+
 function parse(text: string | null): readonly JournalRecord[] {
   if (text === null) return nothing;
-  const records = JSON.parse(`[${text}]`) as JournalRecord[];
+  const records = JSON.parse(text) as JournalRecord[];
   records.pop();
   return records;
 }
@@ -160,7 +161,7 @@ function parse(text: string | null): readonly JournalRecord[] {
 /** The bytes of each record's text in a section. */
 export function recordBytes(text: string | null): readonly number[] {
   if (text === null) return [];
-  const records = text.slice(0, -(SALT_CHARS + 2 + BETWEEN.length)).split(BETWEEN);
+  const records = text.slice(1, -(SALT_CHARS + 3 + BETWEEN.length)).split(BETWEEN);
   const ascii = Buffer.byteLength(text) === text.length;
   return records.map((record) => (ascii ? record.length : Buffer.byteLength(record)));
 }

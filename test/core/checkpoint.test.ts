@@ -3,6 +3,7 @@ import {
   type CheckpointOptions,
   checkMetadata,
   checkOptions,
+  checkpointFrom,
   checkpointOf,
   checkText,
   MAX_DESCRIPTION,
@@ -78,6 +79,31 @@ describe("checkOptions", () => {
       },
     };
     expect(given(fickle)).toEqual({ label: "fine" });
+  });
+});
+
+describe("options that are not what they seem", () => {
+  test("D9: a name that is unknown is quoted and bounded", () => {
+    expectInvalid('checkpoint["\\u001b[2J"]', () => given({ "\u001b[2J": 1 }));
+    expect(thrown(() => given({ ["k".repeat(1_000_000)]: 1 })).message.length).toBeLessThan(200);
+  });
+
+  test("a getter or proxy that throws is refused with its path", () => {
+    const fail = () => {
+      throw new Error("no");
+    };
+    expectInvalid("checkpoint.step", () => given(Object.defineProperty({}, "step", { enumerable: true, get: fail })));
+    expectInvalid("checkpoint", () => given(new Proxy({}, { ownKeys: fail })));
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    expectInvalid("checkpoint", () => given(proxy));
+  });
+
+  test("V2: metadata is read once, and what was checked is what is kept", () => {
+    let reads = 0;
+    const fickle = Object.defineProperty({}, "x", { enumerable: true, get: () => ++reads });
+    expect(given({ metadata: fickle })).toEqual({ metadata: { x: 1 } });
+    expect(reads).toBe(1);
   });
 });
 
@@ -186,6 +212,15 @@ describe("checkpointOf", () => {
         metadata: {},
       }),
     );
+  });
+
+  test("checkpointFrom makes of the mark itself what checkpointOf makes of its text", () => {
+    const mark: Mark = { step: 2, label: "l", messages: 1, bytes: 5, metadata: { a: [1] } };
+    const { checkpoint, end } = written(mark, 6);
+    const place = { line, seq: 9, at: Date.UTC(2024, 0, 2, 3, 4, 5, 6), prior: 6 };
+    const made = checkpointFrom(mark, place, end, session, () => line);
+    expect(JSON.stringify(made)).toBe(JSON.stringify(checkpoint));
+    expect([made, made.metadata, made.metadata.a].every(Object.isFrozen)).toBe(true);
   });
 
   test("V3: is frozen, with its metadata", () => {

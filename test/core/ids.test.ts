@@ -179,6 +179,33 @@ describe("checkName", () => {
   });
 });
 
+test("D9: typeName trusts only the plain name of a function, and no proxy throws through it", () => {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  const throwing = new Proxy(
+    {},
+    {
+      get() {
+        throw new Error("no");
+      },
+    },
+  );
+  const constructed = (constructor: unknown) => ({ constructor });
+  const renamed = (name: unknown) => constructed(Object.defineProperty(() => 0, "name", { value: name }));
+  for (const value of [
+    proxy,
+    throwing,
+    JSON.parse('{"constructor":{"name":{"toString":0}}}'),
+    constructed({ name: "Date" }),
+    constructed(null),
+    renamed("\u001b[2J"),
+    renamed("x".repeat(62)),
+    renamed({ toString: 0 }),
+    renamed("Two\nLines"),
+  ])
+    expect(typeName(value)).toBe("an object");
+});
+
 test("typeName names what people call it", () => {
   class Plan {}
   const named = [null, [], {}, new Plan(), new Map(), Object.create(null), "x", 1n, undefined, () => 0].map(typeName);

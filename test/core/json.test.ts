@@ -1,6 +1,7 @@
 import { createContext, runInContext } from "node:vm";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { HoldfastError } from "../../src/core/errors.js";
 import { deepFreeze, encode, equal, freeze, type Json, MAX_DEPTH, MAX_VALUE_BYTES, put } from "../../src/core/json.js";
 import { expectCode, expectRefused, thrown } from "./thrown.js";
 
@@ -222,6 +223,31 @@ describe("what is refused", () => {
     expectCode("INVALID_VALUE", () => encode(Object.assign([1], { [Symbol("x")]: 2 }), "v"));
   });
 
+  test.each(["ownKeys", "getPrototypeOf", "getOwnPropertyDescriptor", "get"] as const)("a proxy that throws in %s is refused", (trap) => {
+    const cause = new HoldfastError("CORRUPT", "from a trap");
+    const proxy = (target: object) => {
+      const fail = () => {
+        throw cause;
+      };
+      return new Proxy(target, { [trap]: fail });
+    };
+    // What an array inherits from is not asked.
+    for (const target of trap === "getPrototypeOf" ? [{ x: 1 }] : [{ x: 1 }, [1]]) {
+      // An error of ours that a trap throws is no answer of ours.
+      const error = thrown(() => encode({ a: [0, proxy(target)] }, "v"));
+      expect(error.code).toBe("INVALID_VALUE");
+      expect(error.details.path).toMatch(/^v\.a\[1\]/);
+      expect(error.cause).toBe(cause);
+    }
+  });
+
+  test("a proxy that lies about its length is refused", () => {
+    for (const length of ["3", Number.NaN, 1.5, -1]) {
+      const liar = new Proxy([1, 2], { get: (list, key) => (key === "length" ? length : Reflect.get(list, key)) });
+      expectCode("INVALID_VALUE", () => encode(liar, "v"));
+    }
+  });
+
   test("toJSON is not called: it is a function like any other", () => {
     expectRefused("v.toJSON", "a function is not JSON", () => encode({ toJSON: () => "changed" }, "v"));
   });
@@ -252,6 +278,32 @@ describe("D8: bounds", () => {
     const most = MAX_VALUE_BYTES / part.length;
     const { code, details } = thrown(() => freeze(Array(most + 1).fill(part), "v"));
     expect({ code, details }).toEqual({ code: "TOO_LARGE", details: { path: `v[${most - 1}]`, limit: MAX_VALUE_BYTES } });
+  });
+
+  test("shared references are copied once, and count each time: thirty objects with a billion paths are refused at once", () => {
+    let reads = 0;
+    let value: unknown = Object.defineProperty({}, "leaf", { enumerable: true, get: () => ++reads });
+    for (let i = 0; i < 30; i++) value = i % 2 === 0 ? [value, value] : { a: value, b: value };
+    expectCode("TOO_LARGE", () => encode(value, "v"));
+    expect(reads).toBeLessThan(20_000);
+  });
+
+  test("a value with shared parts comes out equal, also where it is big", () => {
+    let value: unknown = { leaf: "x" };
+    for (let i = 0; i < 16; i++) value = [value, { in: value }];
+    expect(encode(value, "v").text).toBe(JSON.stringify(value));
+  });
+
+  test("a part that is shared is refused where it stands too deep, though it was fine higher up", () => {
+    const part = { big: "x".repeat(100_000), in: nested(MAX_DEPTH - 10) };
+    const at = (levels: number) => [part, nested(levels, part)];
+    expect(encode(at(8), "v").text).toBe(JSON.stringify(at(8)));
+    expectCode("INVALID_VALUE", () => encode(at(9), "v"));
+  });
+
+  test("a text of exactly the limit passes, quotes and all", () => {
+    expect(encode("x".repeat(MAX_VALUE_BYTES - 2), "v").bytes).toBe(MAX_VALUE_BYTES);
+    expectCode("TOO_LARGE", () => encode("x".repeat(MAX_VALUE_BYTES - 1), "v"));
   });
 
   test("the limit is on bytes: characters of three bytes reach it with a third as many", () => {

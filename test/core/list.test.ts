@@ -91,6 +91,15 @@ describe("List", () => {
     expect(before).toEqual([1, 2]);
   });
 
+  test("takes more items at once than fit on the stack as arguments", () => {
+    const many = Array.from({ length: 300_000 }, (_, i) => i);
+    const list = new List([-1, -2, -3]);
+    expect(list.replace(1, 1, many)).toEqual([-2]);
+    expect(list.length).toBe(300_002);
+    expect(list.replace(1, many.length, [])).toEqual(many);
+    expect(list.toArray()).toEqual([-1, -3]);
+  });
+
   test("two copies that both append at the same place do not see each other's items", () => {
     const one = new List([0]);
     const two = one.copy();

@@ -70,12 +70,13 @@ describe("parts", () => {
 
   test.each(required.filter(([, field]) => !anyJson.has(field)))("%s.%s of another type is refused", (type, field) => {
     const kind = field === "data" ? "an object" : "a string";
-    for (const [wrong, name] of [
+    const others: readonly (readonly [wrong: unknown, name: string])[] = [
       [null, "null"],
       [5, "number"],
       [["x"], "an array"],
-      [field === "data" ? "x" : {}, field === "data" ? "string" : "Object"],
-    ]) {
+      field === "data" ? ["x", "string"] : [{}, "Object"],
+    ];
+    for (const [wrong, name] of others) {
       expectRefused(`messages[0].content[0].${field}`, `it is ${name}, and must be ${kind}`, () =>
         encodePart({ ...parts[type], [field]: wrong }),
       );
@@ -126,6 +127,55 @@ describe("parts", () => {
     expectRefused("messages[0].content[0].outcome", "an outcome is ok, error or denied", () =>
       encodePart({ ...parts["tool-result"], outcome: "maybe" }),
     );
+  });
+
+  test.each([
+    ["tool-call", "raw", 5, "it is number, and must be a string"],
+    ["tool-call", "by", "me", 'it is string, and must be "provider" or absent'],
+    ["tool-result", "by", null, 'it is null, and must be "provider" or absent'],
+    ["tool-result", "name", {}, "it is Object, and must be a string"],
+    ["file", "name", 5, "it is number, and must be a string"],
+    ["file", "reasoning", "yes", "it is string, and must be true or absent"],
+    ["opaque", "text", [], "it is an array, and must be a string"],
+  ] as const)("%s.%s: %j is refused", (type, field, value, why) => {
+    expectRefused(`messages[0].content[0].${field}`, why, () => encodePart({ ...parts[type], [field]: value }));
+    expect(storedPart({ ...parts[type], [field]: undefined })).toEqual(parts[type]);
+  });
+
+  test("V2: each property of a part and of its data is read once", () => {
+    let reads = 0;
+    const once = (fields: object) => {
+      const watched = {};
+      for (const [key, value] of Object.entries(fields)) {
+        let met = false;
+        const get = () => {
+          reads += 1;
+          if (met) throw new Error(`${key} is read twice`);
+          met = true;
+          return value;
+        };
+        Object.defineProperty(watched, key, { enumerable: true, get });
+      }
+      return watched;
+    };
+    const file = once({ type: "file", mediaType: "a/b", data: once({ bytes }) });
+    encodeMessage(once({ role: "tool", content: [once({ ...parts["tool-result"], output: [file] })] }), "m");
+    expect(reads).toBe(10);
+  });
+
+  test.each([
+    ["a part", "messages[0].content[0]", (bad: unknown) => bad],
+    ["file data", "messages[0].content[0].data", (data: unknown) => ({ ...parts.file, data })],
+    ["file bytes", "messages[0].content[0].data.bytes", (bad: unknown) => ({ ...parts.file, data: { bytes: bad } })],
+    ["an output", "messages[0].content[0].output", (output: unknown) => ({ ...parts["tool-result"], output })],
+    ["a part of an output", "messages[0].content[0].output[0]", (bad: unknown) => ({ ...parts["tool-result"], output: [bad] })],
+  ])("a revoked proxy as %s is refused with its path", (_, path, part) => {
+    for (const target of [{}, []]) {
+      const { proxy, revoke } = Proxy.revocable(target, {});
+      revoke();
+      const { code, details } = thrown(() => encodePart(part(proxy)));
+      expect({ code, path: details.path }).toEqual({ code: "INVALID_VALUE", path });
+    }
   });
 
   test("the path counts parts: the third is the third", () => {
@@ -242,6 +292,39 @@ describe("file data", () => {
     expect(blobsOf(value.content)).toEqual([]);
   });
 
+  test("a file in a tool's output that gives bytes is a part, and needs what a file part needs", () => {
+    const output = [{ type: "file", data: { bytes } }];
+    expectRefused("messages[0].content[0].output[0].mediaType", "a file part needs it", () =>
+      encodePart({ ...parts["tool-result"], output }),
+    );
+    const sizes = [{ type: "file", name: "a.txt", data: { bytes: 1_024 } }];
+    expect(storedPart({ ...parts["tool-result"], output: sizes })).toMatchObject({ output: sizes });
+  });
+
+  test("what else stands beside the bytes stays there", () => {
+    expect(storedPart(file({ bytes, width: 3, url: undefined }))).toEqual(file({ ...stored, width: 3 }));
+  });
+
+  test("bytes whose buffer was given away are refused", () => {
+    const gone = new Uint8Array(3);
+    structuredClone(gone.buffer, { transfer: [gone.buffer] });
+    const { code, details } = thrown(() => encodePart(file({ bytes: gone })));
+    expect({ code, path: details.path }).toEqual({ code: "INVALID_VALUE", path: "messages[0].content[0].data.bytes" });
+  });
+
+  test("a list of parts with a name or a symbol of its own is refused, not stored without", () => {
+    for (const extra of [{ name: "x" }, { [Symbol("x")]: 1 }]) {
+      expectCode("INVALID_VALUE", () => encodeMessage({ role: "user", content: Object.assign([parts.text], extra) }, "m"));
+      expectCode("INVALID_VALUE", () => encodePart({ ...parts["tool-result"], output: Object.assign([1], extra) }));
+    }
+  });
+
+  test("D8: results that share one another along a billion paths are refused at once", () => {
+    let shared: unknown = parts.text;
+    for (let i = 0; i < 30; i++) shared = { ...parts["tool-result"], output: [shared, shared] };
+    expectCode("TOO_LARGE", () => encodePart(shared));
+  });
+
   test("D8: tool results that hold one another in a circle are refused, and do not exhaust the stack", () => {
     const ring = { ...parts["tool-result"], output: [] as unknown[] };
     ring.output.push(ring);
@@ -275,6 +358,31 @@ describe("messages", () => {
     expect(encodeMessage({ ...full, seq: 9, createdAt: "2020-01-01T00:00:00.000Z" }, "m").text).toBe(JSON.stringify(full));
   });
 
+  test("a role and a text alone, which need no walk, give what the walk gives", () => {
+    const roles = fc.constantFrom("system", "user", "assistant", "tool", "admin", null);
+    const contents = fc.oneof(
+      fc.string({ unit: "binary" }),
+      fc.string({ unit: fc.constantFrom("a", '"', "\\", "\n", "\u2028", "東", "👩", "\ud83d") }),
+      fc.constantFrom(5, undefined, "x".repeat(1_100_000)),
+    );
+    const answer = (input: object) => {
+      try {
+        const { value, ...rest } = encodeMessage(input, "m");
+        return { ...rest, value, keys: Object.keys(value), frozen: Object.isFrozen(value), plain: Object.getPrototypeOf(value) };
+      } catch (error) {
+        return error;
+      }
+    };
+    fc.assert(
+      fc.property(roles, contents, fc.boolean(), (role, content, turned) => {
+        const short = turned ? { content, role } : { role, content };
+        // A field that is undefined is absent, and sends it the long way.
+        expect(answer(short)).toEqual(answer({ ...short, id: undefined }));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
   test("V3: the value is frozen, and not the caller's own", () => {
     const mine = { role: "user", content: [{ type: "text", text: "a" }] };
     const { value } = encodeMessage(mine, "m");
@@ -303,7 +411,17 @@ describe("messages", () => {
     expect(thrown(() => encodeMessage(message({ "\u001b[2J": 1 }), "m")).message).not.toContain("\u001b");
   });
 
+  test("a class instance, or a symbol as a field, is refused as it is in any value", () => {
+    class Note {
+      readonly role = "user";
+      readonly content = "x";
+    }
+    expectRefused("m", "Note is not JSON", () => encodeMessage(new Note(), "m"));
+    expectRefused("m", "a symbol as a key is not JSON", () => encodeMessage(message({ [Symbol("x")]: 1 }), "m"));
+  });
+
   test("V1: a field that is undefined is absent", () => {
+    expect(encodeMessage(message({ unknown: undefined }), "m").text).toBe('{"role":"user","content":"hi"}');
     expect(encodeMessage(message({ id: undefined, metadata: undefined }), "m").text).toBe('{"role":"user","content":"hi"}');
   });
 
@@ -397,6 +515,10 @@ describe("tokensOf", () => {
     expect(tokensOf(reply({ outputTokens: 20 }))).toBe(20);
     expect(tokensOf(reply())).toBe(0);
     expect(tokensOf({ role: "user", content: "hi" })).toBe(0);
+  });
+
+  test("numbers past all counting stay countable", () => {
+    expect(tokensOf(reply({ inputTokens: Number.MAX_VALUE, outputTokens: Number.MAX_VALUE }))).toBe(Number.MAX_SAFE_INTEGER);
   });
 
   test("whatever a provider reports, the count is a whole number from 0 on", () => {

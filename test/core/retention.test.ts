@@ -173,7 +173,7 @@ describe("reach", () => {
       { id: "middle", owned: false, origin: { line: "root", seq: 5 } },
       { id: "end", owned, origin: { line: "middle", seq: 9 } },
     ];
-    expect([...reach(chain(true))].toSorted()).toEqual([
+    expect([...reach(chain(true))].toSorted(([a], [b]) => a.localeCompare(b))).toEqual([
       ["middle", 9],
       ["root", 5],
     ]);

@@ -1,5 +1,5 @@
 /** D3: anchors find a lost tail, and what was removed on purpose is no loss. */
-import { copyFileSync } from "node:fs";
+import { appendFileSync, copyFileSync, readFileSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { open } from "../../src/index.js";
@@ -56,4 +56,32 @@ test("negative control: an older copy of the file put back is reported, by verif
   });
   await expect(hold.session("a")).rejects.toMatchObject({ code: "CORRUPT" });
   await hold.close();
+});
+
+test("A2: a row that was cut short says nothing, and the rows after it are read", async () => {
+  const path = join(fresh(), "store.db");
+  await saved(path, "a", "one");
+  appendFileSync(`${path}-anchors`, readFileSync(`${path}-anchors`, "utf8").trim().slice(0, 40));
+  copyFileSync(path, `${path}.old`);
+  await saved(path, "b", "two");
+  const sound = await open(path);
+  expect(await sound.verify()).toMatchObject({ ok: true });
+  await sound.close();
+  copyFileSync(`${path}.old`, path);
+  const hold = await open(path);
+  expect(await hold.verify()).toMatchObject({ ok: false, findings: [expect.objectContaining({ code: "LOST_TAIL" })] });
+  await hold.close();
+});
+
+test("A2: the file cut at any length accuses nobody", async () => {
+  const path = join(fresh(), "store.db");
+  await saved(path, "a", "one");
+  await saved(path, "b", "two");
+  const { length } = readFileSync(`${path}-anchors`);
+  for (let bytes = length; bytes >= 0; bytes -= 7) {
+    truncateSync(`${path}-anchors`, bytes);
+    const hold = await open(path);
+    expect(await hold.verify()).toMatchObject({ ok: true });
+    await hold.close();
+  }
 });
