@@ -353,7 +353,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     session.append(file("a.png"), file("b.png"));
     bytes.fill(0);
     await session.checkpoint();
-    const part = (session.messages[0]?.content as { data: { digest: string; sizeBytes: number } }[])[0];
+    const part = (session.messages[0]?.content as unknown as { data: { digest: string; sizeBytes: number } }[])[0];
     expect(part?.data.sizeBytes).toBe(20_000);
     expect((await hold.blob(part?.data.digest as string))?.every((byte) => byte === 7)).toBe(true);
     expect((await hold.stats()).sizeBytes).toBeLessThan(21_500);
@@ -381,7 +381,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     await session.checkpoint();
     await hold.checkpoints.prune("a", { keep: 1 });
     await hold.gc();
-    const file = (session.messages[0]?.content as { type: string; data?: { digest: string } }[])[1];
+    const file = (session.messages[0]?.content as unknown as { type: string; data?: { digest: string } }[])[1];
     expect(Buffer.from((await hold.blob(file?.data?.digest as string)) ?? []).toString()).toBe("kept");
     expect(await hold.verify()).toMatchObject({ ok: true });
   });

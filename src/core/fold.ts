@@ -19,18 +19,28 @@ export interface Row {
 }
 
 interface Entry {
-  readonly message: Message;
+  /** Of a body that is still to be fetched only the number is true. */
+  message: Message;
+  later: ((text: string) => Message) | undefined;
   readonly bytes: number;
   /** Counts messages in the order of their records: neighbours by this number have no dead message between them. */
   readonly born: number;
   readonly row: Row;
-  readonly blob: boolean;
+  readonly blob: Digest | undefined;
 }
 
 interface Kept {
   readonly value: Json | List<Json>;
   readonly bytes: number;
   readonly blob: Digest | undefined;
+  /** For a value that is still to be fetched: what is to be done to the list it will be. */
+  readonly later: readonly ListChange[] | undefined;
+}
+
+interface ListChange {
+  readonly start: number;
+  readonly remove: number;
+  readonly items: readonly Json[];
 }
 
 /** Where a big body is kept; the rest of a value's bytes stand in its row. */
@@ -116,28 +126,40 @@ export class Fold {
   // ---- operations
 
   append(message: Message, body: Body, row: Row): void {
-    this.#messages.push(this.#enter(message, body, row));
+    this.#push(this.#entry(message, body, row, tokensOf(message), undefined));
+  }
+
+  #push(entry: Entry): void {
+    this.#messages.push(entry);
     this.#messageView = undefined;
   }
 
   spliceMessages(start: number, remove: number, item?: { message: Message; body: Body; row: Row }): void {
-    const entered = item === undefined ? [] : [this.#enter(item.message, item.body, item.row)];
-    for (const gone of this.#messages.splice(start, remove, ...entered)) this.#count(gone.bytes, gone.blob, -1);
+    this.#splice(start, remove, item && this.#entry(item.message, item.body, item.row, tokensOf(item.message), undefined));
+  }
+
+  #splice(start: number, remove: number, entry: Entry | undefined): void {
+    for (const gone of this.#messages.replace(start, remove, entry === undefined ? [] : [entry]))
+      this.#count(gone.bytes, gone.blob !== undefined, -1);
     this.#messageView = undefined;
   }
 
-  #enter(message: Message, { bytes, blob }: Body, row: Row): Entry {
+  #entry(message: Message, { bytes, blob }: Body, row: Row, tokens: number, later: Entry["later"]): Entry {
     this.#born += 1;
-    this.tokens += tokensOf(message);
+    this.tokens += tokens;
     this.#count(bytes, blob !== undefined, 1);
-    return { message, bytes, born: this.#born, row, blob: blob !== undefined };
+    return { message, later, bytes, born: this.#born, row, blob };
   }
 
   set(key: string, value: Json, { bytes, blob }: Body): void {
+    this.#keep(key, { value, bytes, blob, later: undefined });
+  }
+
+  #keep(key: string, kept: Kept): void {
     const before = this.#kept.get(key);
     if (before) this.#count(before.bytes, before.blob !== undefined, -1);
-    this.#kept.set(key, { value, bytes, blob });
-    this.#count(bytes, blob !== undefined, 1);
+    this.#kept.set(key, kept);
+    this.#count(kept.bytes, kept.blob !== undefined, 1);
     this.#stateView = undefined;
   }
 
@@ -156,19 +178,22 @@ export class Fold {
 
   spliceList(key: string, start: number, remove: number, items: readonly Json[]): void {
     const kept = this.#kept.get(key);
-    if (kept === undefined || this.listLength(key) === undefined)
+    if (kept?.later !== undefined) {
+      this.#kept.set(key, { ...kept, later: [...kept.later, { start, remove, items }] });
+      return;
+    }
+    if (kept === undefined || this.listLength(key) === undefined) {
       throw new HoldfastError("CORRUPT", `The journal changes a list under ${quote(key)}, and there is none.`);
+    }
     const list = kept.value instanceof List ? kept.value : new List(kept.value as readonly Json[]);
     const before = list.length;
     let bytes = kept.bytes - commas(before);
     for (const item of items) bytes += jsonBytes(item);
     if (remove === 0 && start === before) for (const item of items) list.push(item);
-    else for (const gone of list.splice(start, remove, ...items)) bytes -= jsonBytes(gone);
+    else for (const gone of list.replace(start, remove, items)) bytes -= jsonBytes(gone);
     bytes += commas(list.length);
-    this.#count(kept.bytes, kept.blob !== undefined, -1);
     // Once it is changed in place a list no longer equals its blob: it counts as inline, as the next base will write it.
-    this.#kept.set(key, { value: list, bytes, blob: undefined });
-    this.#count(bytes, false, 1);
+    this.#keep(key, { value: list, bytes, blob: undefined, later: undefined });
     this.#stateView = undefined;
   }
 
@@ -192,43 +217,84 @@ export class Fold {
   // ---- records
 
   /** Applies the items of a save. */
-  applyItems(records: readonly JournalRecord[], save: Save, bodies: Bodies): void {
+  applyItems(records: readonly JournalRecord[], save: Save): void {
     const row: Row = { bytes: textBytes(save.items) };
     const first = firstSeq(save);
     const sizes = this.#sizes(save.items);
     for (let i = 0; i < records.length; i++) {
       const record = records[i] as JournalRecord;
       if (record.status !== undefined) this.setStatus(record.status as SessionStatus, record.reason, frozen(record.output));
-      const item = isMessage(record) ? reviveRecord(record, sizes[i] ?? 0, first + i, save, bodies) : undefined;
-      if (record.splice !== undefined) this.spliceMessages(record.splice[0], record.splice[1], item && { ...item, row });
-      else if (item !== undefined) this.append(item.message, item.body, row);
+      const entry = isMessage(record) ? this.#revived(record, sizes[i] ?? 0, first + i, save, row) : undefined;
+      if (record.splice !== undefined) this.#splice(record.splice[0], record.splice[1], entry);
+      else if (entry !== undefined) this.#push(entry);
     }
   }
 
   /** Takes from a save the messages whose numbers lie in a range, and nothing else: the base says what became of the rest. */
-  applyRange(records: readonly JournalRecord[], save: Save, bodies: Bodies, from: number, to: number): void {
+  applyRange(records: readonly JournalRecord[], save: Save, from: number, to: number): void {
     const row: Row = { bytes: textBytes(save.items) };
     const first = firstSeq(save);
     const sizes = this.#sizes(save.items);
     for (let i = 0; i < records.length; i++) {
       const record = records[i] as JournalRecord;
       const seq = first + i;
-      if (seq < from || seq > to || !isMessage(record)) continue;
-      const { message, body } = reviveRecord(record, sizes[i] ?? 0, seq, save, bodies);
-      this.append(message, body, row);
+      if (seq >= from && seq <= to && isMessage(record)) this.#push(this.#revived(record, sizes[i] ?? 0, seq, save, row));
     }
   }
 
+  #revived(record: JournalRecord, textBytes: number, seq: number, save: Save, row: Row): Entry {
+    const body = { bytes: bodyBytes(record, textBytes), blob: record.blob };
+    const at = save.at - (record.ago ?? 0);
+    const id = `${save.line}-${seq}`;
+    if (record.blob === undefined) {
+      const message = revive((record.append ?? record.item) as MessageInput, id, seq, at);
+      return this.#entry(message, body, row, tokensOf(message), undefined);
+    }
+    const later = (text: string) => revive(JSON.parse(text) as MessageInput, id, seq, at);
+    return this.#entry({ seq } as Message, body, row, record.tokens ?? 0, later);
+  }
+
+  /** Applies the state of a save. `bodies` has those of list changes; values come later, if they are still there at the end. */
   applyState(records: readonly JournalRecord[], save: Save, bodies: Bodies): void {
     const sizes = this.#sizes(save.state);
     for (const [i, record] of records.entries()) {
       if (record.set !== undefined) {
-        this.set(record.set, bodyOf(record, record.value, bodies), { bytes: bodyBytes(record, sizes[i] ?? 0), blob: record.blob });
+        if (record.blob === undefined)
+          this.set(record.set, frozen(record.value as Json), { bytes: bodyBytes(record, sizes[i] ?? 0), blob: undefined });
+        else this.#setLater(record.set, record.blob, record.size as number);
       } else if (record.unset !== undefined) this.unset(record.unset);
       else if (record.list !== undefined && record.splice !== undefined) {
         this.spliceList(record.list, record.splice[0], record.splice[1], bodyOf(record, record.items, bodies) as readonly Json[]);
       }
     }
+  }
+
+  #setLater(key: string, blob: Digest, bytes: number): void {
+    this.#keep(key, { value: null, bytes, blob, later: [] });
+    this.#stateView = undefined;
+  }
+
+  /** The blobs whose bodies are still to be fetched: only what is there at the end of the fold. */
+  missing(): readonly Digest[] {
+    const wanted: Digest[] = [];
+    for (const { later, blob } of this.#messages.toArray()) if (later !== undefined) wanted.push(blob as Digest);
+    for (const { later, blob } of this.#kept.values()) if (later !== undefined) wanted.push(blob as Digest);
+    return wanted;
+  }
+
+  fill(bodies: Bodies): void {
+    for (const entry of this.#messages.toArray()) {
+      if (entry.later === undefined) continue;
+      entry.message = entry.later(bodies.text(entry.blob as Digest));
+      entry.later = undefined;
+    }
+    for (const [key, { later, blob, bytes }] of [...this.#kept]) {
+      if (later === undefined) continue;
+      this.#keep(key, { value: frozen(JSON.parse(bodies.text(blob as Digest)) as Json), bytes, blob, later: undefined });
+      for (const { start, remove, items } of later) this.spliceList(key, start, remove, items);
+    }
+    this.#messageView = undefined;
+    this.#stateView = undefined;
   }
 
   #sizes(text: string | null): readonly number[] {
@@ -272,13 +338,13 @@ export class Fold {
   }
 
   /** Everything but the transcript, which the loader reads by the base's ranges. */
-  applyBase(base: Base, bodies: Bodies): void {
+  applyBase(base: Base): void {
     this.setStatus(base.status as SessionStatus, base.reason, frozen(base.output));
     this.step = base.step;
     this.tasks = base.tasks;
     for (const [key, value, blob, size] of base.state) {
       if (blob === undefined) this.set(key, frozen(value), { bytes: jsonBytes(value), blob });
-      else this.set(key, frozen(JSON.parse(bodies.text(blob)) as Json), { bytes: size as number, blob });
+      else this.#setLater(key, blob, size as number);
     }
   }
 
@@ -314,18 +380,10 @@ function bodyOf(record: JournalRecord, inline: Json | undefined, bodies: Bodies)
   return frozen(record.blob === undefined ? inline : (JSON.parse(bodies.text(record.blob)) as Json)) as Json;
 }
 
-/** The message of a record, with the size of its body. */
-export function reviveRecord(
-  record: JournalRecord,
-  textBytes: number,
-  seq: number,
-  save: Save,
-  bodies: Bodies,
-): { message: Message; body: Body } {
-  const inline = record.append !== undefined ? record.append : record.item;
-  const input = (record.blob === undefined ? inline : JSON.parse(bodies.text(record.blob))) as MessageInput;
-  const message = revive(input, `${save.line}-${seq}`, seq, save.at - (record.ago ?? 0));
-  return { message, body: { bytes: bodyBytes(record, textBytes), blob: record.blob } };
+/** The message of a record, for those who read records one by one. */
+export function reviveRecord(record: JournalRecord, body: string | undefined, seq: number, save: Save): Message {
+  const input = (body === undefined ? (record.append ?? record.item) : JSON.parse(body)) as MessageInput;
+  return revive(input, `${save.line}-${seq}`, seq, save.at - (record.ago ?? 0));
 }
 
 /** The message as callers see it: what was stored, and what the journal assigns. Takes over `input`, which must be its own. */

@@ -21,6 +21,8 @@ export interface JournalRecord {
   readonly size?: number;
   /** The files of a message whose body is a blob: what it refers to is known without reading it. */
   readonly files?: readonly Digest[];
+  /** Its tokens, for the same reason. */
+  readonly tokens?: number;
   /** Milliseconds before the save's own time. */
   readonly ago?: number;
 }

@@ -115,7 +115,7 @@ async function* eventsOf(
       yield { type: "splice", start: record.splice[0], removed: record.splice[1], cursor: cursor(i) };
     if (record.append === undefined && record.item === undefined) continue;
     const body = await bodyOf(ground, record.blob);
-    yield { type: "message", message: reviveRecord(record, 0, seq, save, { text: () => body }).message, cursor: cursor(i) };
+    yield { type: "message", message: reviveRecord(record, body, seq, save), cursor: cursor(i) };
   }
   for (const [i, record] of state.entries()) {
     const at = save.nItems + i;
@@ -127,15 +127,15 @@ async function* eventsOf(
         ? undefined
         : record.blob === undefined
           ? record.value
-          : (JSON.parse(await bodyOf(ground, record.blob)) as Json);
+          : (JSON.parse((await bodyOf(ground, record.blob)) ?? "null") as Json);
     yield { type: "state", key, ...(value === undefined ? undefined : { value }), cursor: cursor(at) };
   }
   const checkpoint = checkpointOf(save, digest, session, (seq) => lineAt(segments, seq) ?? save.line);
   if (checkpoint) yield { type: "checkpoint", checkpoint, cursor: checkpoint.id };
 }
 
-async function bodyOf(ground: Ground, blob: string | undefined): Promise<string> {
-  return blob === undefined ? "" : Buffer.from(await ground.journal.blob(blob)).toString("utf8");
+async function bodyOf(ground: Ground, blob: string | undefined): Promise<string | undefined> {
+  return blob === undefined ? undefined : Buffer.from(await ground.journal.blob(blob)).toString("utf8");
 }
 
 /** The last record number that two pasts have in common. */

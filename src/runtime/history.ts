@@ -27,8 +27,8 @@ export async function historyOf(
           const seq = firstSeq(save) + i;
           if (seq > at || (record.append === undefined && record.item === undefined)) continue;
           if (found.length === limit) return { items: found, next: String((found.at(-1) as Message).seq) };
-          const body = record.blob === undefined ? "" : Buffer.from(await journal.blob(record.blob)).toString("utf8");
-          found.push(reviveRecord(record, 0, seq, save, { text: () => body }).message);
+          const body = record.blob === undefined ? undefined : Buffer.from(await journal.blob(record.blob)).toString("utf8");
+          found.push(reviveRecord(record, body, seq, save));
         }
       }
       at = firstSeq(oldest) - 1;

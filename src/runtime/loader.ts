@@ -57,6 +57,8 @@ export class Loader {
     const oldestFirst = (await this.#journal.segments(end.line, end.seq)).toReversed();
     if (end.base > 0) await this.#loadBase(fold, oldestFirst, end.base);
     const mark = await this.#loadSince(fold, oldestFirst, end);
+    const missing = fold.missing();
+    if (missing.length > 0) fold.fill(await this.#bodies(missing));
     if (mark !== null) {
       const { step, tasks } = (JSON.parse(mark) as { checkpoint: Mark }).checkpoint;
       fold.step = step;
@@ -79,11 +81,11 @@ export class Loader {
         const saves = await this.#store.saves(line, { from: next, to, limit: ROWS, items: true, state: true });
         if (saves.length === 0) throw hole(line, next);
         const opened = saves.map((save) => openHere(save, { items: true, state: true }));
-        const bodies = await this.#bodies(opened.flatMap(({ items, state }) => [...blobsIn(items), ...blobsIn(state)]));
+        const bodies = await this.#bodies(opened.flatMap(({ state }) => listBlobs(state)));
         for (const [i, save] of saves.entries()) {
           const { digest, items, state } = opened[i] as Opened;
           if (firstSeq(save) !== next || (follows !== undefined && save.prev !== follows)) throw hole(line, next);
-          fold.applyItems(items, save, bodies);
+          fold.applyItems(items, save);
           fold.applyState(state, save, bodies);
           fold.readBytes += textBytes(save.items) + textBytes(save.state);
           if (save.mark !== null) mark = save.mark;
@@ -99,7 +101,7 @@ export class Loader {
   async #loadBase(fold: Fold, oldestFirst: readonly Segment[], seq: number): Promise<void> {
     const { base, bytes: baseBytes } = await this.base(oldestFirst, seq);
     let bytes = baseBytes;
-    fold.applyBase(base, await this.#bodies(base.state.flatMap(([, , blob]) => blob ?? [])));
+    fold.applyBase(base);
     for (const [from, to] of base.ranges) {
       for (const { line, ...segment } of oldestFirst) {
         const last = Math.min(to, segment.to);
@@ -107,12 +109,8 @@ export class Loader {
           const saves = await this.#store.saves(line, { from: at, to: last, limit: ROWS, items: true, state: false });
           if (saves[0] === undefined || firstSeq(saves[0]) > at) throw hole(line, at);
           const opened = saves.map((save) => openHere(save, { items: true }));
-          const wanted = saves.flatMap((save, i) =>
-            blobsIn((opened[i] as Opened).items.filter((_, n) => firstSeq(save) + n >= from && firstSeq(save) + n <= to)),
-          );
-          const bodies = await this.#bodies(wanted);
           for (const [i, save] of saves.entries()) {
-            fold.applyRange((opened[i] as Opened).items, save, bodies, from, to);
+            fold.applyRange((opened[i] as Opened).items, save, from, to);
             bytes += textBytes(save.items);
             at = save.seq + 1;
           }
@@ -147,9 +145,10 @@ function openHere(save: Save, need: Need): Opened {
   return open(save, need);
 }
 
-function blobsIn(records: readonly JournalRecord[]): Digest[] {
+/** Items of list changes are needed on the way; all other bodies only if they are still there at the end. */
+function listBlobs(records: readonly JournalRecord[]): Digest[] {
   const found: Digest[] = [];
-  for (const { blob } of records) if (blob !== undefined) found.push(blob);
+  for (const { list, blob } of records) if (list !== undefined && blob !== undefined) found.push(blob);
   return found;
 }
 

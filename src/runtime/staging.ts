@@ -8,7 +8,7 @@ import { type Digest, digest } from "../core/digest.js";
 import { HoldfastError } from "../core/errors.js";
 import type { Body, Row } from "../core/fold.js";
 import type { Encoded } from "../core/json.js";
-import { type Blob, blobsOf, type EncodedMessage } from "../core/message.js";
+import { type Blob, blobsOf, type EncodedMessage, tokensOf } from "../core/message.js";
 import { BLOB_FROM } from "../core/record.js";
 
 interface Staged {
@@ -88,7 +88,8 @@ export class Staging {
       return { bytes: message.bytes, blob: undefined };
     }
     const blob = blobOf(message);
-    const named = files.length === 0 ? "" : `,"files":${JSON.stringify(files)}`;
+    const tokens = tokensOf(message.value);
+    const named = `${files.length === 0 ? "" : `,"files":${JSON.stringify(files)}`}${tokens === 0 ? "" : `,"tokens":${tokens}`}`;
     this.#items.push({
       text: `${start}${inBlob(blob, message)}${named}`,
       blobs: [blob, ...message.blobs],

@@ -2,7 +2,7 @@
  * The state a holder works on: the fold, what is staged on top of it, and the head that goes with it. All of it in memory; sealing turns
  * what is staged into a save.
  */
-import { type Checkpoint, type CheckpointOptions, checkpointOf, type Mark } from "../core/checkpoint.js";
+import { type Checkpoint, type CheckpointOptions, checkpointFrom, type Mark } from "../core/checkpoint.js";
 import { content } from "../core/diff.js";
 import type { Digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
@@ -330,7 +330,7 @@ export class Workspace {
     fold.seq = seq;
     fold.prior = seq;
     this.#end = digest;
-    const checkpoint = checkpointOf(save, digest, this.#id, (before) => lineAt(this.#segments, before) ?? this.#line) as Checkpoint;
+    const checkpoint = checkpointFrom(mark, save, digest, this.#id, (before) => lineAt(this.#segments, before) ?? this.#line);
     this.#latest = checkpoint;
     const head = this.#headChanged ? this.#head : undefined;
     this.#headChanged = false;

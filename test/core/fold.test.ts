@@ -155,9 +155,10 @@ class Live {
 function applySaves(fold: Fold, saves: readonly Save[], bodies: Bodies): Fold {
   for (const save of saves) {
     const { items, state } = open(save, { items: true, state: true });
-    fold.applyItems(items, save, bodies);
+    fold.applyItems(items, save);
     fold.applyState(state, save, bodies);
   }
+  fold.fill(bodies);
   return fold;
 }
 
@@ -166,14 +167,15 @@ const rebuilt = (live: Live, sized = true): Fold => applySaves(new Fold({ sized 
 function fromBase(base: Base, saves: readonly Save[], bodies: Bodies): Fold {
   const fold = new Fold({ sized: true });
   const read = JSON.parse(JSON.stringify(base)) as Base;
-  fold.applyBase(read, bodies);
+  fold.applyBase(read);
   for (const [from, to] of read.ranges) {
     for (const save of saves) {
-      if (save.seq >= from && firstSeq(save) <= to) fold.applyRange(open(save, { items: true }).items, save, bodies, from, to);
+      if (save.seq >= from && firstSeq(save) <= to) fold.applyRange(open(save, { items: true }).items, save, from, to);
     }
     fold.endRange();
   }
   fold.tokens = read.tokens;
+  fold.fill(bodies);
   return fold;
 }
 
