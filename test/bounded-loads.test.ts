@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { baseTuning } from "../src/core/fold.js";
 import { openStore } from "../src/open.js";
 import { Holdfast } from "../src/runtime/holdfast.js";
-import { isDead, thisProcess } from "../src/store/machine.js";
+import { thisMachine } from "../src/store/machine.js";
 import type { Store } from "../src/testing/index.js";
 import { stores } from "./support/stores.js";
 
@@ -83,7 +83,7 @@ const histories: readonly { readonly name: string; readonly work: Work }[] = [
 
 async function readAndReturned(address: string, work: Work): Promise<{ readonly read: number; readonly returned: number }> {
   const counter = counting(await openStore(address));
-  const hold = new Holdfast(counter.store, { self: thisProcess(), isDead, leave() {} }, { now: Date.now }, 30_000);
+  const hold = new Holdfast(counter.store, thisMachine(), { now: Date.now }, 30_000);
   try {
     await work(hold);
     for (const { id } of (await hold.sessions.list({ limit: 10 })).items) await (await hold.session(id).catch(() => undefined))?.close();

@@ -19,7 +19,7 @@ export interface JournalRecord {
   /** The record's body is kept as a blob under this digest. */
   readonly blob?: Digest;
   readonly size?: number;
-  /** The files of a message whose body is a blob: what it refers to is known without reading it. */
+  /** The files of a message that the store keeps. Said here, because what a tool answered may only look like one. */
   readonly files?: readonly Digest[];
   /** Its tokens, for the same reason. */
   readonly tokens?: number;
@@ -55,11 +55,12 @@ export function record(fields: readonly (readonly [name: string, text: string])[
 export function bodyBytes(parsed: JournalRecord, textBytes: number): number {
   if (parsed.blob !== undefined) return parsed.size as number;
   const ago = parsed.ago === undefined ? 0 : ',"ago":'.length + digits(parsed.ago);
-  if (parsed.append !== undefined) return textBytes - ago - '{"append":}'.length;
+  const files = parsed.files === undefined ? 0 : ',"files":'.length + jsonBytes(parsed.files);
+  if (parsed.append !== undefined) return textBytes - ago - files - '{"append":}'.length;
   if (parsed.set !== undefined) return textBytes - '{"set":,"value":}'.length - jsonBytes(parsed.set);
   if (parsed.splice === undefined) return 0;
   const place = digits(parsed.splice[0]) + digits(parsed.splice[1]);
-  if (parsed.item !== undefined) return textBytes - ago - place - '{"splice":[,],"item":}'.length;
+  if (parsed.item !== undefined) return textBytes - ago - files - place - '{"splice":[,],"item":}'.length;
   if (parsed.list !== undefined) return textBytes - place - '{"list":,"splice":[,],"items":}'.length - jsonBytes(parsed.list);
   return 0;
 }

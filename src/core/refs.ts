@@ -1,6 +1,5 @@
 /** Which blobs a record refers to: its own body, the files of its message, and the big values a base names. */
 import type { Digest } from "./digest.js";
-import { blobsOf, type MessageInput } from "./message.js";
 import type { JournalRecord } from "./record.js";
 
 export function refsOf(record: JournalRecord): readonly Digest[] {
@@ -8,7 +7,5 @@ export function refsOf(record: JournalRecord): readonly Digest[] {
   if (record.blob !== undefined) refs.push(record.blob);
   if (record.files !== undefined) refs.push(...record.files);
   for (const [, , blob] of record.base?.state ?? []) if (blob !== undefined) refs.push(blob);
-  const message = (record.append ?? record.item) as MessageInput | null | undefined;
-  if (message) refs.push(...blobsOf(message.content));
   return refs;
 }

@@ -20,7 +20,7 @@ export interface Machine {
   readonly self: Owner;
   isDead(owner: Owner, oneMachine: boolean): boolean;
   /** Tells that `self` holds nothing any more, whatever leases say that it could not let go of. */
-  leave?(): void;
+  leave(): void;
 }
 
 export class Ground {
@@ -45,10 +45,11 @@ export class Ground {
   }
 
   wallMs(): number {
-    const now = Math.floor(this.#clock.now());
-    if (!(Math.abs(now) <= 8.64e15))
-      throw new HoldfastError("INVALID_OPTION", `clock.now() gave ${now}, which is no time.`, { path: "clock" });
-    return now;
+    const now: unknown = this.#clock.now();
+    if (typeof now !== "number" || !(Math.abs(now) <= 8.64e15)) {
+      throw new HoldfastError("INVALID_OPTION", "clock: now() gave what is no time.", { path: "clock" });
+    }
+    return Math.floor(now);
   }
 
   newLineId(): LineId {

@@ -106,7 +106,7 @@ export class Holdfast implements AsyncDisposable {
     for (const holder of this.#ground.keeper.holders) await (holder as Session).close({ discard: true }).catch(() => {});
     this.#ground.keeper.stop();
     await this.#ground.store.close();
-    this.#ground.machine.leave?.();
+    this.#ground.machine.leave();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

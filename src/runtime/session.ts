@@ -142,18 +142,7 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
   /** Makes everything staged durable, with a checkpoint at its end. */
   async checkpoint(label?: string | CheckpointOptions): Promise<Checkpoint> {
     this.#usable();
-    const given = checkOptions(label);
-    for (const name of this.#work.foreignRefs()) {
-      if ((await this.#ground.store.blob(name)) === undefined) {
-        throw new HoldfastError(
-          "INVALID_VALUE",
-          `A staged message names a file ${quote(name)} that is not stored. Give its bytes instead.`,
-          { path: "messages", found: name },
-        );
-      }
-    }
-    this.#usable();
-    return this.#save(given);
+    return this.#save(checkOptions(label));
   }
 
   async complete(output?: Json): Promise<void> {
@@ -175,6 +164,8 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
   }
 
   async #save(given: CheckpointOptions, drained: readonly string[] = []): Promise<Checkpoint> {
+    for (const name of this.#work.foreignFiles()) if ((await this.#ground.store.blob(name)) === undefined) this.#work.missesFile(name);
+    this.#usable();
     const sealed = this.#work.seal(given, drained);
     try {
       await this.#queue.send(sealed);

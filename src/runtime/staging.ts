@@ -15,7 +15,10 @@ interface Staged {
   /** The record without its closing brace. */
   readonly text: string;
   readonly blobs: readonly Blob[];
-  readonly refs: readonly Digest[];
+  /** The blob that holds its body. */
+  readonly body?: Digest;
+  /** The files its message names, as far as they are known to be kept. */
+  files?: readonly Digest[];
   /** When a message was staged; it is told from the save's own time where they differ. */
   readonly at?: number;
   /** The state key it is about. */
@@ -45,6 +48,7 @@ export class Staging {
   #messages = 0;
   #bytes = 0;
   #ascii = true;
+  #namesFiles = false;
   /** Shared by the messages of this save; told its size when it is sealed. */
   row: Row = { bytes: 0 };
 
@@ -57,11 +61,15 @@ export class Staging {
     return this.#items.length;
   }
 
-  /** Blobs that staged messages name without bringing them. */
-  foreignRefs(): readonly Digest[] {
-    return [...this.#items, ...this.#state].flatMap(({ refs, blobs }) =>
-      refs.filter((name) => !blobs.some((blob) => blob.digest === name)),
-    );
+  /** Files that staged messages name without bringing them. */
+  foreignFiles(): readonly Digest[] {
+    if (!this.#namesFiles) return none;
+    return this.#items.flatMap(({ files = none, blobs }) => files.filter((name) => !blobs.some((blob) => blob.digest === name)));
+  }
+
+  /** Takes back that a file is kept: a tool answered something that only looks like one. */
+  notAFile(name: Digest): void {
+    for (const staged of this.#items) if (staged.files?.includes(name)) staged.files = staged.files.filter((file) => file !== name);
   }
 
   /** Room for more, or an error before anything is staged. */
@@ -80,33 +88,30 @@ export class Staging {
   /** A message at the end of the transcript, or at a place in it with others taken out there. */
   message(message: EncodedMessage, at: number, splice?: readonly [start: number, remove: number]): Body {
     const start = splice === undefined ? '{"append":' : `{"splice":[${splice[0]},${splice[1]}],"item":`;
-    const files = blobsOf(message.value.content);
+    const found = typeof message.value.content === "string" ? none : blobsOf(message.value.content);
+    const files = found.length === 0 ? undefined : { files: found };
+    if (files !== undefined) this.#namesFiles = true;
     this.#messages += 1;
     if (message.text.length !== message.bytes) this.#ascii = false;
     if (message.bytes < BLOB_FROM) {
-      this.#items.push({ text: start + message.text, blobs: message.blobs, refs: files, at });
+      this.#items.push({ text: start + message.text, blobs: message.blobs, at, ...files });
       return { bytes: message.bytes, blob: undefined };
     }
     const blob = blobOf(message);
     const tokens = tokensOf(message.value);
-    const named = `${files.length === 0 ? "" : `,"files":${JSON.stringify(files)}`}${tokens === 0 ? "" : `,"tokens":${tokens}`}`;
-    this.#items.push({
-      text: `${start}${inBlob(blob, message)}${named}`,
-      blobs: [blob, ...message.blobs],
-      refs: [blob.digest, ...files],
-      at,
-    });
+    const text = `${start}${inBlob(blob, message)}${tokens === 0 ? "" : `,"tokens":${tokens}`}`;
+    this.#items.push({ text, blobs: [blob, ...message.blobs], body: blob.digest, at, ...files });
     return { bytes: message.bytes, blob: blob.digest };
   }
 
   removeMessages(start: number, remove: number): void {
-    this.#items.push({ text: `{"splice":[${start},${remove}]`, blobs: none, refs: none });
+    this.#items.push({ text: `{"splice":[${start},${remove}]`, blobs: none });
   }
 
   status(status: string, reason: string | undefined, output: string | undefined): void {
     if (reason !== undefined || output !== undefined) this.#ascii = false;
     const why = reason === undefined ? "" : `,"reason":${JSON.stringify(reason)}`;
-    this.#items.push({ text: `{"status":"${status}"${why}${output === undefined ? "" : `,"output":${output}`}`, blobs: none, refs: none });
+    this.#items.push({ text: `{"status":"${status}"${why}${output === undefined ? "" : `,"output":${output}`}`, blobs: none });
   }
 
   set(key: string, value: Encoded): Body {
@@ -121,7 +126,7 @@ export class Staging {
 
   unset(key: string): void {
     this.#state = this.#state.filter((staged) => staged.key !== key);
-    this.#state.push({ text: `{"unset":${JSON.stringify(key)}`, blobs: none, refs: none, key, sets: false });
+    this.#state.push({ text: `{"unset":${JSON.stringify(key)}`, blobs: none, key, sets: false });
   }
 
   list(key: string, start: number, remove: number, items: Encoded): void {
@@ -134,9 +139,14 @@ export class Staging {
     const blobs: Blob[] = [];
     const texts = (section: readonly Staged[]): string[] =>
       section.map((staged) => {
-        if (staged.refs.length > 0) refs.push(...staged.refs);
+        if (staged.body !== undefined) refs.push(staged.body);
         if (staged.blobs.length > 0) blobs.push(...staged.blobs);
-        return staged.at === undefined || staged.at === at ? `${staged.text}}` : `${staged.text},"ago":${at - staged.at}}`;
+        let { text } = staged;
+        if (staged.files !== undefined && staged.files.length > 0) {
+          refs.push(...staged.files);
+          text += `,"files":${JSON.stringify(staged.files)}`;
+        }
+        return staged.at === undefined || staged.at === at ? `${text}}` : `${text},"ago":${at - staged.at}}`;
       });
     const sections = { items: texts(this.#items), state: texts(this.#state), nMessages: this.#messages, refs, blobs, ascii: this.#ascii };
     this.#items = [];
@@ -144,6 +154,7 @@ export class Staging {
     this.#messages = 0;
     this.#bytes = 0;
     this.#ascii = true;
+    this.#namesFiles = false;
     this.row = { bytes: 0 };
     return sections;
   }
@@ -163,11 +174,11 @@ function outOfRow(
   about: { readonly key: string; readonly sets?: boolean },
 ): { readonly staged: Staged; readonly body: Body } {
   if (value.bytes < BLOB_FROM) {
-    return { staged: { text: start + value.text, blobs: none, refs: none, ...about }, body: { bytes: value.bytes, blob: undefined } };
+    return { staged: { text: start + value.text, blobs: none, ...about }, body: { bytes: value.bytes, blob: undefined } };
   }
   const blob = blobOf(value);
   return {
-    staged: { text: start + inBlob(blob, value), blobs: [blob], refs: [blob.digest], ...about },
+    staged: { text: start + inBlob(blob, value), blobs: [blob], body: blob.digest, ...about },
     body: { bytes: value.bytes, blob: blob.digest },
   };
 }

@@ -78,9 +78,28 @@ export class Workspace {
     return this.#latest;
   }
 
-  /** Blobs that staged messages name without bringing them. */
-  foreignRefs(): readonly Digest[] {
-    return this.#staging.foreignRefs();
+  /** Files that staged messages name without bringing them. */
+  foreignFiles(): readonly Digest[] {
+    return this.#staging.foreignFiles();
+  }
+
+  /**
+   * A file that is not kept. What a tool answered may look like one of ours and is stored as it is; a message of the caller's own that
+   * names it is refused.
+   */
+  missesFile(name: Digest): void {
+    const named = this.#fold.messages.some(
+      ({ content: parts }) =>
+        typeof parts !== "string" && parts.some((part) => part.type === "file" && "digest" in part.data && part.data.digest === name),
+    );
+    if (named) {
+      throw new HoldfastError(
+        "INVALID_VALUE",
+        `messages: one names the file ${quote(name)}, which is not stored. Give its bytes instead.`,
+        { path: "messages", found: name },
+      );
+    }
+    this.#staging.notAFile(name);
   }
 
   get isSaved(): boolean {

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { HoldfastError, open, type Session } from "../../src/index.js";
 import { Holdfast } from "../../src/runtime/holdfast.js";
-import { isDead, monotonicMs, thisProcess } from "../../src/store/machine.js";
+import { monotonicMs, thisMachine } from "../../src/store/machine.js";
 import { type Driver, openDriver } from "../../src/store/sql/driver.js";
 import { type Medium, SqlStore } from "../../src/store/sql/store.js";
 import { scratch } from "../support/stores.js";
@@ -53,7 +53,7 @@ const made = makeTemplate();
 const holdfast = (db: Driver, takesOver = false): Holdfast =>
   new Holdfast(
     new SqlStore(db, medium(db), BUSY_MS),
-    { self: thisProcess(), isDead: takesOver ? () => true : isDead },
+    { ...thisMachine(), ...(takesOver ? { isDead: () => true } : {}) },
     { now: Date.now },
     LEASE_MS,
   );

@@ -46,7 +46,7 @@ async function asked(path: string, order: { readonly do: string; readonly [key: 
   return child.ask({ session: "a", ...order }, { withinMs: 4_000 });
 }
 
-const rowAt = (n: number): string => `DELETE FROM save WHERE id = (SELECT id FROM save ORDER BY id LIMIT 1 OFFSET ${n})`;
+const rowAt = (n: number): string => `DELETE FROM save WHERE no = (SELECT no FROM save ORDER BY no LIMIT 1 OFFSET ${n})`;
 
 test("a list does not leave out a checkpoint whose row is missing", async () => {
   const path = await holed(6, 0, rowAt(3));
