@@ -6,12 +6,6 @@ import { openDriver } from "../dist/store/sql/driver.js";
 
 export const now = () => Number(process.hrtime.bigint()) / 1000;
 
-export async function timed(run) {
-  const start = now();
-  await run();
-  return now() - start;
-}
-
 export function quantile(values, q) {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))];

@@ -539,7 +539,7 @@ const refusedValues: readonly BadValue[] = [
   { what: "a symbol as a key of an array", value: () => Object.assign([1], { [Symbol("x")]: 1 }), at: "" },
   { what: "a named property of an array", value: () => Object.assign([1], { x: 1 }), at: "" },
   { what: "a toJSON method", value: () => ({ toJSON: () => 1 }), at: ".toJSON" },
-  // biome-ignore lint/suspicious/noSparseArray: the hole is the point
+  // oxlint-disable-next-line no-sparse-arrays -- the hole is the point
   { what: "a sparse array", value: () => [1, , 3], at: "[1]" },
   { what: "a vast sparse array", value: () => new Array(4_000_000_000), code: "TOO_LARGE" },
   { what: "an array with a NaN", value: () => ({ a: [0, Number.NaN] }), at: ".a[1]" },
@@ -998,7 +998,7 @@ const notTags = {
   "an array-like": { length: 1, 0: "a" },
   "a Set": new Set(["a"]),
   "101 tags": Array.from({ length: 101 }, (_, i) => `t${i}`),
-  // biome-ignore lint/suspicious/noSparseArray: the hole is the point
+  // oxlint-disable-next-line no-sparse-arrays -- the hole is the point
   "a hole": [, "a"],
   undefined: [undefined],
 };

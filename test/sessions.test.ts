@@ -1,6 +1,14 @@
 /** What a session does, on every store. Random mixtures of the same are in equal-stores.test.ts. */
 import { afterEach, describe, expect, test } from "vitest";
-import { type Holdfast, type HoldfastError, type MessageInput, type OpenOptions, open, type SessionEvent } from "../src/index.js";
+import {
+  type Holdfast,
+  type HoldfastError,
+  type Message,
+  type MessageInput,
+  type OpenOptions,
+  open,
+  type SessionEvent,
+} from "../src/index.js";
 import { stores } from "./support/stores.js";
 
 const user = (content: string): MessageInput => ({ role: "user", content });
@@ -353,7 +361,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     session.append(file("a.png"), file("b.png"));
     bytes.fill(0);
     await session.checkpoint();
-    const part = (session.messages[0]?.content as unknown as { data: { digest: string; sizeBytes: number } }[])[0];
+    const part = ((session.messages[0] as Message).content as unknown as { data: { digest: string; sizeBytes: number } }[])[0];
     expect(part?.data.sizeBytes).toBe(20_000);
     expect((await hold.blob(part?.data.digest as string))?.every((byte) => byte === 7)).toBe(true);
     expect((await hold.stats()).sizeBytes).toBeLessThan(21_500);
@@ -381,7 +389,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     await session.checkpoint();
     await hold.checkpoints.prune("a", { keep: 1 });
     await hold.gc();
-    const file = (session.messages[0]?.content as unknown as { type: string; data?: { digest: string } }[])[1];
+    const file = ((session.messages[0] as Message).content as unknown as { type: string; data?: { digest: string } }[])[1];
     expect(Buffer.from((await hold.blob(file?.data?.digest as string)) ?? []).toString()).toBe("kept");
     expect(await hold.verify()).toMatchObject({ ok: true });
   });

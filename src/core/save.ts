@@ -102,7 +102,7 @@ function section(records: readonly string[], salt: () => string): string | null 
 export const firstSeq = (save: Pick<Save, "seq" | "nItems" | "nState" | "nMark">): number =>
   save.seq - save.nItems - save.nState - save.nMark + 1;
 
-function chain(save: Omit<Save, "check">, mark: Digest | ""): Digest {
+function chain(save: Omit<Save, "check">, mark: string): Digest {
   const { line, seq, at, nItems, nState, nMark, nMessages, prior, base, prev, itemsDigest, stateDigest } = save;
   return digest(
     `${line} ${seq} ${at} ${nItems} ${nState} ${nMark} ${nMessages} ${prior} ${base} ${prev} ${itemsDigest ?? ""} ${stateDigest ?? ""} ${mark}`,

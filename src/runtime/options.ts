@@ -8,7 +8,7 @@ export interface Page<T> {
   readonly next?: string;
 }
 
-export const MAX_PAGE = 1_000;
+const MAX_PAGE = 1_000;
 export const MAX_LEASE_MS = 24 * 60 * 60 * 1_000;
 
 export function invalid(path: string, why: string): HoldfastError {

@@ -7,7 +7,7 @@ import type { Owner } from "../core/lease.js";
 /** Milliseconds since the machine started, as every process on it sees them: no change of the wall clock touches it. */
 export const monotonicMs = (): number => Number(process.hrtime.bigint() / 1_000_000n);
 
-export const bootId = once(() => readText("/proc/sys/kernel/random/boot_id") ?? `since-${Math.round((Date.now() / 1000 - uptime()) / 60)}`);
+const bootId = once(() => readText("/proc/sys/kernel/random/boot_id") ?? `since-${Math.round((Date.now() / 1000 - uptime()) / 60)}`);
 
 /** Process ids mean something only inside their namespace: two containers on one machine share a boot, and not this. */
 const pidSpace = once(() => {
@@ -25,7 +25,7 @@ function startedAt(pid: number): string | undefined {
   return stat?.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
 }
 
-export function thisProcess(): Owner {
+function thisProcess(): Owner {
   return {
     boot: bootId(),
     space: pidSpace(),
@@ -56,7 +56,7 @@ export function thisMachine() {
 }
 
 /** Whether an owner is proven dead. Doubt is no proof. */
-export function isDead(owner: Owner, oneMachine: boolean): boolean {
+function isDead(owner: Owner, oneMachine: boolean): boolean {
   if (ended.has(owner.nonce)) return true;
   if (owner.boot !== bootId()) return oneMachine;
   if (owner.space !== pidSpace()) return false;

@@ -21,12 +21,12 @@ export interface StoreHarness {
 export interface ContractCase {
   readonly name: string;
   /** `make` gives a harness on a place of its own at every call. */
-  run(make: () => StoreHarness | Promise<StoreHarness>): Promise<void>;
+  readonly run: (make: () => StoreHarness | Promise<StoreHarness>) => Promise<void>;
 }
 
 interface Case<F> {
-  act(store: Store): Promise<F>;
-  check(store: Store, facts: F): Promise<void>;
+  readonly act: (store: Store) => Promise<F>;
+  readonly check: (store: Store, facts: F) => Promise<void>;
 }
 
 function define<F>(name: string, { act, check }: Case<F>): ContractCase {
@@ -639,7 +639,7 @@ async function snapshot(store: Store): Promise<unknown> {
   return {
     sessions: await store.sessions({ limit: 1_000 }),
     lines,
-    saves: await Promise.all(lines.map(async ({ id }) => await store.saves(id, all))),
+    saves: await Promise.all(lines.map(({ id }) => store.saves(id, all))),
     counts: await store.counts(),
   };
 }

@@ -238,7 +238,7 @@ const lost = { held: null, tail: null } as const;
 
 interface Invariant {
   readonly name: string;
-  holds(from: World, step: Step): boolean;
+  readonly holds: (from: World, step: Step) => boolean;
 }
 
 const invariants: readonly Invariant[] = [

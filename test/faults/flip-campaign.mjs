@@ -33,7 +33,7 @@ export async function damageAll({ store, jobs, workers = 2, onProgress }) {
       let said;
       try {
         said = await child.heard((line) => line.job !== undefined, { from, withinMs: HANG_MS });
-      } catch (error) {
+      } catch {
         said = {
           job,
           verdict: "wrong",
@@ -114,7 +114,7 @@ export function classes(wrong, where) {
 }
 
 /** Keeps sound files where the workers can read them. */
-export function keep(directory, name, files) {
+function keep(directory, name, files) {
   return Object.fromEntries(
     Object.entries(files).map(([suffix, bytes]) => {
       writeFileSync(join(directory, `${name}${suffix}`), bytes);

@@ -15,7 +15,7 @@ export interface StoreKind {
   readonly name: string;
   readonly traits: Traits;
   /** A fresh address each time. */
-  address(): string;
+  readonly address: () => string;
 }
 
 let directory: string | undefined;
