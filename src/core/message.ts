@@ -140,6 +140,8 @@ export function encodeMessage(input: unknown, path: string): EncodedMessage {
 }
 
 const NO_BLOBS: readonly Blob[] = Object.freeze([]);
+// oxlint-disable-next-line no-control-regex -- control characters are among them
+const ESCAPED = /["\\\u0000-\u001f]/;
 /** Whatever it holds, a text of this length stays below the limit once it is encoded. */
 const FLAT_CHARS = 1024 * 1024;
 
@@ -150,7 +152,8 @@ function encodeFlat(fields: Record<string, unknown>): EncodedMessage | undefined
   if (keys.length !== 2 || !(isOrdered || (keys[0] === "content" && keys[1] === "role"))) return undefined;
   const { role, content } = fields;
   if (typeof content !== "string" || content.length > FLAT_CHARS || !ROLES.has(role) || !content.isWellFormed()) return undefined;
-  const body = JSON.stringify(content);
+  // Prose has few characters that JSON escapes: looking for one costs less than copying the text to find that there was none.
+  const body = ESCAPED.test(content) ? JSON.stringify(content) : `"${content}"`;
   const text = isOrdered ? `{"role":"${role as Role}","content":${body}}` : `{"content":${body},"role":"${role as Role}"}`;
   return { value: Object.freeze(fields) as unknown as MessageInput, text, bytes: Buffer.byteLength(text), blobs: NO_BLOBS };
 }

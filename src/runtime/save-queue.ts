@@ -31,25 +31,32 @@ export class SaveQueue {
   /** Resolves when this save, and all before it, are in the store. */
   async send(sealed: Sealed): Promise<void> {
     this.#pending.push(sealed);
-    await this.#until(() => !this.#pending.includes(sealed));
+    while (this.#pending.includes(sealed)) await (this.#sending ?? this.#sendAll());
   }
 
   /** Resolves when nothing is left to send. */
   async flush(): Promise<void> {
-    await this.#until(() => this.isEmpty);
+    while (!this.isEmpty) await (this.#sending ?? this.#sendAll());
   }
 
-  async #until(done: () => boolean): Promise<void> {
-    while (!done()) {
-      this.#sending ??= this.#sendAll().finally(() => {
-        this.#sending = undefined;
-      });
-      await this.#sending;
-    }
-  }
-
-  async #sendAll(): Promise<void> {
+  #sendAll(): Promise<void> {
     const batch = this.#pending.slice();
+    this.#sending = this.#ground.store.apply([this.#change(batch)]).then(
+      (applied) => {
+        this.#sending = undefined;
+        if (!applied.ok) throw superseded(this.#session);
+        this.#pending = this.#pending.slice(batch.length);
+        this.#ground.watchers.changed(this.#session);
+      },
+      (error: unknown) => {
+        this.#sending = undefined;
+        throw error;
+      },
+    );
+    return this.#sending;
+  }
+
+  #change(batch: readonly Sealed[]): Change {
     const saves: NewSave[] = [];
     let head: HeadDoc | undefined;
     let drained: string[] | undefined;
@@ -61,9 +68,6 @@ export class SaveQueue {
     const change: { -readonly [K in keyof Change]: Change[K] } = { session: this.#session, when: { epoch: this.#epoch }, saves };
     if (head !== undefined) change.head = headRow(head);
     if (drained !== undefined) change.drained = drained;
-    const applied = await this.#ground.store.apply([change]);
-    if (!applied.ok) throw superseded(this.#session);
-    this.#pending = this.#pending.slice(batch.length);
-    this.#ground.watchers.changed(this.#session);
+    return change;
   }
 }

@@ -140,9 +140,8 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
   // ---- saving
 
   /** Makes everything staged durable, with a checkpoint at its end. */
-  async checkpoint(label?: string | CheckpointOptions): Promise<Checkpoint> {
-    this.#usable();
-    return this.#save(checkOptions(label));
+  checkpoint(label?: string | CheckpointOptions): Promise<Checkpoint> {
+    return this.#save(label);
   }
 
   async complete(output?: Json): Promise<void> {
@@ -163,7 +162,9 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
     await this.#save({ kind: "automatic" });
   }
 
-  async #save(given: CheckpointOptions, drained: readonly string[] = []): Promise<Checkpoint> {
+  async #save(label: string | CheckpointOptions | undefined, drained: readonly string[] = []): Promise<Checkpoint> {
+    this.#usable();
+    const given = checkOptions(label);
     for (const name of this.#work.foreignFiles()) if ((await this.#ground.store.blob(name)) === undefined) this.#work.missesFile(name);
     this.#usable();
     const sealed = this.#work.seal(given, drained);

@@ -17,13 +17,16 @@ export interface Job<T> {
   /** Does the work. A refusal is an answer for which `refused` is true; exceptions are the driver's. */
   run(): T;
   refused(answer: T): boolean;
+  /** Told the answer once it is committed, before anybody else is. */
+  committed?(answer: T): void;
 }
 
 interface Waiting {
   readonly job: Job<unknown>;
   readonly resolve: (answer: unknown) => void;
   readonly reject: (error: unknown) => void;
-  readonly deadline: number;
+  /** Until when a busy database is waited for; set when it is first found busy. */
+  deadline: number | undefined;
 }
 
 export interface CommitterOptions {
@@ -69,7 +72,7 @@ export class Committer {
       );
     }
     return new Promise<T>((resolve, reject) => {
-      this.#queue.push({ job, resolve: resolve as (answer: unknown) => void, reject, deadline: performance.now() + this.#busyMs });
+      this.#queue.push({ job, resolve: resolve as (answer: unknown) => void, reject, deadline: undefined });
       this.#schedule();
     });
   }
@@ -105,7 +108,10 @@ export class Committer {
   #runGroup(group: readonly Waiting[]): Waiting[] {
     try {
       const answers = this.#together(group);
-      for (const [i, { resolve }] of group.entries()) resolve(answers[i]);
+      for (const [i, { job, resolve }] of group.entries()) {
+        job.committed?.(answers[i]);
+        resolve(answers[i]);
+      }
       return [];
     } catch (error) {
       this.#takeBack();
@@ -131,6 +137,7 @@ export class Committer {
   #stillInTime(group: readonly Waiting[], error: unknown): Waiting[] {
     const now = performance.now();
     return group.filter((waiting) => {
+      waiting.deadline ??= now + this.#busyMs;
       if (now < waiting.deadline) return true;
       waiting.reject(translate(error));
       return false;

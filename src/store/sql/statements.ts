@@ -60,6 +60,8 @@ export const statements = {
   /** One save, if the session's epoch and the line's end are as expected. */
   appendIf: `INSERT INTO save (line, seq, ${saveValues})
     SELECT ?, ?, ${placeholders} WHERE (SELECT epoch FROM session WHERE id = ?) = ? AND ${tail} = ?`,
+  /** One save on a line whose end is known, if the session's epoch is as expected. */
+  appendNext: `INSERT INTO save (line, seq, ${saveValues}) SELECT ?, ?, ${placeholders} WHERE (SELECT epoch FROM session WHERE no = ?) = ?`,
   append: `INSERT INTO save (line, seq, ${saveValues}) SELECT ?, ?, ${placeholders} WHERE ${tail} = ?`,
   insertSave: `INSERT INTO save (line, seq, ${saveValues}) VALUES (?, ?, ${placeholders})`,
   checkAt: "SELECT sealed FROM save WHERE line = ? AND seq = ?",

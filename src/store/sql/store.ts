@@ -39,6 +39,11 @@ export interface Medium {
 interface LineKey {
   readonly no: number;
   readonly originSeq: number;
+  /**
+   * Where the line ended after this process's last save on it, by which session and epoch. As long as that epoch stands nobody else
+   * can have added to it, so the next save need not look.
+   */
+  end: { readonly session: number; readonly epoch: number; readonly seq: number } | undefined;
 }
 
 const MAX_LINE_KEYS = 50_000;
@@ -66,26 +71,49 @@ export class SqlStore implements Store {
 
   async apply(changes: readonly Change[]): Promise<Applied> {
     this.#open();
-    const applied = await this.#committer.submit(this.#job(changes));
-    if (applied.ok) for (const { saves = [] } of changes) for (const { save } of saves) this.#medium.saved(save.line, save.seq, save.check);
-    return applied;
+    return this.#committer.submit(this.#job(changes));
   }
 
   #job(changes: readonly Change[]): Job<Applied> {
     const only = changes.length === 1 ? changes[0] : undefined;
     const save = only && justASave(only);
-    if (only && save) return { simple: true, refused, run: () => this.#appendIf(only, save) };
-    return { simple: false, refused, run: () => this.#applyAll(changes) };
+    return {
+      simple: save !== undefined,
+      refused,
+      run: () => (only && save ? this.#appendIf(only, save) : this.#applyAll(changes)),
+      committed: (applied) => {
+        if (applied.ok) for (const change of changes) this.#committed(change);
+      },
+    };
   }
 
   #appendIf(change: Change, save: Save): Applied {
     const key = this.#lineKey(save.line);
     if (key === undefined) return { ok: false, change: 0, why: this.#refusal(change) ?? "tail" };
+    const epoch = change.when.epoch as number;
+    const after = firstSeq(save) - 1;
     const params = saveParams(key, save);
-    params.push(change.session, change.when.epoch as number, ...tailParams(key, firstSeq(save) - 1));
+    const { end } = key;
+    if (end !== undefined && end.seq === after && end.epoch === epoch) {
+      params.push(end.session, epoch);
+      if (this.#prepare(sql.appendNext).run(...params) > 0) return done;
+      params.length -= 2;
+    }
+    params.push(change.session, epoch, ...tailParams(key, after));
     if (this.#prepare(sql.appendIf).run(...params) > 0) return done;
     const why = this.#refusal(change) ?? (this.#isThere(key, save) ? undefined : "tail");
     return why === undefined ? done : { ok: false, change: 0, why };
+  }
+
+  /** Once it is committed, and not before: what was taken back is no end to go on from. */
+  #committed({ session, when: { epoch }, saves = [] }: Change): void {
+    for (const { save } of saves) {
+      this.#medium.saved(save.line, save.seq, save.check);
+      const key = epoch === undefined ? undefined : this.#lineKeys.get(save.line);
+      if (key === undefined || epoch === undefined) continue;
+      const no = key.end?.epoch === epoch ? key.end.session : (this.#prepare(sql.session).get(session)?.[0] as number | undefined);
+      key.end = no === undefined ? undefined : { session: no, epoch, seq: save.seq };
+    }
   }
 
   #applyAll(changes: readonly Change[]): Applied {
@@ -336,7 +364,7 @@ export class SqlStore implements Store {
     if (known) return known;
     const row = this.#now(sql.lineKey, id)[0];
     if (row === undefined) return undefined;
-    const key = { no: row[0] as number, originSeq: row[1] as number };
+    const key: LineKey = { no: row[0] as number, originSeq: row[1] as number, end: undefined };
     if (this.#lineKeys.size >= MAX_LINE_KEYS) this.#lineKeys.clear();
     // Inside a transaction the line may yet be taken back.
     if (!this.#db.inTransaction) this.#lineKeys.set(id, key);
