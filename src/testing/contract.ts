@@ -209,11 +209,16 @@ export const storeContract: readonly ContractCase[] = [
       ok(await store.apply([f.begin()]));
       const first = f.save({ items: 1, mark: true });
       ok(await store.apply([first]));
+      const astray = f.peek({ items: 3, text: "follows what was the end" });
       ok(await store.apply([first]), "at the end of the line");
       ok(await store.apply([f.save({ items: 1, blob: "body" })]));
       ok(await store.apply([first]), "further back");
       const other = f.rewritten(first);
       refused(await store.apply([other]), "tail");
+      ok(await store.apply([first]));
+      refused(await store.apply([astray]), "tail");
+      ok(await store.apply([f.save({ items: 2 })]));
+      ok(await store.apply([f.save({ items: 2 })]));
       return f.saves;
     },
     async check(store, saves) {

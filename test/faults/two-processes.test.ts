@@ -36,7 +36,7 @@ afterEach(async () => {
 });
 
 test.each([2, 4, 8])("D5: %i processes compete for one session and leave one linear history", async (processes) => {
-  const result = await compete({ processes, count: Math.ceil(48 / processes), seed: newSeed(), waitMs: 20 });
+  const result = await compete({ processes, count: Math.ceil(240 / processes), seed: newSeed(), waitMs: 20 });
   expect(result.wrong).toEqual([]);
   expect(result.lost.LEASE_HELD).toBeGreaterThan(0);
 });

@@ -17,7 +17,7 @@ export interface Job<T> {
   /** Does the work. A refusal is an answer for which `refused` is true; exceptions are the driver's. */
   run(): T;
   refused(answer: T): boolean;
-  /** Told the answer once it is committed, before anybody else is. */
+  /** Told the answer once it is committed, before anybody else is. It does not throw. */
   committed?(answer: T): void;
 }
 
@@ -106,17 +106,19 @@ export class Committer {
 
   /** Runs a group; answers those that found the database busy and have time left. */
   #runGroup(group: readonly Waiting[]): Waiting[] {
+    let answers: unknown[];
     try {
-      const answers = this.#together(group);
-      for (const [i, { job, resolve }] of group.entries()) {
-        job.committed?.(answers[i]);
-        resolve(answers[i]);
-      }
-      return [];
+      answers = this.#together(group);
     } catch (error) {
       this.#takeBack();
       return this.#failedGroup(group, error);
     }
+    // Committed: from here on nothing may make it seem otherwise.
+    for (const [i, { job, resolve }] of group.entries()) {
+      job.committed?.(answers[i]);
+      resolve(answers[i]);
+    }
+    return [];
   }
 
   #failedGroup(group: readonly Waiting[], error: unknown): Waiting[] {

@@ -129,11 +129,13 @@ function setUp(db: Driver, file: string): void {
   // one is zeros), so a write of it that is cut short leaves the old page or the new one.
   if (pragma(db, "journal_mode") !== "wal") db.exec("PRAGMA journal_mode = MEMORY");
   if (pragma(db, "page_count") === 0) begin(db);
-  // Again, and now with what was in the log.
-  const userVersion = pragma(db, "user_version") as number;
-  checkIdentity(file, pragma(db, "application_id") as number, userVersion);
-  if (formatOf(userVersion) === 0 && schemaOf(db).length > 0)
-    throw new HoldfastError("NOT_A_STORE", `${quote(file)} has our id and tables of another program. It was left untouched.`);
+  // Again, and now with what was in the log. In one transaction: another process may be making the tables between two looks.
+  transaction(db, "BEGIN", () => {
+    const userVersion = pragma(db, "user_version") as number;
+    checkIdentity(file, pragma(db, "application_id") as number, userVersion);
+    if (formatOf(userVersion) === 0 && schemaOf(db).length > 0)
+      throw new HoldfastError("NOT_A_STORE", `${quote(file)} has our id and tables of another program. It was left untouched.`);
+  });
   db.exec(
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON; PRAGMA cache_size = -16000",
   );
@@ -145,7 +147,7 @@ function setUp(db: Driver, file: string): void {
 /** Writes the first page of a new store, with all that it is known by (H1). */
 function begin(db: Driver): void {
   db.exec(`PRAGMA page_size = ${PAGE_BYTES}`);
-  transaction(db, () => {
+  transaction(db, "BEGIN IMMEDIATE", () => {
     // Read again under the lock: another process may have been here in between.
     if (pragma(db, "application_id") !== 0 || schemaOf(db).length > 0) return;
     db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${userVersionOf(randomInt(STAMPS), 0)}`);
@@ -155,7 +157,7 @@ function begin(db: Driver): void {
 /** Brings the schema up to date. Answers the store's id. */
 function migrate(db: Driver, file: string): string {
   if (formatOf(pragma(db, "user_version") as number) !== migrations.length) {
-    transaction(db, () => {
+    transaction(db, "BEGIN IMMEDIATE", () => {
       const userVersion = pragma(db, "user_version") as number;
       for (const migration of migrations.slice(formatOf(userVersion))) db.exec(migration);
       db.exec(`PRAGMA user_version = ${userVersionOf(stampOf(userVersion), migrations.length)}`);
@@ -167,8 +169,8 @@ function migrate(db: Driver, file: string): string {
   return storeId;
 }
 
-function transaction(db: Driver, run: () => void): void {
-  db.exec("BEGIN IMMEDIATE");
+function transaction(db: Driver, begin: "BEGIN" | "BEGIN IMMEDIATE", run: () => void): void {
+  db.exec(begin);
   try {
     run();
     db.exec("COMMIT");

@@ -77,43 +77,57 @@ export class SqlStore implements Store {
   #job(changes: readonly Change[]): Job<Applied> {
     const only = changes.length === 1 ? changes[0] : undefined;
     const save = only && justASave(only);
+    if (only && save) return this.#saveJob(only, save);
+    const committed = (applied: Applied) => {
+      if (applied.ok) for (const { saves = [] } of changes) for (const fresh of saves) this.#noteSaved(fresh.save);
+    };
+    return { simple: false, refused, run: () => this.#applyAll(changes), committed };
+  }
+
+  /** One save and nothing else: the common case, one statement. */
+  #saveJob(change: Change, save: Save): Job<Applied> {
+    let session: number | undefined;
     return {
-      simple: save !== undefined,
+      simple: true,
       refused,
-      run: () => (only && save ? this.#appendIf(only, save) : this.#applyAll(changes)),
+      run: () => {
+        const key = this.#lineKey(save.line);
+        if (key === undefined) return { ok: false, change: 0, why: this.#refusal(change) ?? "tail" };
+        session = key.end?.session;
+        if (this.#appendNext(key, change, save)) return done;
+        // Looked up before the save is made: nothing may fail after it.
+        session = this.#prepare(sql.session).get(change.session)?.[0] as number | undefined;
+        return this.#appendIf(key, change, save);
+      },
+      // Once it is committed, and not before: what was taken back is no end to go on from. Nor is a save that was there already.
       committed: (applied) => {
-        if (applied.ok) for (const change of changes) this.#committed(change);
+        if (applied.ok) this.#noteSaved(save);
+        const key = this.#lineKeys.get(save.line);
+        if (key === undefined) return;
+        key.end = applied === done && session !== undefined ? { session, epoch: change.when.epoch as number, seq: save.seq } : undefined;
       },
     };
   }
 
-  #appendIf(change: Change, save: Save): Applied {
-    const key = this.#lineKey(save.line);
-    if (key === undefined) return { ok: false, change: 0, why: this.#refusal(change) ?? "tail" };
-    const epoch = change.when.epoch as number;
-    const after = firstSeq(save) - 1;
-    const params = saveParams(key, save);
-    const { end } = key;
-    if (end !== undefined && end.seq === after && end.epoch === epoch) {
-      params.push(end.session, epoch);
-      if (this.#prepare(sql.appendNext).run(...params) > 0) return done;
-      params.length -= 2;
-    }
-    params.push(change.session, epoch, ...tailParams(key, after));
-    if (this.#prepare(sql.appendIf).run(...params) > 0) return done;
-    const why = this.#refusal(change) ?? (this.#isThere(key, save) ? undefined : "tail");
-    return why === undefined ? done : { ok: false, change: 0, why };
+  #noteSaved({ line, seq, check }: Save): void {
+    this.#medium.saved(line, seq, check);
   }
 
-  /** Once it is committed, and not before: what was taken back is no end to go on from. */
-  #committed({ session, when: { epoch }, saves = [] }: Change): void {
-    for (const { save } of saves) {
-      this.#medium.saved(save.line, save.seq, save.check);
-      const key = epoch === undefined ? undefined : this.#lineKeys.get(save.line);
-      if (key === undefined || epoch === undefined) continue;
-      const no = key.end?.epoch === epoch ? key.end.session : (this.#prepare(sql.session).get(session)?.[0] as number | undefined);
-      key.end = no === undefined ? undefined : { session: no, epoch, seq: save.seq };
-    }
+  /** Where this process knows the end of the line. False: it does not, or another holder has come. */
+  #appendNext(key: LineKey, change: Change, save: Save): boolean {
+    const { end } = key;
+    if (end === undefined || end.seq !== firstSeq(save) - 1 || end.epoch !== change.when.epoch) return false;
+    const params = saveParams(key, save);
+    params.push(end.session, end.epoch);
+    return this.#prepare(sql.appendNext).run(...params) > 0;
+  }
+
+  #appendIf(key: LineKey, change: Change, save: Save): Applied {
+    const params = saveParams(key, save);
+    params.push(change.session, change.when.epoch as number, ...tailParams(key, firstSeq(save) - 1));
+    if (this.#prepare(sql.appendIf).run(...params) > 0) return done;
+    const why = this.#refusal(change) ?? (this.#isThere(key, save) ? undefined : "tail");
+    return why === undefined ? known : { ok: false, change: 0, why };
   }
 
   #applyAll(changes: readonly Change[]): Applied {
@@ -407,6 +421,8 @@ export class SqlStore implements Store {
 }
 
 const done: Applied = { ok: true };
+/** It was there already. */
+const known: Applied = { ok: true };
 const refused = (applied: Applied): boolean => !applied.ok;
 
 /** The save of a change that is nothing else: the common case, one statement. */
