@@ -14,6 +14,8 @@ const programs = [...readme.matchAll(/```ts\n(.*?)```/gs)].map((match) => match[
 test("the README's programs run", async () => {
   expect(programs.length).toBeGreaterThanOrEqual(2);
   const directory = scratch();
+  // A package of its own: whatever stands above the temporary directory is not asked.
+  writeFileSync(join(directory, "package.json"), "{}");
   mkdirSync(join(directory, "node_modules"));
   symlinkSync(root, join(directory, "node_modules", "holdfast"));
   for (const [i, program] of programs.entries()) {

@@ -94,9 +94,12 @@ export function seal(draft: Draft): { readonly save: Save; readonly digest: Dige
   return { save, digest: sealed };
 }
 
-/** Records, a row each, and a salt in the last one. */
+/** Records, a row each, and a salt in the last one. Put together piece by piece: the text is made flat once, when it is hashed. */
 function section(records: readonly string[], salt: () => string): string | null {
-  return records.length === 0 ? null : `[${records.join(BETWEEN)}${BETWEEN}"${salt()}"]`;
+  if (records.length === 0) return null;
+  let text = "[";
+  for (const record of records) text += record + BETWEEN;
+  return `${text}"${salt()}"]`;
 }
 
 export const firstSeq = (save: Pick<Save, "seq" | "nItems" | "nState" | "nMark">): number =>
@@ -215,17 +218,24 @@ export interface Drop {
 
 /** The save without some of its sections. */
 export function drop(save: Save, what: Drop): Save {
-  const before = readNote(save);
-  const gone = what.mark && save.mark !== null ? digest(save.mark) : before?.mark;
-  const noted = gone !== undefined;
+  const marked = what.mark && save.mark !== null;
   return {
     ...save,
     items: what.items ? null : save.items,
     state: what.state ? null : save.state,
     mark: what.mark ? null : save.mark,
-    note: noted ? writeNote(save, { mark: gone, prior: what.prior }) : save.note,
+    note: marked ? writeNote(save, { mark: digest(save.mark as string), prior: what.prior }) : save.note,
   };
 }
+
+/** The same save with the same sections there and gone. What is in a section follows from its save's digest. */
+export const isSame = (a: Save, b: Save): boolean =>
+  a.seq === b.seq &&
+  a.check === b.check &&
+  a.note === b.note &&
+  (a.items === null) === (b.items === null) &&
+  (a.state === null) === (b.state === null) &&
+  (a.mark === null) === (b.mark === null);
 
 export const isEmpty = (save: Save): boolean => save.items === null && save.state === null && save.mark === null;
 

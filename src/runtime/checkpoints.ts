@@ -72,11 +72,10 @@ export class Checkpoints {
     const own = await this.#ground.store.lines({ session });
     const last = own.at(-1);
     if (last === undefined) return;
-    // The oldest line goes on into the past it shares with others, if it is a fork's.
-    const pasts = await Promise.all(
-      own.map(async ({ id }) =>
-        id === last.id ? this.#ground.journal.segments(id) : (await this.#ground.journal.segments(id)).slice(0, 1),
-      ),
+    // The oldest line goes on into the past it shares with others, if it is a fork's; of the others only their own part is shown.
+    const oldest = await this.#ground.journal.segments(last.id);
+    const pasts = own.map(({ id, origin }) =>
+      id === last.id ? oldest : [{ line: id, from: (origin?.seq ?? 0) + 1, to: MAX_SEQ, session }],
     );
     const start = from === undefined ? 0 : pasts.findIndex((segments) => lineAt(segments, from.seq) === from.line);
     if (start === -1) throw strange(from as Place);
@@ -115,7 +114,7 @@ export class Checkpoints {
       const gone = await this.#expendable(sessionId, kept);
       const total = [...gone.values()].reduce((sum, seqs) => sum + seqs.size, 0);
       let done = true;
-      for (const [line, seqs] of gone) done = (await removeMarks(this.#ground, line, seqs)) && done;
+      for (const [line, seqs] of gone) done = (await removeMarks(this.#ground, line, seqs).catch(unlessForked)) && done;
       if (done) return { removed: removed + total };
       // A fork was begun in between: some went, some may be needed now.
       removed += total - [...(await this.#expendable(sessionId, kept)).values()].reduce((sum, seqs) => sum + seqs.size, 0);
@@ -151,6 +150,12 @@ export class Checkpoints {
     }
     return gone;
   }
+}
+
+/** A fork that was begun since the checkpoints were listed: look again. */
+function unlessForked(error: unknown): false {
+  if (error instanceof HoldfastError && error.code === "CONFLICT") return false;
+  throw error;
 }
 
 function cursorOf(cursor: unknown): Place {

@@ -54,8 +54,7 @@ export class Holdfast implements AsyncDisposable {
     const session = sessionId(id);
     await postMail(this.#ground.store, session, { kind: "cancel", reason: checkText(reason, "reason", MAX_REASON) });
     try {
-      const held = await openSession(this.#ground, session, undefined);
-      await held.takeMail();
+      const held = await openSession(this.#ground, session, undefined, { make: false });
       await held.close();
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") throw error;

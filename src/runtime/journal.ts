@@ -29,7 +29,7 @@ const HEADER = { items: false, state: false } as const;
 export class Journal {
   readonly #store: Store;
   readonly #docs = new Map<string, LineDoc>();
-  #anchors: Promise<ReadonlyMap<string, Anchor>> | undefined;
+  #anchors: ReadonlyMap<string, Anchor> | Promise<ReadonlyMap<string, Anchor>> | undefined;
 
   constructor(store: Store) {
     this.#store = store;
@@ -73,22 +73,25 @@ export class Journal {
 
   /** The last save of a line, without its sections, or undefined where it has none. */
   async tail(line: LineId): Promise<Read | undefined> {
+    const anchors = await this.#knownEnds();
     const [save] = await this.#store.saves(line, { from: 1, to: MAX_SEQ, limit: 1, newestFirst: true, ...HEADER });
-    await this.#checkAnchor(line, save);
+    checkAnchor(anchors, line, save);
     return save && { save, digest: open(save, {}).digest };
   }
 
-  async #checkAnchor(line: LineId, tail: Save | undefined): Promise<void> {
-    this.#anchors ??= this.#store.anchors().then((anchors) => new Map(anchors.map((anchor) => [anchor.line, anchor])));
-    const anchor = (await this.#anchors).get(line);
-    if (anchor === undefined) return;
-    if (tail === undefined || tail.seq < anchor.seq || (tail.seq === anchor.seq && tail.check !== anchor.check)) {
-      throw new HoldfastError(
-        "CORRUPT",
-        `Line ${line} was at ${anchor.seq} when the store was last closed, and now ends at ${tail?.seq ?? 0}: its end was lost, or an older copy was put back. Restore the newest backup, or delete the anchors file to accept what is there.`,
-        { line, seq: anchor.seq },
-      );
-    }
+  /** Where lines ended when their anchors were written. Read before the ends themselves: those only move on. */
+  #knownEnds(): ReadonlyMap<string, Anchor> | Promise<ReadonlyMap<string, Anchor>> {
+    this.#anchors ??= this.#store.anchors().then(
+      (anchors) => {
+        this.#anchors = new Map(anchors.map((anchor) => [anchor.line, anchor]));
+        return this.#anchors;
+      },
+      (error: unknown) => {
+        this.#anchors = undefined;
+        throw error;
+      },
+    );
+    return this.#anchors;
   }
 
   /** The save that ends at exactly this place, or undefined. */
@@ -125,6 +128,7 @@ export class Journal {
     from: number,
     atOnce: number,
   ): AsyncGenerator<{ readonly checkpoint: Checkpoint; readonly segment: Segment }> {
+    const anchors = await this.#knownEnds();
     let seq = from;
     while (seq > 0) {
       const segment = segments.find((candidate) => seq >= candidate.from && seq <= candidate.to);
@@ -133,7 +137,7 @@ export class Journal {
       const saves = await this.#store.saves(line, { from: segment.from, to: seq, limit: atOnce, newestFirst: true, ...HEADER });
       const [first] = saves;
       // The end of a line is wherever it is, unless an anchor knows better; any other place must be there.
-      if (seq === MAX_SEQ) await this.#checkAnchor(line, first);
+      if (seq === MAX_SEQ) checkAnchor(anchors, line, first);
       else if (first === undefined || first.seq < seq || firstSeq(first) > seq) throw hole(line, seq);
       // A line with no saves yet goes on at its origin.
       let next = segment.from - 1;
@@ -174,6 +178,18 @@ export class Journal {
 
 export const lineAt = (segments: readonly Segment[], seq: number): LineId | undefined =>
   segments.find(({ from, to }) => seq >= from && seq <= to)?.line;
+
+function checkAnchor(anchors: ReadonlyMap<string, Anchor>, line: LineId, tail: Save | undefined): void {
+  const anchor = anchors.get(line);
+  if (anchor === undefined) return;
+  if (tail === undefined || tail.seq < anchor.seq || (tail.seq === anchor.seq && tail.check !== anchor.check)) {
+    throw new HoldfastError(
+      "CORRUPT",
+      `Line ${line} was at ${anchor.seq} when its anchor was written, and now ends at ${tail?.seq ?? 0}: its end was lost, or an older copy was put back. Restore the newest backup, or delete the anchors file to accept what is there.`,
+      { line, seq: anchor.seq },
+    );
+  }
+}
 
 export function hole(line: LineId, seq: number): HoldfastError {
   return new HoldfastError(

@@ -10,6 +10,7 @@ import { type LineId, type Place, placeId } from "../core/ids.js";
 import type { Base, JournalRecord } from "../core/record.js";
 import { firstSeq, isGap, type Need, type Opened, open, type Save } from "../core/save.js";
 import type { Store } from "../store/port.js";
+import { breathe } from "./breathe.js";
 import { hole, type Journal, lineAt, type Read, type Segment } from "./journal.js";
 
 export interface Loaded {
@@ -78,6 +79,7 @@ export class Loader {
       if (to < next) continue;
       if (from > next) throw hole(line, next);
       while (next <= to) {
+        await breathe();
         const saves = await this.#store.saves(line, { from: next, to, limit: ROWS, items: true, state: true });
         if (saves.length === 0) throw hole(line, next);
         const opened = saves.map((save) => openHere(save, { items: true, state: true }));

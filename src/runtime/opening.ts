@@ -9,6 +9,7 @@ import type { Json, JsonObject } from "../core/json.js";
 import { describeOwner, freeLease, grantLease, type Lease } from "../core/lease.js";
 import type { Change, SessionRow } from "../store/port.js";
 import type { Ground } from "./ground.js";
+import { noSession } from "./inbox.js";
 import { invalid, MAX_LEASE_MS, options, wholeNumber } from "./options.js";
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, leaseOf, leaseRow, newLine, rootDigest } from "./rows.js";
 import { notFound, Session } from "./session.js";
@@ -65,11 +66,13 @@ export async function openSession<S extends object = Record<string, Json>>(
   ground: Ground,
   id: unknown,
   given: SessionOptions | undefined,
+  { make: makes = true } = {},
 ): Promise<Session<S>> {
   const want = wanted(ground, id, given);
   const deadline = performance.now() + want.waitMs;
   for (;;) {
     const row = await ground.store.session(want.id);
+    if (row === undefined && !makes) throw noSession(want.id);
     const lease = row === undefined ? await make(ground, want) : await take(ground, row, want, deadline);
     if (lease === undefined) continue;
     return enter<S>(ground, want.id, lease, want.leaseMs, undefined);
@@ -100,7 +103,8 @@ async function make(ground: Ground, want: Wanted): Promise<Lease | undefined> {
 
 const begin = (head: HeadDoc, label: LabelDoc, lease: Lease, line: Change["line"]): Change => ({
   session: head.id,
-  when: { absent: true },
+  // The epoch goes on from what was buried here: one that was buried meanwhile must not be given out twice.
+  when: { absent: true, buried: lease.epoch - 1 },
   head: headRow(head),
   label: labelRow(label),
   lease: leaseRow(head.id, lease),
@@ -173,7 +177,9 @@ async function enter<S extends object>(
       segments: await ground.journal.segments(head.line),
       latest: await ground.journal.latest(head.line, id),
     };
-    return new Session<S>(ground, opening, (at, forkId, from) => forkAndOpen(ground, at, forkId, from));
+    const session = new Session<S>(ground, opening, (at, forkId, from) => forkAndOpen(ground, at, forkId, from));
+    await session.takeMail({ ends: false });
+    return session;
   } catch (error) {
     await ground.store
       .apply([{ session: id, when: { epoch: lease.epoch }, lease: leaseRow(id, { ...freeLease, epoch: lease.epoch }) }])
@@ -228,5 +234,6 @@ async function makeFork(
   if (applied.ok) return { head, label, lease };
   if (applied.why === "exists")
     throw new HoldfastError("CONFLICT", `There is a session ${quote(made)} already. Choose another id for the fork.`, { sessionId: made });
+  if (applied.why === "epoch") return makeFork(ground, at, id, leaseMs);
   throw notFound(checkpoint.id);
 }

@@ -1,111 +1,133 @@
 /**
  * Removing checkpoints, and with them what no place that must still load needs (core/retention decides what that is).
  *
- * Works in small steps, each one applied only if no fork was begun on the line since the plan was made.
+ * In two passes, each in small steps that writers and other prunes may come between. First the marks go: from then on no fork can begin
+ * there. Then a plan is made of what the places that are left need, up to where the line ends at that moment, and the rest is dropped;
+ * whatever is added later needs no more of it. A step whose saves are not as they were read is refused, and all is planned anew.
  */
 import { HoldfastError, quote } from "../core/errors.js";
 import { type LineId, MAX_SEQ, placeId } from "../core/ids.js";
 import { refsOf } from "../core/refs.js";
-import { type KeptPlace, needed, touches } from "../core/retention.js";
+import { type Keep, type KeptPlace, needed, touches } from "../core/retention.js";
 import { drop, firstSeq, gap, isEmpty, isGap, open, type Save } from "../core/save.js";
-import type { NewSave } from "../store/port.js";
+import type { Replacement } from "../store/port.js";
+import { breathe } from "./breathe.js";
 import type { Ground } from "./ground.js";
 import { hole, type Segment } from "./journal.js";
 
 const AT_ONCE = 200;
 
-/** Removes the checkpoints of a line at these places. False: a fork was begun meanwhile, plan anew. */
+/** Removes the checkpoints of a line at these places. False: somebody else changed the line meanwhile, look again. */
 export async function removeMarks(ground: Ground, line: LineId, gone: ReadonlySet<number>): Promise<boolean> {
-  const { store, journal } = ground;
-  const children = await store.lines({ origin: line });
-  for (const { origin } of children) {
-    if (origin && gone.has(origin.seq))
-      throw forkBegins(line, origin.seq, children.find((child) => child.origin?.seq === origin.seq)?.session ?? "?");
-  }
-  const known = children[0]?.no ?? 0;
-  const segments = await journal.segments(line);
-  const keep = needed(await keptPlaces(ground, segments, gone, new Set(children.flatMap(({ origin }) => origin?.seq ?? []))));
-  const tail = (await journal.tail(line))?.save.seq ?? 0;
-  const start = (segments[0] as Segment).from;
+  const children = await ground.store.lines({ origin: line });
+  const forked = children.find(({ origin }) => origin !== null && gone.has(origin.seq));
+  if (forked?.origin) throw forkBegins(line, forked.origin.seq, forked.session ?? "?");
+  const segments = await ground.journal.segments(line);
+  const last = Math.max(...gone);
+  if (!(await dropMarks(ground, segments, gone, last, children[0]?.no ?? 0))) return false;
+  return dropSections(ground, segments);
+}
+
+async function dropMarks(
+  ground: Ground,
+  segments: readonly Segment[],
+  gone: ReadonlySet<number>,
+  last: number,
+  knownForks: number,
+): Promise<boolean> {
   let lastKept: number | undefined;
-  for (let at = start; at <= tail; ) {
-    const saves = await store.saves(line, { from: at, to: tail, limit: AT_ONCE, items: true, state: true });
-    const changed: NewSave[] = [];
-    let empty: Save[] = [];
+  return rewrite(ground, segments, last, knownForks, (save) => {
+    lastKept ??= save.prior;
+    if (isGap(save)) return save;
+    const prior = lastKept;
+    if (save.mark !== null && !gone.has(save.seq)) lastKept = save.seq;
+    return save.mark !== null && gone.has(save.seq) ? drop(save, { items: false, state: false, mark: true, prior }) : save;
+  });
+}
+
+async function dropSections(ground: Ground, segments: readonly Segment[]): Promise<boolean> {
+  const { keep, end } = await plan(ground, segments);
+  return rewrite(ground, segments, end, MAX_SEQ, (save) => {
+    if (isGap(save)) return save;
+    const first = firstSeq(save);
+    const items = save.items !== null && !touches(keep.items, first, first + save.nItems - 1);
+    const state = save.state !== null && !touches(keep.state, first + save.nItems, save.seq);
+    const next = items || state ? drop(save, { items, state, mark: false, prior: 0 }) : save;
+    // The end of the line stays a save of its own: the next one is appended to it.
+    const needless = isEmpty(next) && save.seq !== end && !touches(keep.items, first, save.seq) && !touches(keep.state, first, save.seq);
+    return needless ? gap([next]) : next;
+  });
+}
+
+/** Puts in the place of each save what `change` makes of it, up to a record number. Gaps that come to stand side by side become one. */
+async function rewrite(
+  { store }: Ground,
+  segments: readonly Segment[],
+  to: number,
+  knownForks: number,
+  change: (save: Save) => Save,
+): Promise<boolean> {
+  const { line, from } = segments[0] as Segment;
+  for (let at = from; at <= to; ) {
+    await breathe();
+    const saves = await store.saves(line, { from: at, to, limit: AT_ONCE, items: true, state: true });
+    const replacements: Replacement[] = [];
+    let empty: { readonly save: Save; readonly was: Save }[] = [];
     const closeGap = () => {
       const [first, ...rest] = empty;
-      if (first !== undefined && (rest.length > 0 || !isGap(first))) changed.push(withRefs(gap([first, ...rest])));
+      if (first && (rest.length > 0 || first.save !== first.was)) {
+        replacements.push({ save: gap([first.save, ...rest.map(({ save }) => save)]), refs: [], was: empty.map(({ was }) => was) });
+      }
       empty = [];
     };
-    for (const save of saves) {
-      lastKept ??= save.prior;
-      const next = isGap(save) ? save : dropped(save, gone, keep, lastKept);
-      if (save.mark !== null && !gone.has(save.seq)) lastKept = save.seq;
-      // The end of the line stays a save of its own: the next one is appended to it.
-      if (
-        isEmpty(next) &&
-        save.seq !== tail &&
-        !touches(keep.items, firstSeq(save), save.seq) &&
-        !touches(keep.state, firstSeq(save), save.seq)
-      )
-        empty.push(next);
+    for (const was of saves) {
+      if (firstSeq(was) !== at) throw hole(line, at);
+      at = was.seq + 1;
+      // Verified first: what is written back must not make damage look sound.
+      if (!isGap(was)) open(was, {});
+      const save = change(was);
+      if (isGap(save)) empty.push({ save, was });
       else {
         closeGap();
-        if (next !== save) changed.push(withRefs(next));
+        if (save !== was) replacements.push({ save, refs: refsIn(save), was: [was] });
       }
     }
     closeGap();
-    if (changed.length > 0 && !(await store.replace(line, changed, known))) return false;
-    const last = saves.at(-1);
-    if (last === undefined) return true;
-    at = last.seq + 1;
+    if (replacements.length > 0 && !(await store.replace(line, replacements, knownForks))) return false;
+    if (saves.length === 0) throw hole(line, at);
   }
   return true;
 }
 
-function dropped(save: Save, gone: ReadonlySet<number>, keep: ReturnType<typeof needed>, prior: number): Save {
-  // Verified first: what is written back must not make damage look sound.
-  open(save, {});
-  const first = firstSeq(save);
-  const items = save.items !== null && !touches(keep.items, first, first + save.nItems - 1);
-  const state = save.state !== null && !touches(keep.state, first + save.nItems, save.seq);
-  const mark = save.mark !== null && gone.has(save.seq);
-  return items || state || mark ? drop(save, { items, state, mark, prior }) : save;
-}
-
-/** The places on a line that must go on loading: kept checkpoints, the end, and where forks begin. One for each base is enough. */
-async function keptPlaces(
-  { store, loader }: Ground,
-  segments: readonly Segment[],
-  gone: ReadonlySet<number>,
-  origins: ReadonlySet<number>,
-): Promise<readonly KeptPlace[]> {
+/** What the places on a line that must go on loading need: kept checkpoints, the end, and where forks begin. One for each base is enough. */
+async function plan({ store, loader }: Ground, segments: readonly Segment[]): Promise<{ readonly keep: Keep; readonly end: number }> {
   const { line, from } = segments[0] as Segment;
   const lastByBase = new Map<number, number>();
   let end: Save | undefined;
   for (let at = from; ; ) {
     const saves = await store.saves(line, { from: at, to: MAX_SEQ, limit: 1_000, items: false, state: false });
     for (const save of saves) {
-      if (firstSeq(save) !== (end === undefined ? from : end.seq + 1)) throw hole(line, firstSeq(save) - 1);
+      if (firstSeq(save) !== at) throw hole(line, at);
+      at = save.seq + 1;
       end = save;
       if (isGap(save)) continue;
       open(save, {});
-      if ((save.mark !== null && !gone.has(save.seq)) || origins.has(save.seq)) lastByBase.set(save.base, save.seq);
+      // Forks begin at checkpoints only, so those that are left are all the places there can be.
+      if (save.mark !== null) lastByBase.set(save.base, save.seq);
     }
     if (saves.length === 0) break;
-    at = (saves.at(-1) as Save).seq + 1;
   }
   if (end !== undefined) lastByBase.set(end.base, end.seq);
-  return Promise.all(
-    [...lastByBase].map(async ([base, seq]) => ({ seq, base, ranges: base === 0 ? [] : (await loader.base(segments, base)).base.ranges })),
-  );
+  const places: KeptPlace[] = [];
+  for (const [base, seq] of lastByBase)
+    places.push({ seq, base, ranges: base === 0 ? [] : (await loader.base(segments, base)).base.ranges });
+  return { keep: needed(places), end: end?.seq ?? from - 1 };
 }
 
-/** A save as it is written back, with the blobs that are left in it. */
-function withRefs(save: Save): NewSave {
-  if (isGap(save)) return { save, refs: [], blobs: [] };
+/** The blobs that what is left of a save refers to. */
+function refsIn(save: Save): Replacement["refs"] {
   const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
-  return { save, refs: [...items, ...state].flatMap(refsOf), blobs: [] };
+  return [...items, ...state].flatMap(refsOf);
 }
 
 function forkBegins(line: LineId, seq: number, fork: string): HoldfastError {

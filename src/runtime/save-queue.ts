@@ -6,6 +6,7 @@
  */
 import type { SessionId } from "../core/ids.js";
 import type { Change, NewSave } from "../store/port.js";
+import { breathe } from "./breathe.js";
 import type { Ground } from "./ground.js";
 import { superseded } from "./lease-keeper.js";
 import { type HeadDoc, headRow } from "./rows.js";
@@ -32,6 +33,8 @@ export class SaveQueue {
   async send(sealed: Sealed): Promise<void> {
     this.#pending.push(sealed);
     while (this.#pending.includes(sealed)) await (this.#sending ?? this.#sendAll());
+    const breath = breathe();
+    if (breath) await breath;
   }
 
   /** Resolves when nothing is left to send. */

@@ -46,6 +46,7 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
   readonly #queue: SaveQueue;
   readonly #abort = new AbortController();
   #lookedForMailAt = 0;
+  #moving = false;
   #ended: HoldfastError | undefined;
 
   /** Made by `hold.session` and `session.fork`, not by hand. */
@@ -206,28 +207,43 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
 
   /** Puts this session back to one of its checkpoints, on a new line. What came after is kept, on the old one. */
   async rewind(at: string): Promise<{ readonly passed: readonly [] }> {
-    await this.#settled();
-    const place = await this.#requirePlace(at);
-    const segments = await this.#ground.journal.segments(place.line, place.seq);
-    if (!(await this.#isOwnPast(place))) throw foreign(at, this.id, "fork from it instead");
-    const { fold, end } = await this.#ground.loader.place(place, { sized: true });
-    const line = this.#ground.newLineId();
-    const latest = (await this.#ground.journal.checkpointAt(place))?.checkpoint;
-    const here = { line, from: place.seq + 1, to: MAX_SEQ, session: this.id };
-    await this.#moveTo(line, { fold, end, segments: [here, ...segments], latest }, newLine({ id: line, origin: place, prev: end }));
+    await this.#move(at, async (place) => {
+      const segments = await this.#ground.journal.segments(place.line, place.seq);
+      if (!(await this.#isOwnPast(place))) throw foreign(at, this.id, "fork from it instead");
+      const { fold, end } = await this.#ground.loader.place(place, { sized: true });
+      const line = this.#ground.newLineId();
+      const latest = (await this.#ground.journal.checkpointAt(place))?.checkpoint;
+      const here = { line, from: place.seq + 1, to: MAX_SEQ, session: this.id };
+      await this.#moveTo(line, { fold, end, segments: [here, ...segments], latest }, newLine({ id: line, origin: place, prev: end }));
+    });
     return { passed: [] };
   }
 
   /** Makes the line of one of this session's checkpoints the main one, at its end. */
   async adopt(at: string): Promise<void> {
-    await this.#settled();
-    const place = await this.#requirePlace(at);
-    const owner = (await this.#ground.journal.line(place.line))?.session;
-    if (owner !== this.id) throw foreign(at, this.id, "only a line of the session itself can be adopted");
-    const { fold, end } = await this.#ground.loader.tail(place.line, { sized: true });
-    const segments = await this.#ground.journal.segments(place.line);
-    const latest = await this.#ground.journal.latest(place.line, this.id);
-    await this.#moveTo(place.line, { fold, end, segments, latest }, undefined);
+    await this.#move(at, async ({ line }) => {
+      const owner = (await this.#ground.journal.line(line))?.session;
+      if (owner !== this.id) throw foreign(at, this.id, "only a line of the session itself can be adopted");
+      const { fold, end } = await this.#ground.loader.tail(line, { sized: true });
+      const segments = await this.#ground.journal.segments(line);
+      const latest = await this.#ground.journal.latest(line, this.id);
+      await this.#moveTo(line, { fold, end, segments, latest }, undefined);
+    });
+  }
+
+  /** Going to another line: everything staged must be saved, everything sealed sent, and nothing may come in between. */
+  async #move(at: string, go: (place: Place) => Promise<void>): Promise<void> {
+    this.#usable();
+    if (!this.#work.isSaved) throw unsaved(this.id, "Checkpoint first, or close with { discard: true } and open it again.");
+    this.#moving = true;
+    try {
+      await this.#queue.flush();
+      await go(await this.#requirePlace(at));
+    } catch (error) {
+      throw this.#endIfStale(error);
+    } finally {
+      this.#moving = false;
+    }
   }
 
   async #moveTo(line: LineId, to: Omit<Standing, "head">, begun: Change["line"]): Promise<void> {
@@ -261,34 +277,32 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
     return place;
   }
 
-  /** Going to another line needs everything staged to be saved, and everything sealed to be sent. */
-  async #settled(): Promise<void> {
-    this.#usable();
-    if (!this.#work.isSaved) throw unsaved(this.id, "Checkpoint first, or close with { discard: true } and open it again.");
-    await this.#queue.flush().catch((error: unknown) => {
-      throw this.#endIfStale(error);
-    });
-  }
-
   // ---- the inbox
 
   /** Between steps, but not at every one of many quick saves: heartbeats look as well. */
   takeMailSoon(): void {
     this.#lookedForMailAt = performance.now();
-    void this.takeMail().catch(() => {
+    void this.takeMail({ ends: true }).catch(() => {
       // Left in the inbox: the next save or beat tries again.
     });
   }
 
-  /** Takes in what others have posted. The holder's own saves and heartbeats call it. */
-  async takeMail(): Promise<void> {
+  /**
+   * Takes in what others have posted. A holder that is at work is ended by a cancel, so that it stops; one that has just opened the
+   * session, or is about to let go of it, is not.
+   */
+  async takeMail({ ends }: { readonly ends: boolean }): Promise<void> {
     const mail = await readMail(this.#ground.store, this.id);
-    const cancel = mail.find(({ doc }) => doc.kind === "cancel");
-    if (cancel === undefined || this.#ended) return;
-    const reason = cancel.doc.reason ?? "cancelled";
+    const cancels = mail.filter(({ doc }) => doc.kind === "cancel");
+    const [first] = cancels;
+    if (first === undefined || this.#ended || this.#moving) return;
+    const reason = first.doc.reason ?? "cancelled";
     this.#work.event("cancel", this.#work.fold.transition("cancel") === undefined ? undefined : reason);
-    const drained = mail.filter(({ doc }) => doc.kind === "cancel").map(({ id }) => id);
-    await this.#save({ kind: "automatic" }, drained);
+    await this.#save(
+      { kind: "automatic" },
+      cancels.map(({ id }) => id),
+    );
+    if (!ends) return;
     this.#ended = new HoldfastError(
       "BAD_STATUS",
       `Session ${quote(this.id)} was cancelled: ${quote(reason)}. Open it again to go on with it.`,
@@ -316,6 +330,8 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
         throw this.#endIfStale(error);
       });
     }
+    // What was posted to this holder is not left to the next: it may never come.
+    if (!this.#ended) await this.takeMail({ ends: false }).catch(() => {});
     this.#ground.keeper.remove(this);
     this.#ended = new HoldfastError("CLOSED", `Session ${quote(this.id)} has been closed. Open it again.`, { sessionId: this.id });
     if (!stale)
@@ -337,6 +353,11 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
 
   #usable(): void {
     if (this.#ended) throw this.#ended;
+    if (this.#moving) {
+      throw new HoldfastError("BAD_STATUS", `Session ${quote(this.id)} is going to another line. Wait for rewind or adopt to resolve.`, {
+        sessionId: this.id,
+      });
+    }
   }
 }
 

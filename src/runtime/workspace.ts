@@ -2,7 +2,7 @@
  * The state a holder works on: the fold, what is staged on top of it, and the head that goes with it. All of it in memory; sealing turns
  * what is staged into a save.
  */
-import { type Checkpoint, type CheckpointOptions, checkpointFrom, type Mark } from "../core/checkpoint.js";
+import { type Checkpoint, type CheckpointOptions, checkpointFrom, type Mark, markText } from "../core/checkpoint.js";
 import { content } from "../core/diff.js";
 import type { Digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
@@ -244,7 +244,8 @@ export class Workspace {
         this.#fold.spliceMessages(...splice);
       }
     }
-    for (const [i, encoded] of fresh.entries()) {
+    for (let i = 0; i < fresh.length; i++) {
+      const encoded = fresh[i] as EncodedMessage;
       const seq = this.#fold.seq + this.#staging.itemCount + 1;
       const message = revive({ ...encoded.value }, placeId(this.#line, seq), seq, at);
       const { row } = this.#staging;
@@ -284,7 +285,7 @@ export class Workspace {
   /** The id of a record to come must not be taken by another message before it. */
   #refuseReserved(id: string): void {
     const place = parsePlace(id);
-    if (place?.line === this.#line && place.seq > this.#fold.seq) {
+    if (place?.line === this.#line && place.seq > this.#fold.seq && !this.#ids?.has(id)) {
       throw new HoldfastError("INVALID_ID", `${quote(id)} is the id that a later message of this session will be given. Choose another.`, {
         path: "messages.id",
       });
@@ -339,7 +340,7 @@ export class Workspace {
       items,
       nMessages,
       state,
-      mark: `{"checkpoint":${JSON.stringify(mark)},"salt":"${this.#ground.salts.next()}"}`,
+      mark: `{"checkpoint":${markText(mark)},"salt":"${this.#ground.salts.next()}"}`,
       salt: () => this.#ground.salts.next(),
     });
     row.bytes = ascii ? (save.items?.length ?? 0) : textBytes(save.items);

@@ -63,7 +63,8 @@ export class Anchors {
         );
       }
       if (seq === "0") anchors.delete(line);
-      else anchors.set(line, { line, seq: Number(seq), check: check ?? "" });
+      // The furthest: a process that was slower to write may have known less.
+      else if (Number(seq) >= (anchors.get(line)?.seq ?? 0)) anchors.set(line, { line, seq: Number(seq), check: check ?? "" });
     }
     if (rows > 2 * anchors.size + 1_000) await this.#rewrite([...anchors.values()], Buffer.byteLength(text)).catch(() => {});
     return [...anchors.values()];

@@ -5,7 +5,7 @@
 import type { Digest } from "../core/digest.js";
 import { HoldfastError } from "../core/errors.js";
 import type { LineId, Place } from "../core/ids.js";
-import { firstSeq, type Save } from "../core/save.js";
+import { firstSeq, isSame, type Save } from "../core/save.js";
 import type {
   Applied,
   Change,
@@ -15,6 +15,7 @@ import type {
   Mail,
   NewSave,
   Refusal,
+  Replacement,
   SaveQuery,
   SessionQuery,
   SessionRow,
@@ -137,12 +138,17 @@ export class MemoryStore implements Store {
     return found;
   }
 
-  async replace(line: LineId, saves: readonly NewSave[], unlessForkedSince: number): Promise<boolean> {
+  async replace(line: LineId, replacements: readonly Replacement[], unlessForkedSince: number): Promise<boolean> {
     const { lines } = this.#open();
     const found = lines.get(line);
     if (found === undefined || [...lines.values()].some(({ row }) => row.origin?.line === line && row.no > unlessForkedSince)) return false;
-    const kept = found.saves.filter(({ save }) => !saves.some((fresh) => firstSeq(fresh.save) <= save.seq && save.seq <= fresh.save.seq));
-    found.saves = [...kept, ...saves.map(({ save, refs }) => ({ save, refs }))].sort((a, b) => a.save.seq - b.save.seq);
+    const within = ({ save }: Replacement, seq: number) => firstSeq(save) <= seq && seq <= save.seq;
+    for (const replacement of replacements) {
+      const there = found.saves.filter(({ save }) => within(replacement, save.seq)).map(({ save }) => save);
+      if (there.length !== replacement.was.length || !there.every((save, i) => isSame(save, replacement.was[i] as Save))) return false;
+    }
+    const kept = found.saves.filter(({ save }) => !replacements.some((replacement) => within(replacement, save.seq)));
+    found.saves = [...kept, ...replacements.map(({ save, refs }) => ({ save, refs }))].sort((a, b) => a.save.seq - b.save.seq);
     return true;
   }
 
@@ -234,6 +240,7 @@ function applyOne(into: Contents, change: Change): Refusal | undefined {
   const row = into.sessions.get(session);
   if (when.absent) {
     if (row !== undefined) return "exists";
+    if (when.buried !== undefined && when.buried !== (into.buried.get(session) ?? 0)) return "epoch";
     if (head === undefined || label === undefined || lease === undefined) throw new TypeError("a new session needs head, label and lease");
     into.put(into.sessions, session, { no: into.nextSession++, id: session, head, label, lease });
   } else {

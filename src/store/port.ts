@@ -78,12 +78,21 @@ export interface NewSave {
   readonly blobs: readonly Blob[];
 }
 
+/** A save that stands in for others, and those as they were read: the same sections there and gone. */
+export interface Replacement {
+  readonly save: Save;
+  readonly refs: readonly Digest[];
+  readonly was: readonly Save[];
+}
+
 /** A change to one session. */
 export interface Change {
   readonly session: string;
   readonly when: {
     /** There is no such session. `head`, `label`, `lease` and `line` must then be given. */
     readonly absent?: true;
+    /** With `absent`: the epoch that a deleted session of this id has left, or 0. Another refuses with `epoch`. */
+    readonly buried?: number;
     readonly epoch?: number;
     readonly until?: number;
     readonly version?: number;
@@ -169,10 +178,10 @@ export interface Store {
 
   saves(line: LineId, query: SaveQuery): Promise<readonly Save[]>;
   /**
-   * Puts saves in the place of those with the same records. Refused (false) if a line was begun on this one after line number
-   * `unlessForkedSince`: whoever planned it did not know of that fork.
+   * Puts saves in the place of others with the same records. Refused whole (false) if what is there is not what was read, or if a line
+   * was begun on this one after line number `unlessForkedSince`: whoever planned it did not know of that.
    */
-  replace(line: LineId, saves: readonly NewSave[], unlessForkedSince: number): Promise<boolean>;
+  replace(line: LineId, replacements: readonly Replacement[], unlessForkedSince: number): Promise<boolean>;
   /**
    * Removes the saves of an ownerless line behind `after`, at most `limit`, newest first; with `after` -1 the line too, once it is empty.
    * Never what a line that begins on this one needs, whatever `after` says: a fork may have come in between. Answers how many went, and

@@ -9,7 +9,7 @@
 import assert from "node:assert/strict";
 import { HoldfastError } from "../core/errors.js";
 import type { Save } from "../core/save.js";
-import type { Applied, Change, Refusal, Store, Traits } from "../store/port.js";
+import type { Applied, Change, Refusal, Replacement, Store, Traits } from "../store/port.js";
 import { begin, bytesOf, digestOf, Fixture, freed, lineOf } from "./fixture.js";
 
 export interface StoreHarness {
@@ -362,8 +362,10 @@ export const storeContract: readonly ContractCase[] = [
       assert.equal(await store.buriedEpoch("a"), 7);
       assert.equal(await store.buriedEpoch("b"), 0);
       refused(await store.apply([old.peek({ items: 1 }, 7)]), "absent");
+      const stale = begin("a");
+      refused(await store.apply([{ ...stale, when: { absent: true, buried: 0 } }]), "epoch");
       const young = new Fixture("a");
-      ok(await store.apply([young.begin({ epoch: 8 })]));
+      ok(await store.apply([{ ...young.begin({ epoch: 8 }), when: { absent: true, buried: 7 } }]));
       refused(await store.apply([old.peek({ items: 1 }, 7)]), "epoch");
       return { no, old: old.line, young: young.line };
     },
@@ -459,17 +461,19 @@ export const storeContract: readonly ContractCase[] = [
       for (let i = 0; i < 4; i++) ok(await store.apply([f.save({ items: 1, mark: true, blob: `body ${i}` })]));
       const gap = f.gapOf(0, 1);
       const bare = { ...(f.saves[2] as Save), items: null };
+      const [one, two, three] = f.saves as [Save, Save, Save];
+      const better = [
+        { save: gap, refs: [], was: [one, two] },
+        { save: bare, refs: [], was: [three] },
+      ];
+      // Not what is there: refused whole.
       assert.equal(
-        await store.replace(
-          f.line,
-          [
-            { save: gap, refs: [], blobs: [] },
-            { save: bare, refs: [], blobs: [] },
-          ],
-          99,
-        ),
-        true,
+        await store.replace(f.line, [better[0] as Replacement, { save: bare, refs: [], was: [{ ...three, mark: null }] }], 99),
+        false,
       );
+      assert.equal(await store.replace(f.line, [{ save: gap, refs: [], was: [one] }], 99), false);
+      assert.deepEqual(await store.saves(f.line, all), f.saves);
+      assert.equal(await store.replace(f.line, better, 99), true);
       assert.deepEqual(await store.sweep(100, true), freed(["body 0", "body 1", "body 2"]));
       assert.deepEqual(await store.sweep(2, false), freed(["body 0", "body 1"]));
       assert.deepEqual(await store.sweep(100, false), freed(["body 2"]));
@@ -491,7 +495,7 @@ export const storeContract: readonly ContractCase[] = [
       const known = ((await store.line(f.line)) as { no: number }).no;
       ok(await store.apply([begin("b", { origin: { line: f.line, seq: 4 } })]));
       const bare = { ...(f.saves[0] as Save), mark: null };
-      assert.equal(await store.replace(f.line, [{ save: bare, refs: [], blobs: [] }], known), false);
+      assert.equal(await store.replace(f.line, [{ save: bare, refs: [], was: [f.saves[0] as Save] }], known), false);
       return f.saves;
     },
     async check(store, saves) {

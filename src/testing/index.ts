@@ -13,6 +13,7 @@ export type {
   NewLine,
   NewSave,
   Refusal,
+  Replacement,
   SaveQuery,
   SessionQuery,
   SessionRow,

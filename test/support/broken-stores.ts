@@ -118,7 +118,7 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
   },
   {
     does: "replaces saves under a new fork",
-    make: harness((inner) => ({ replace: (line, saves) => inner.replace(line, saves, Number.MAX_SAFE_INTEGER) })),
+    make: harness((inner) => ({ replace: (line, replacements) => inner.replace(line, replacements, Number.MAX_SAFE_INTEGER) })),
   },
   {
     does: "sweeps blobs that are in use",

@@ -67,6 +67,9 @@ export const statements = {
   checkAt: "SELECT sealed FROM save WHERE line = ? AND seq = ?",
   markAt: "SELECT 1 FROM save WHERE line = ? AND seq = ? AND mark IS NOT NULL",
   saves: { both: savesBy(true, true), items: savesBy(true, false), state: savesBy(false, true), neither: savesBy(false, false) },
+  /** Enough of the saves in a range to tell whether they are those that were read. */
+  shapes:
+    "SELECT seq, sealed, note, items IS NULL, state IS NULL, mark IS NULL FROM save WHERE line = ? AND seq BETWEEN ? AND ? ORDER BY seq",
   deleteSaves: "DELETE FROM save WHERE line = ? AND seq BETWEEN ? AND ?",
   deleteRefs: "DELETE FROM ref WHERE line = ? AND seq BETWEEN ? AND ?",
   lastSaves: `SELECT seq, ${bytes} FROM save WHERE line = ? AND seq > ? ORDER BY seq DESC LIMIT ${most}`,

@@ -15,6 +15,7 @@ import type {
   Mail,
   NewSave,
   Refusal,
+  Replacement,
   SaveQuery,
   SessionQuery,
   SessionRow,
@@ -140,7 +141,11 @@ export class SqlStore implements Store {
 
   #refusal({ session, when }: Change): Refusal | undefined {
     const row = this.#prepare(sql.session).get(session);
-    if (when.absent) return row === undefined ? undefined : "exists";
+    if (when.absent) {
+      if (row !== undefined) return "exists";
+      const buried = (this.#prepare(sql.buriedEpoch).get(session)?.[0] as number | undefined) ?? 0;
+      return when.buried !== undefined && when.buried !== buried ? "epoch" : undefined;
+    }
     if (row === undefined) return "absent";
     const { lease, label } = sessionRow(row);
     if (when.epoch !== undefined && lease.epoch !== when.epoch) return "epoch";
@@ -219,11 +224,12 @@ export class SqlStore implements Store {
     return key !== undefined && this.#prepare(sql.markAt).get(key.no, seq) !== undefined;
   }
 
-  async replace(line: LineId, saves: readonly NewSave[], unlessForkedSince: number): Promise<boolean> {
+  async replace(line: LineId, replacements: readonly Replacement[], unlessForkedSince: number): Promise<boolean> {
     return this.#write(() => {
       const key = this.#lineKey(line);
       if (key === undefined || this.#prepare(sql.forkedSince).get(line, unlessForkedSince) !== undefined) return false;
-      for (const { save, refs } of saves) {
+      if (!replacements.every((replacement) => this.#isAsRead(key, replacement))) return false;
+      for (const { save, refs } of replacements) {
         const range = [key.no, firstSeq(save), save.seq];
         this.#prepare(sql.deleteRefs).run(...range);
         this.#prepare(sql.deleteSaves).run(...range);
@@ -232,6 +238,20 @@ export class SqlStore implements Store {
       }
       return true;
     });
+  }
+
+  #isAsRead({ no }: LineKey, { save, was }: Replacement): boolean {
+    const there = this.#prepare(sql.shapes).all(no, firstSeq(save), save.seq);
+    return (
+      there.length === was.length &&
+      there.every(([seq, check, note, noItems, noState, noMark], i) => {
+        const read = was[i] as Save;
+        const gone = [read.items === null, read.state === null, read.mark === null].map(Number);
+        return (
+          seq === read.seq && check === read.check && note === read.note && noItems === gone[0] && noState === gone[1] && noMark === gone[2]
+        );
+      })
+    );
   }
 
   async cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed> {
