@@ -19,7 +19,7 @@ export interface Place {
 }
 
 export const MAX_ID_BYTES = 200;
-/** Records on one line, and lines in one store: both fit beside each other in one 63-bit key. */
+/** The most records on one line. */
 export const MAX_SEQ = 2 ** 32 - 1;
 
 const CONTROL = /\p{Cc}/u;
