@@ -39,7 +39,6 @@ export function checkName(value: unknown, what: string): string {
 
 export const sessionId = (value: unknown): SessionId => checkName(value, "session id") as SessionId;
 
-const LINE = /^[0-9a-hjkmnp-tv-z]{16}$/;
 const PLACE = /^([0-9a-hjkmnp-tv-z]{16})-([1-9][0-9]{0,9})$/;
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 
@@ -56,8 +55,6 @@ export function lineId(random: Uint8Array): LineId {
   }
   return text as LineId;
 }
-
-export const isLineId = (value: unknown): value is LineId => typeof value === "string" && LINE.test(value);
 
 export const placeId = (line: LineId, seq: number): CheckpointId => `${line}-${seq}` as CheckpointId;
 

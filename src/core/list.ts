@@ -44,10 +44,6 @@ export class List<T> {
     this.#flat = undefined;
   }
 
-  last(): T | undefined {
-    return this.#chunks.at(-1)?.items[this.#lastUsed - 1];
-  }
-
   splice(start: number, remove: number, ...items: readonly T[]): readonly T[] {
     return this.replace(start, remove, items);
   }

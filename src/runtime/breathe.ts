@@ -2,16 +2,19 @@
  * Lets timers and I/O run. Stores that answer at once keep a loop of awaits inside one turn of the event loop for ever: heartbeats would
  * stand still, and a holder that is hard at work would lose its lease.
  */
-const EVERY_MS = 10;
-let breathedAt = 0;
+const MOST_MS = 10;
+/** Since when this turn of the event loop has lasted, as far as we know; forgotten when the next one begins. */
+let turnSince: number | undefined;
 
-/** Undefined when it was done not long ago: then there is nothing to wait for. */
+/** Undefined while the present turn is young: then there is nothing to wait for. */
 export function breathe(): Promise<void> | undefined {
-  if (performance.now() - breathedAt < EVERY_MS) return undefined;
-  return new Promise((resolve) => {
+  const now = performance.now();
+  if (turnSince === undefined) {
+    turnSince = now;
     setImmediate(() => {
-      breathedAt = performance.now();
-      resolve();
+      turnSince = undefined;
     });
-  });
+    return undefined;
+  }
+  return now - turnSince < MOST_MS ? undefined : new Promise((resolve) => setImmediate(resolve));
 }

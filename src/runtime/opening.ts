@@ -1,18 +1,17 @@
 /** How a session comes into a holder's hands: made, taken over, or forked. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { checkMetadata, checkText } from "../core/checkpoint.js";
-import type { Digest } from "../core/digest.js";
+import { type Checkpoint, checkMetadata, checkText } from "../core/checkpoint.js";
 import { HoldfastError, quote } from "../core/errors.js";
-import type { Fold } from "../core/fold.js";
-import { checkName, type Place, placeId, type SessionId, sessionId } from "../core/ids.js";
+import { checkName, MAX_SEQ, type Place, placeId, type SessionId, sessionId } from "../core/ids.js";
 import type { Json, JsonObject } from "../core/json.js";
 import { describeOwner, freeLease, grantLease, type Lease } from "../core/lease.js";
 import type { Change, SessionRow } from "../store/port.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
+import type { Loaded } from "./loader.js";
 import { invalid, MAX_LEASE_MS, options, wholeNumber } from "./options.js";
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, leaseOf, leaseRow, newLine, rootDigest } from "./rows.js";
-import { notFound, Session } from "./session.js";
+import { notFound, type Opening, Session } from "./session.js";
 
 export interface SessionOptions {
   /** The agent it belongs to. Opening it under another one is a CONFLICT. */
@@ -75,7 +74,7 @@ export async function openSession<S extends object = Record<string, Json>>(
     if (row === undefined && !makes) throw noSession(want.id);
     const lease = row === undefined ? await make(ground, want) : await take(ground, row, want, deadline);
     if (lease === undefined) continue;
-    return enter<S>(ground, want.id, lease, want.leaseMs, undefined);
+    return enter<S>(ground, want.id, lease, want.leaseMs);
   }
 }
 
@@ -154,19 +153,13 @@ async function take(ground: Ground, row: SessionRow, want: Wanted, deadline: num
 }
 
 /** With the lease in hand: reads the session's state. If that fails, the lease is let go again. */
-async function enter<S extends object>(
-  ground: Ground,
-  id: SessionId,
-  lease: Lease,
-  leaseMs: number,
-  known: { readonly fold: Fold; readonly end: Digest } | undefined,
-): Promise<Session<S>> {
+async function enter<S extends object>(ground: Ground, id: SessionId, lease: Lease, leaseMs: number): Promise<Session<S>> {
   try {
     const row = await ground.store.session(id);
     if (row === undefined)
       throw new HoldfastError("STALE_LEASE", `Session ${quote(id)} was deleted while it was being opened.`, { sessionId: id });
     const head = headOf(row);
-    const { fold, end } = known ?? (await ground.loader.tail(head.line, { sized: true }));
+    const { fold, end } = await ground.loader.tail(head.line, { sized: true });
     const opening = {
       head,
       label: labelOf(row),
@@ -177,7 +170,7 @@ async function enter<S extends object>(
       segments: await ground.journal.segments(head.line),
       latest: await ground.journal.latest(head.line, id),
     };
-    const session = new Session<S>(ground, opening, (at, forkId, from) => forkAndOpen(ground, at, forkId, from));
+    const session = newSession<S>(ground, opening);
     await session.takeMail({ ends: false });
     return session;
   } catch (error) {
@@ -193,22 +186,24 @@ export async function fork(ground: Ground, at: Place, id: unknown): Promise<{ re
   return makeFork(ground, at, id, undefined);
 }
 
-async function forkAndOpen(
-  ground: Ground,
-  at: Place,
-  id: unknown,
-  known: { readonly fold: Fold; readonly end: Digest } | undefined,
-): Promise<Session> {
-  const { head, lease } = await makeFork(ground, at, id, ground.leaseMs);
-  return enter(ground, head.id, lease, ground.leaseMs, known);
+async function forkAndOpen(ground: Ground, at: Place, id: unknown, known: Loaded | undefined): Promise<Session> {
+  const { head, label, lease, latest } = await makeFork(ground, at, id, ground.leaseMs);
+  if (known === undefined) return enter(ground, head.id, lease, ground.leaseMs);
+  // All of it is in hand: nobody else can have touched what was made this instant.
+  const own = { line: head.line, from: at.seq + 1, to: MAX_SEQ, session: head.id };
+  const segments = [own, ...(await ground.journal.segments(at.line, at.seq))];
+  return newSession(ground, { head, label, lease, leaseMs: ground.leaseMs, segments, latest, ...known });
 }
+
+const newSession = <S extends object>(ground: Ground, opening: Opening): Session<S> =>
+  new Session<S>(ground, opening, (at, forkId, from) => forkAndOpen(ground, at, forkId, from));
 
 async function makeFork(
   ground: Ground,
   at: Place,
   id: unknown,
   leaseMs: number | undefined,
-): Promise<{ readonly head: HeadDoc; readonly label: LabelDoc; readonly lease: Lease }> {
+): Promise<{ readonly head: HeadDoc; readonly label: LabelDoc; readonly lease: Lease; readonly latest: Checkpoint }> {
   const made = sessionId(id);
   const origin = await ground.journal.checkpointAt(at);
   const row = origin && (await ground.store.session(origin.session));
@@ -231,7 +226,7 @@ async function makeFork(
   const { title, tags, metadata } = labelOf(row);
   const label: LabelDoc = { id: made, version: 1, ...(title === undefined ? undefined : { title }), tags, archived: false, metadata };
   const applied = await ground.store.apply([begin(head, label, lease, newLine({ id: line, origin: at, prev: checkpoint.digest }))]);
-  if (applied.ok) return { head, label, lease };
+  if (applied.ok) return { head, label, lease, latest: checkpoint };
   if (applied.why === "exists")
     throw new HoldfastError("CONFLICT", `There is a session ${quote(made)} already. Choose another id for the fork.`, { sessionId: made });
   if (applied.why === "epoch") return makeFork(ground, at, id, leaseMs);

