@@ -1,7 +1,8 @@
 /** What differs between two checkpoints, as data and in words. */
 import type { Checkpoint } from "./checkpoint.js";
 import { equal, type Json, type JsonObject, put } from "./json.js";
-import { clip, type Message, type MessageInput, textOf } from "./message.js";
+import { type Message, type MessageInput, textOf } from "./message.js";
+import { clip } from "./title.js";
 
 export interface Side {
   readonly checkpoint: Checkpoint;

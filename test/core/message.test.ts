@@ -1,18 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { digest } from "../../src/core/digest.js";
-import {
-  blobsOf,
-  encodeMessage,
-  MAX_TITLE,
-  type MessageInput,
-  type Part,
-  partsOf,
-  type Reply,
-  textOf,
-  titleOf,
-  tokensOf,
-} from "../../src/core/message.js";
+import { blobsOf, encodeMessage, type MessageInput, type Part, partsOf, type Reply, textOf, tokensOf } from "../../src/core/message.js";
+import { MAX_TITLE, titleOf } from "../../src/core/title.js";
 import { expectCode, expectRefused, thrown } from "./thrown.js";
 
 const bytes = Uint8Array.from([1, 2, 3]);

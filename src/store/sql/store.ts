@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Digest } from "../../core/digest.js";
-import { HoldfastError, quote } from "../../core/errors.js";
+import { HoldfastError } from "../../core/errors.js";
 import { type LineId, MAX_SEQ } from "../../core/ids.js";
 import { firstSeq, type Save } from "../../core/save.js";
 import type {
@@ -24,6 +24,7 @@ import type {
 } from "../port.js";
 import { Committer, type Job, translate } from "./committer.js";
 import type { Driver, Param, Row, Statement } from "./driver.js";
+import { lineRow, saveParams, saveRow, sessionRow } from "./rows.js";
 import { sessionsBy, statements as sql } from "./statements.js";
 
 /** What the file a database is in adds to it. */
@@ -118,13 +119,13 @@ export class SqlStore implements Store {
   #appendNext(key: LineKey, change: Change, save: Save): boolean {
     const { end } = key;
     if (end === undefined || end.seq !== firstSeq(save) - 1 || end.epoch !== change.when.epoch) return false;
-    const params = saveParams(key, save);
+    const params = saveParams(key.no, save);
     params.push(end.session, end.epoch);
     return this.#prepare(sql.appendNext).run(...params) > 0;
   }
 
   #appendIf(key: LineKey, change: Change, save: Save): Applied {
-    const params = saveParams(key, save);
+    const params = saveParams(key.no, save);
     params.push(change.session, change.when.epoch as number, ...tailParams(key, firstSeq(save) - 1));
     if (this.#prepare(sql.appendIf).run(...params) > 0) return done;
     const why = this.#refusal(change) ?? (this.#isThere(key, save) ? undefined : "tail");
@@ -208,7 +209,7 @@ export class SqlStore implements Store {
   #append({ save, refs, blobs }: NewSave): boolean {
     const key = this.#lineKey(save.line);
     if (key === undefined) return false;
-    if (this.#prepare(sql.append).run(...saveParams(key, save), ...tailParams(key, firstSeq(save) - 1)) === 0)
+    if (this.#prepare(sql.append).run(...saveParams(key.no, save), ...tailParams(key, firstSeq(save) - 1)) === 0)
       return this.#isThere(key, save);
     for (const { digest, bytes } of blobs) this.#prepare(sql.insertBlob).run(digest, bytes);
     for (const digest of refs) this.#prepare(sql.insertRef).run(key.no, save.seq, digest);
@@ -233,7 +234,7 @@ export class SqlStore implements Store {
         const range = [key.no, firstSeq(save), save.seq];
         this.#prepare(sql.deleteRefs).run(...range);
         this.#prepare(sql.deleteSaves).run(...range);
-        this.#prepare(sql.insertSave).run(...saveParams(key, save));
+        this.#prepare(sql.insertSave).run(...saveParams(key.no, save));
         for (const digest of refs) this.#prepare(sql.insertRef).run(key.no, save.seq, digest);
       }
       return true;
@@ -453,79 +454,4 @@ function justASave({ when, line, saves, head, label, lease, drained, remove }: C
   return line || head || label || lease || drained?.length || remove ? undefined : only.save;
 }
 
-function saveParams(key: LineKey, save: Save): Param[] {
-  const { seq, at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest, mark, note, items, state } = save;
-  return [key.no, seq, at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest, mark, note, items, state];
-}
-
 const tailParams = ({ no, originSeq }: LineKey, tail: number): Param[] => [no, originSeq, tail];
-
-function saveRow(line: LineId, row: Row): Save {
-  const [seq, at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest, mark, note, items, state] =
-    row as unknown[];
-  return {
-    line,
-    seq,
-    at,
-    nItems,
-    nState,
-    nMark,
-    nMessages,
-    prior,
-    base,
-    prev,
-    check,
-    itemsDigest,
-    stateDigest,
-    mark,
-    note,
-    items,
-    state,
-  } as unknown as Save;
-}
-
-function sessionRow(row: Row): SessionRow {
-  const [no, id, status, agent, head, epoch, until, lease, version, archived, tags, label] = row as [
-    number,
-    string,
-    string,
-    string | null,
-    string,
-    number,
-    number,
-    string,
-    number,
-    number,
-    string,
-    string,
-  ];
-  return {
-    no,
-    id,
-    head: { status, agent, text: head },
-    lease: { epoch, until, text: lease },
-    label: { version, archived: archived === 1, tags: parseTags(tags, id), text: label },
-  };
-}
-
-function parseTags(text: string, session: string): readonly string[] {
-  if (text === "[]") return [];
-  try {
-    return JSON.parse(text) as string[];
-  } catch (cause) {
-    throw new HoldfastError("CORRUPT", `The tags of session ${quote(String(session))} are damaged.`, { sessionId: session }, cause);
-  }
-}
-
-function lineRow(row: Row): LineRow {
-  const [no, id, owned, session, originLine, originSeq, text] = row as [
-    number,
-    LineId,
-    number,
-    string | null,
-    LineId | null,
-    number,
-    string,
-  ];
-  return { no, id, owned: owned === 1, session, origin: originLine === null ? null : { line: originLine, seq: originSeq }, text };
-}
