@@ -6,7 +6,7 @@
  */
 import type { Digest } from "./digest.js";
 import { HoldfastError, quote } from "./errors.js";
-import { deepFreeze, type Json, type JsonObject, put } from "./json.js";
+import { deepFreeze, type Json, type JsonObject, jsonBytes, put, textBytes } from "./json.js";
 import { List } from "./list.js";
 import { type Message, type MessageInput, tokensOf } from "./message.js";
 import { type Base, bodyBytes, type JournalRecord } from "./record.js";
@@ -416,5 +416,3 @@ export function isoTime(at: number): string {
 
 const frozen = <T extends Json | undefined>(value: T): T => deepFreeze(value);
 const commas = (length: number): number => Math.max(0, length - 1);
-const textBytes = (text: string | null): number => (text === null ? 0 : Buffer.byteLength(text));
-const jsonBytes = (value: Json): number => Buffer.byteLength(JSON.stringify(value));

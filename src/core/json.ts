@@ -300,3 +300,7 @@ export function equal(a: Json | undefined, b: Json | undefined): boolean {
   const keys = Object.keys(left);
   return keys.length === Object.keys(right).length && keys.every((key) => Object.hasOwn(right, key) && equal(left[key], right[key]));
 }
+
+/** The size of a value's text, and of a text that may not be there. */
+export const jsonBytes = (value: Json): number => Buffer.byteLength(JSON.stringify(value));
+export const textBytes = (text: string | null): number => (text === null ? 0 : Buffer.byteLength(text));

@@ -1,6 +1,6 @@
 /** The text of one record in a journal. Fields are few and spelled out: `dir:` stores show them to people. */
 import type { Digest } from "./digest.js";
-import type { Json } from "./json.js";
+import { type Json, jsonBytes } from "./json.js";
 
 /** One record as parsed. Exactly one of the operations is present. */
 export interface JournalRecord {
@@ -66,7 +66,5 @@ export function bodyBytes(parsed: JournalRecord, textBytes: number): number {
 }
 
 const digits = (n: number): number => String(n).length;
-
-const jsonBytes = (value: Json): number => Buffer.byteLength(JSON.stringify(value));
 
 export const SALT_CHARS = 16;

@@ -7,6 +7,7 @@ import type { Digest } from "../core/digest.js";
 import { HoldfastError } from "../core/errors.js";
 import { type Bodies, Fold } from "../core/fold.js";
 import { type LineId, type Place, placeId } from "../core/ids.js";
+import { textBytes } from "../core/json.js";
 import type { Base, JournalRecord } from "../core/record.js";
 import { firstSeq, isGap, type Need, type Opened, open, type Save } from "../core/save.js";
 import type { Store } from "../store/port.js";
@@ -159,5 +160,3 @@ const noBodies: Bodies = {
     throw new HoldfastError("CORRUPT", `The blob ${name} is missing.`, { found: name });
   },
 };
-
-const textBytes = (text: string | null): number => (text === null ? 0 : Buffer.byteLength(text));

@@ -8,7 +8,7 @@ import type { Digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { type Fold, revive } from "../core/fold.js";
 import { checkName, type LineId, MAX_SEQ, parsePlace, placeId, type SessionId } from "../core/ids.js";
-import { type Encoded, encode, equal, freeze, type Json, type JsonObject } from "../core/json.js";
+import { type Encoded, encode, equal, freeze, type Json, type JsonObject, textBytes } from "../core/json.js";
 import { type EncodedMessage, encodeMessage, type Message, type MessageInput } from "../core/message.js";
 import { record } from "../core/record.js";
 import { seal } from "../core/save.js";
@@ -388,8 +388,6 @@ function sameMessage(present: Message, given: MessageInput): boolean {
   if (given.id !== undefined && given.id !== present.id) return false;
   return equal(content(present), content(given));
 }
-
-const textBytes = (text: string | null): number => (text === null ? 0 : Buffer.byteLength(text));
 
 function entriesOf(state: unknown): readonly (readonly [string, Encoded])[] {
   const copy = freeze(state, "state");

@@ -40,12 +40,6 @@ export class Anchors {
     this.#fresh.set(line, { seq, check });
   }
 
-  /** A line that is about to be cut on purpose needs no witness any more. Written before it is cut: a crash must not accuse anybody. */
-  async forget(line: string): Promise<void> {
-    this.#fresh.set(line, FORGOTTEN);
-    await this.#write();
-  }
-
   /** The last anchor of every line. */
   async read(): Promise<readonly Anchor[]> {
     await this.#write().catch(() => {});
@@ -103,8 +97,7 @@ export class Anchors {
   async #append(fresh: ReadonlyMap<string, End>): Promise<void> {
     const wanted = [...fresh].filter(([line, { seq }]) => seq === 0 || !this.#isGone(line));
     await this.#appendRows(wanted);
-    // A1: whoever deletes a session takes its lines from it, then forgets them here, then cuts them. If that happened before the rows
-    // were written, the lines are gone by now; if it did not, it is still going to be written behind them.
+    // A1: a session that was deleted while its rows were being written leaves them without a line to witness for.
     await this.#appendRows(wanted.filter(([line, { seq }]) => seq > 0 && this.#isGone(line)).map(([line]) => [line, FORGOTTEN]));
   }
 

@@ -5,6 +5,7 @@
 import type { Digest } from "../core/digest.js";
 import { HoldfastError } from "../core/errors.js";
 import type { LineId, Place } from "../core/ids.js";
+import { textBytes } from "../core/json.js";
 import { firstSeq, isSame, type Save } from "../core/save.js";
 import type {
   Applied,
@@ -287,8 +288,7 @@ function bury(into: Contents, session: string): void {
     if (line.row.session === session) into.put(into.lines, id, { ...line, row: { ...line.row, owned: false, session: null } });
 }
 
-const saveBytes = ({ items, state, mark }: Save): number =>
-  [items, state, mark].reduce((sum, text) => sum + (text === null ? 0 : Buffer.byteLength(text)), 0);
+const saveBytes = ({ items, state, mark }: Save): number => textBytes(items) + textBytes(state) + textBytes(mark);
 
 function hasMark(into: Contents, { line, seq }: Place): boolean {
   const saves = into.lines.get(line)?.saves ?? [];
