@@ -11,7 +11,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { compete } from "../test/faults/compete.mjs";
-import { cartographer, classes, damageAll, killedStore, soundStore, spread } from "../test/faults/flip-campaign.mjs";
+import { cartographer, classes, damageAll, frameBits, killedStore, soundStore, spread } from "../test/faults/flip-campaign.mjs";
 import { killCampaign } from "../test/faults/kill-campaign.mjs";
 import { newSeed, random } from "../test/faults/random.mjs";
 
@@ -82,10 +82,10 @@ if (ROUNDS > 0)
   });
 
 const FLIPS = number("HOLDFAST_FLIPS", 50_000);
-async function flips(name, make, suffix) {
+async function flips(name, make, bits) {
   await campaign(name, async () => {
     const { store, files, path } = await make(mkdtempSync(join(directory, "store-")));
-    const jobs = spread(suffix, files[suffix].length, FLIPS, rng);
+    const jobs = bits(files, path);
     const result = await damageAll({
       store,
       jobs,
@@ -98,10 +98,12 @@ async function flips(name, make, suffix) {
     };
   });
 }
+const anywhere = (suffix) => (files) => spread(suffix, files[suffix].length, FLIPS, rng);
 if (FLIPS > 0) {
-  await flips("flipped bits in the file", soundStore, "");
-  await flips("flipped bits in the log of a killed process", killedStore, "-wal");
-  await flips("flipped bits in the anchors", soundStore, "-anchors");
+  await flips("flipped bits of headers and types", soundStore, (_, path) => frameBits(path, FLIPS, rng));
+  await flips("flipped bits in the file", soundStore, anywhere(""));
+  await flips("flipped bits in the log of a killed process", killedStore, anywhere("-wal"));
+  await flips("flipped bits in the anchors", soundStore, anywhere("-anchors"));
 }
 
 rmSync(directory, { recursive: true, force: true });

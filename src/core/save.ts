@@ -130,7 +130,6 @@ const nothing: readonly JournalRecord[] = [];
 
 /** Verifies what was read of a save, and parses the sections that are needed. A gap has nothing to verify and nothing to give. */
 export function open(save: Save, need: Need): Opened {
-  if (!isText(save.items) || !isText(save.state) || !isText(save.mark)) throw corrupt(save, "has a section that is no text");
   const note = readNote(save);
   if (note?.gap !== undefined) throw corrupt(save, "was dropped, and is needed");
   if (need.items && save.nItems > 0 && save.items === null) throw corrupt(save, "has lost its items");
@@ -151,8 +150,6 @@ export function open(save: Save, need: Need): Opened {
     throw corrupt(save, "miscounts its records");
   return { digest: sealed, items, state };
 }
-
-const isText = (text: unknown): boolean => text === null || typeof text === "string";
 
 function parse(text: string | null): readonly JournalRecord[] {
   if (text === null) return nothing;

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { cartographer, classes, type Damage, damageAll, killedStore, soundStore, spread } from "./flip-campaign.mjs";
+import { cartographer, classes, type Damage, damageAll, frameBits, killedStore, soundStore, spread } from "./flip-campaign.mjs";
 import { askAll, judge, place } from "./flip-store.mjs";
 import { fresh } from "./places.js";
 import { newSeed, random } from "./random.mjs";
@@ -21,6 +21,13 @@ test(`D3: ${FLIPS} flipped bits over the whole file`, { timeout: FLIPS > 10_000 
   const result = await damageAll({ store, jobs: spread("", files[""]?.length ?? 0, FLIPS, rng) });
   expect(classes(result.wrong, cartographer(path)), `seed ${seed}: ${result.harmless} harmless, ${result.found} found`).toEqual([]);
   expect(result.found).toBeGreaterThan(result.jobs / 20);
+});
+
+test("D3: flipped bits that say how the rest is to be read", { timeout: 120_000 }, async () => {
+  const { store, path } = await soundStore(fresh());
+  const result = await damageAll({ store, jobs: frameBits(path, FLIPS, rng) });
+  expect(classes(result.wrong, cartographer(path)), `seed ${seed}`).toEqual([]);
+  expect(result.found).toBeGreaterThan(result.jobs * 0.9);
 });
 
 test("D3: the file cut short at many lengths", async () => {

@@ -23,6 +23,7 @@ export function damageAll(options: {
   readonly onProgress?: (done: number, result: DamageResult) => void;
 }): Promise<DamageResult>;
 export function spread(suffix: string, bytes: number, count: number, rng: { next(): number }): Damage[];
+export function frameBits(path: string, count: number, rng: { next(): number }): Damage[];
 export function cartographer(path: string): (job: Damage) => string;
 export function classes(wrong: DamageResult["wrong"], where: (job: Damage) => string): string[];
 export function keep(directory: string, name: string, files: Files): Readonly<Record<string, string>>;

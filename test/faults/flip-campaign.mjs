@@ -64,6 +64,43 @@ export function spread(suffix, bytes, count, rng) {
   return Array.from({ length: count }, (_, n) => ({ suffix, bit: Math.min(bits - 1, Math.floor(n * step + rng.next() * step)) }));
 }
 
+/**
+ * The bits that say how the rest is to be read: page headers, pointers to cells, and of every row its sizes and the types of its
+ * columns. They are few beside the texts, and what they do when they change is the most surprising.
+ */
+export function frameBits(path, count, rng) {
+  const file = readFileSync(path);
+  const pageBytes = file.readUInt16BE(16);
+  const bytes = [];
+  for (let start = 0; start < file.length; start += pageBytes) {
+    const head = start + (start === 0 ? 100 : 0);
+    const kind = file[head];
+    if (![2, 5, 10, 13].includes(kind)) continue;
+    const inner = kind === 2 || kind === 5;
+    const cells = file.readUInt16BE(head + 3);
+    const pointers = head + (inner ? 12 : 8);
+    for (let at = head; at < pointers + 2 * cells; at++) bytes.push(at);
+    for (let i = 0; i < cells; i++) {
+      const cell = start + file.readUInt16BE(pointers + 2 * i);
+      let at = cell + (inner ? 4 : 0);
+      // Its size, the number of a row of a table, and the header: its own size, and a type for each column.
+      if (kind !== 5) at = varint(file, at).next;
+      if (kind === 5 || kind === 13) at = varint(file, at).next;
+      if (kind !== 5) at += varint(file, at).value;
+      for (let byte = cell; byte < at; byte++) bytes.push(byte);
+    }
+  }
+  return spread("", bytes.length, count, rng).map(({ suffix, bit }) => ({ suffix, bit: bytes[bit >> 3] * 8 + (bit & 7) }));
+}
+
+function varint(file, at) {
+  let value = 0;
+  for (let i = at; ; i++) {
+    value = value * 128 + (file[i] & 127);
+    if (file[i] < 128) return { value, next: i + 1 };
+  }
+}
+
 /** Says of a bit of the main file which tree and which part of its page it lies in. */
 export function cartographer(path) {
   const Database = createRequire(import.meta.url)("better-sqlite3");

@@ -4,6 +4,9 @@
  * Saves are rows in the order of their coming, found by line and number through one small index. Sorting the table itself by line was
  * measured to be five in a hundred faster for a single session, and eight times slower for many that save at once: every session then
  * has a page of its own to write.
+ *
+ * Every column that a list of sessions can be filtered by has an index: the check of the trees when a store is opened compares the two,
+ * so that no changed bit makes a list pass over a session.
  */
 export const APPLICATION_ID = 0x484f4c44; // "HOLD"
 
@@ -36,6 +39,7 @@ export const migrations: readonly string[] = [
   );
   CREATE INDEX session_by_status ON session (status, no);
   CREATE INDEX session_by_agent ON session (agent, no);
+  CREATE INDEX session_archived ON session (no) WHERE archived = 1;
 
   CREATE TABLE tag (tag TEXT NOT NULL, session INTEGER NOT NULL, PRIMARY KEY (tag, session)) WITHOUT ROWID;
   CREATE INDEX tag_by_session ON tag (session);

@@ -98,14 +98,14 @@ export function sessionsBy(filter: {
   readonly agent: boolean;
   readonly status: boolean;
   readonly tag: boolean;
-  readonly archived: boolean;
+  readonly archived: boolean | undefined;
 }): string {
   const from = filter.tag ? "tag t JOIN session s ON s.no = t.session" : "session s";
   const wheres = [
     filter.tag && "t.tag = ?",
     filter.agent && "s.agent = ?",
     filter.status && "s.status = ?",
-    filter.archived && "s.archived = ?",
+    filter.archived !== undefined && `s.archived = ${filter.archived ? 1 : 0}`,
     "s.no < ?",
   ].filter((part) => part !== false);
   return `SELECT ${sessionColumns} FROM ${from} WHERE ${wheres.join(" AND ")} ORDER BY ${filter.tag ? "t.session" : "s.no"} DESC LIMIT ${most}`;

@@ -24,7 +24,7 @@ import type {
 } from "../port.js";
 import { Committer, type Job, translate } from "./committer.js";
 import type { Driver, Param, Row, Statement } from "./driver.js";
-import { lineRow, saveParams, saveRow, sessionRow } from "./rows.js";
+import { blobRow, epochRow, lineRow, mailRow, saveParams, saveRow, sessionRow } from "./rows.js";
 import { sessionsBy, statements as sql } from "./statements.js";
 
 /** What the file a database is in adds to it. */
@@ -144,8 +144,8 @@ export class SqlStore implements Store {
     const row = this.#prepare(sql.session).get(session);
     if (when.absent) {
       if (row !== undefined) return "exists";
-      const buried = (this.#prepare(sql.buriedEpoch).get(session)?.[0] as number | undefined) ?? 0;
-      return when.buried !== undefined && when.buried !== buried ? "epoch" : undefined;
+      const buried = this.#prepare(sql.buriedEpoch).get(session);
+      return when.buried !== undefined && when.buried !== (buried ? epochRow(buried, session) : 0) ? "epoch" : undefined;
     }
     if (row === undefined) return "absent";
     const { lease, label } = sessionRow(row);
@@ -312,18 +312,13 @@ export class SqlStore implements Store {
     if (tag !== undefined) filters.push(tag);
     if (agent !== undefined) filters.push(agent);
     if (status !== undefined) filters.push(status);
-    if (archived !== undefined) filters.push(archived ? 1 : 0);
-    const statement = sessionsBy({
-      agent: agent !== undefined,
-      status: status !== undefined,
-      tag: tag !== undefined,
-      archived: archived !== undefined,
-    });
+    const statement = sessionsBy({ agent: agent !== undefined, status: status !== undefined, tag: tag !== undefined, archived });
     return (await this.#read(statement, ...filters, before ?? Number.MAX_SAFE_INTEGER, limit)).map(sessionRow);
   }
 
   async buriedEpoch(id: string): Promise<number> {
-    return ((await this.#read(sql.buriedEpoch, id))[0]?.[0] as number | undefined) ?? 0;
+    const row = (await this.#read(sql.buriedEpoch, id))[0];
+    return row ? epochRow(row, id) : 0;
   }
 
   async line(id: string): Promise<LineRow | undefined> {
@@ -349,11 +344,12 @@ export class SqlStore implements Store {
   }
 
   async blob(digest: Digest): Promise<Uint8Array | undefined> {
-    return (await this.#read(sql.blob, digest))[0]?.[0] as Uint8Array | undefined;
+    const row = (await this.#read(sql.blob, digest))[0];
+    return row && blobRow(row, digest);
   }
 
   async inbox(session: string, limit: number): Promise<readonly Mail[]> {
-    return (await this.#read(sql.inbox, session, limit)).map(([id, text]) => ({ id: id as string, text: text as string }));
+    return (await this.#read(sql.inbox, session, limit)).map(mailRow);
   }
 
   async counts(): Promise<Counts> {
