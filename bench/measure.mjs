@@ -36,7 +36,8 @@ export function prose(about) {
   const length = Math.round(about * (0.8 + random() * 0.4));
   let text = "";
   while (text.length < length) text += `${WORDS[Math.floor(random() * WORDS.length)]} `;
-  return text.slice(0, length);
+  // Flat, as text that came over a wire is.
+  return Buffer.from(text.slice(0, length)).toString();
 }
 
 /** The two messages of one step, about 1 KB each. */

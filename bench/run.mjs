@@ -15,7 +15,7 @@ const only = process.argv.slice(2).filter((word) => !word.startsWith("--"));
 const NOISE = 1.05;
 
 const cases = {
-  save: (directory) => save({ directory, rounds: quick ? 200 : 4000 }),
+  save: (directory) => save({ directory, rounds: quick ? 200 : 10_000 }),
   long: (directory) => longRuns({ directory, rounds: quick ? 100 : 1500, steps: quick ? [100, 1000, 2000] : [100, 1000, 10_000, 100_000] }),
   load: (directory) => load({ directory, rounds: quick ? 20 : 200 }),
   once: (directory) => atOnce({ directory, rounds: quick ? 2 : 12, sessions: quick ? 64 : 512 }),

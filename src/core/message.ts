@@ -105,6 +105,7 @@ export interface Blob {
   readonly bytes: Uint8Array;
 }
 
+/** Its value is nobody else's: `revive` makes the message of it. What it holds is frozen. */
 export interface EncodedMessage extends Encoded<MessageInput> {
   readonly blobs: readonly Blob[];
 }
@@ -136,12 +137,12 @@ export function encodeMessage(input: unknown, path: string): EncodedMessage {
   if (typeof content === "object" && content !== null) draft.content = new Lift(`${path}.content`, blobs).content(content);
   const { value, text, bytes } = encode(draft, path) as unknown as Encoded<MessageInput>;
   check(value, path);
-  return { value, text, bytes, blobs };
+  return { value: { ...value }, text, bytes, blobs };
 }
 
 const NO_BLOBS: readonly Blob[] = Object.freeze([]);
-// oxlint-disable-next-line no-control-regex -- control characters are among them
-const ESCAPED = /["\\\u0000-\u001f]/;
+/** What JSON escapes, and what takes more than one byte. */
+const UNPLAIN = /[^ !#-[\]-~]/;
 /** Whatever it holds, a text of this length stays below the limit once it is encoded. */
 const FLAT_CHARS = 1024 * 1024;
 
@@ -151,11 +152,13 @@ function encodeFlat(fields: Record<string, unknown>): EncodedMessage | undefined
   const isOrdered = keys[0] === "role" && keys[1] === "content";
   if (keys.length !== 2 || !(isOrdered || (keys[0] === "content" && keys[1] === "role"))) return undefined;
   const { role, content } = fields;
-  if (typeof content !== "string" || content.length > FLAT_CHARS || !ROLES.has(role) || !content.isWellFormed()) return undefined;
-  // Prose has few characters that JSON escapes: looking for one costs less than copying the text to find that there was none.
-  const body = ESCAPED.test(content) ? JSON.stringify(content) : `"${content}"`;
+  if (typeof content !== "string" || content.length > FLAT_CHARS || !ROLES.has(role)) return undefined;
+  // Much prose holds nothing to escape: one look costs less than copying the text, and tells its size as well.
+  const isPlain = !UNPLAIN.test(content);
+  if (!isPlain && !content.isWellFormed()) return undefined;
+  const body = isPlain ? `"${content}"` : JSON.stringify(content);
   const text = isOrdered ? `{"role":"${role as Role}","content":${body}}` : `{"content":${body},"role":"${role as Role}"}`;
-  return { value: Object.freeze(fields) as unknown as MessageInput, text, bytes: Buffer.byteLength(text), blobs: NO_BLOBS };
+  return { value: fields as unknown as MessageInput, text, bytes: isPlain ? text.length : Buffer.byteLength(text), blobs: NO_BLOBS };
 }
 
 /** Puts the digest of a file's bytes where the bytes were, also inside tool results. Reads each property of a part once. */

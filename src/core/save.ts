@@ -9,7 +9,8 @@
  *
  * J1  records are numbered without gaps along a line and its origins: a fork goes on from the number it began at.
  * J2  a save's digest covers its line, number, time, pointers, sections and the digest before it.
- * J3  every section carries a random salt: its digest says nothing about a text that was removed.
+ * J3  every section carries a random salt: its digest says nothing about a text that was removed. Only a checkpoint that says
+ *     nothing but numbers needs none: it stands in the chain as it is.
  * J4  a section that was dropped leaves its digest; the chain still verifies.
  * J5  a range that was dropped whole leaves one gap, with the digests before and after it.
  */
@@ -89,7 +90,7 @@ export function seal(draft: Draft): { readonly save: Save; readonly digest: Dige
     note: null,
     check: "",
   };
-  const sealed = chain(save, mark === null ? "" : digest(mark));
+  const sealed = chain(save, mark === null ? "" : inChain(mark));
   save.check = sealed.slice(0, CHECK_CHARS);
   return { save, digest: sealed };
 }
@@ -101,6 +102,9 @@ function section(records: readonly string[], salt: () => string): string | null 
   for (const record of records) text += record + BETWEEN;
   return `${text}"${salt()}"]`;
 }
+
+/** What the chain holds of a checkpoint: itself, or, where it is salted, its digest. `markText` writes both forms. */
+const inChain = (mark: string): string => (mark.endsWith("}}") ? mark : digest(mark));
 
 export const firstSeq = (save: Pick<Save, "seq" | "nItems" | "nState" | "nMark">): number =>
   save.seq - save.nItems - save.nState - save.nMark + 1;
@@ -134,7 +138,7 @@ export function open(save: Save, need: Need): Opened {
   if (note?.gap !== undefined) throw corrupt(save, "was dropped, and is needed");
   if (need.items && save.nItems > 0 && save.items === null) throw corrupt(save, "has lost its items");
   if (need.state && save.nState > 0 && save.state === null) throw corrupt(save, "has lost its state");
-  const mark = save.mark === null ? (note?.mark ?? "") : digest(save.mark);
+  const mark = save.mark === null ? (note?.mark ?? "") : inChain(save.mark);
   if (need.mark && save.nMark > 0 && mark === "") throw corrupt(save, "has lost its checkpoint");
   if (
     (save.items !== null && save.itemsDigest !== digest(save.items)) ||
@@ -177,8 +181,8 @@ function corrupt(save: Save, what: string): HoldfastError {
 // ---- dropping
 
 interface Note {
-  /** The digest of a checkpoint that was dropped. */
-  readonly mark?: Digest;
+  /** What the chain holds of a checkpoint that was dropped. */
+  readonly mark?: string;
   readonly gap?: number;
   /** Where the list of checkpoints goes on: a dropped checkpoint's own prior, shortened past others that went with it. */
   readonly prior: number;
@@ -221,7 +225,7 @@ export function drop(save: Save, what: Drop): Save {
     items: what.items ? null : save.items,
     state: what.state ? null : save.state,
     mark: what.mark ? null : save.mark,
-    note: marked ? writeNote(save, { mark: digest(save.mark as string), prior: what.prior }) : save.note,
+    note: marked ? writeNote(save, { mark: inChain(save.mark as string), prior: what.prior }) : save.note,
   };
 }
 

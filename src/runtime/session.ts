@@ -11,6 +11,7 @@ import { type Lease, releaseLease } from "../core/lease.js";
 import type { Message, MessageInput } from "../core/message.js";
 import type { SessionStatus, StatusEvent } from "../core/status.js";
 import type { Change } from "../store/port.js";
+import { lately } from "./breathe.js";
 import type { Ground } from "./ground.js";
 import { historyOf } from "./history.js";
 import { readMail } from "./inbox.js";
@@ -174,7 +175,7 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
     } catch (error) {
       throw this.#endIfStale(error);
     }
-    if (performance.now() - this.#lookedForMailAt > MAIL_EVERY_MS) this.takeMailSoon();
+    if (lately() - this.#lookedForMailAt > MAIL_EVERY_MS) this.takeMailSoon();
     return sealed.checkpoint;
   }
 

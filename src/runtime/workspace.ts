@@ -248,7 +248,7 @@ export class Workspace {
     for (let i = 0; i < fresh.length; i++) {
       const encoded = fresh[i] as EncodedMessage;
       const seq = this.#fold.seq + this.#staging.itemCount + 1;
-      const message = revive({ ...encoded.value }, placeId(this.#line, seq), seq, at);
+      const message = revive(encoded.value, placeId(this.#line, seq), seq, at);
       const { row } = this.#staging;
       if (splice === undefined) {
         this.#fold.append(message, this.#staging.message(encoded, at), row);
@@ -331,6 +331,7 @@ export class Workspace {
     fold.step = given.step ?? fold.step + 1;
     fold.tasks = given.tasksCompleted ?? fold.tasks;
     const mark = this.#mark(given);
+    const salt = () => this.#ground.salts.next();
     const { save, digest } = seal({
       line: this.#line,
       after: fold.seq,
@@ -341,8 +342,8 @@ export class Workspace {
       items,
       nMessages,
       state,
-      mark: `{"checkpoint":${markText(mark)},"salt":"${this.#ground.salts.next()}"}`,
-      salt: () => this.#ground.salts.next(),
+      mark: markText(mark, salt),
+      salt,
     });
     row.bytes = ascii ? (save.items?.length ?? 0) : textBytes(save.items);
     const stateBytes = textBytes(save.state);

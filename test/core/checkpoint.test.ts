@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   type CheckpointOptions,
@@ -10,10 +11,10 @@ import {
   MAX_LABEL,
   MAX_METADATA_BYTES,
   type Mark,
+  markText,
 } from "../../src/core/checkpoint.js";
 import { digest } from "../../src/core/digest.js";
 import { lineId, type SessionId } from "../../src/core/ids.js";
-import { record } from "../../src/core/record.js";
 import { seal } from "../../src/core/save.js";
 import { thrown } from "./thrown.js";
 
@@ -141,7 +142,7 @@ describe("checkpointOf", () => {
   const session = "order-42" as SessionId;
 
   function written(mark: Mark | null, prior = 0) {
-    const text = mark && record([["checkpoint", JSON.stringify(mark)]]);
+    const text = mark && markText(mark, () => "0123456789abcdef");
     const at = Date.UTC(2024, 0, 2, 3, 4, 5, 6);
     const { save, digest: end } = seal({
       line,
@@ -154,7 +155,7 @@ describe("checkpointOf", () => {
       nMessages: 0,
       state: [],
       mark: text,
-      salt: () => "",
+      salt: () => "0123456789abcdef",
     });
     return { checkpoint: checkpointOf(save, end, session, (seq) => (seq < 5 ? before : line)), end };
   }
@@ -221,6 +222,36 @@ describe("checkpointOf", () => {
     const made = checkpointFrom(mark, place, end, session, () => line);
     expect(JSON.stringify(made)).toBe(JSON.stringify(checkpoint));
     expect([made, made.metadata, made.metadata.a].every(Object.isFrozen)).toBe(true);
+  });
+
+  test("J3: its record reads back, and ends with a salt where it holds words, and only there", () => {
+    const words = {
+      label: fc.string(),
+      description: fc.string(),
+      reason: fc.string(),
+      metadata: fc.dictionary(fc.string(), fc.jsonValue()),
+    };
+    const numbers = { step: fc.nat(), messages: fc.nat(), bytes: fc.nat(), tokens: fc.nat(), tasks: fc.nat() };
+    const marks = fc.record(
+      {
+        ...numbers,
+        ...words,
+        kind: fc.constantFrom("automatic" as const, "recovery" as const),
+        status: fc.constantFrom("failed" as const),
+      },
+      { requiredKeys: ["step", "messages", "bytes"] },
+    );
+    fc.assert(
+      fc.property(marks, (mark) => {
+        const text = markText(mark as Mark, () => "0123456789abcdef");
+        const speaks = Object.keys(words).some((word) => word in mark);
+        expect(JSON.parse(text)).toEqual({
+          checkpoint: JSON.parse(JSON.stringify(mark)),
+          ...(speaks ? { salt: "0123456789abcdef" } : {}),
+        });
+        expect(text.endsWith("}}")).toBe(!speaks);
+      }),
+    );
   });
 
   test("V3: is frozen, with its metadata", () => {

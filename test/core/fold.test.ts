@@ -105,7 +105,7 @@ class Live {
     const encoded = encodeMessage(input, "m");
     this.model.tokens += (input.reply?.usage?.inputTokens ?? 0) + (input.reply?.usage?.outputTokens ?? 0);
     const seq = this.fold.seq + this.#staging.itemCount + 1;
-    const message = revive({ ...encoded.value }, placeId(line, seq), seq, this.now);
+    const message = revive(encoded.value, placeId(line, seq), seq, this.now);
     const { row } = this.#staging;
     const body = this.#staging.message(encoded, this.now, splice);
     if (splice === undefined) this.fold.append(message, body, row);

@@ -373,13 +373,15 @@ describe("messages", () => {
     );
   });
 
-  test("V3: the value is frozen, and not the caller's own", () => {
+  test("V3: the value is not the caller's own, and what it holds is frozen", () => {
     const mine = { role: "user", content: [{ type: "text", text: "a" }] };
     const { value } = encodeMessage(mine, "m");
     (mine.content[0] as { text: string }).text = "b";
     expect(value.content).toEqual([{ type: "text", text: "a" }]);
-    expect([value, value.content, value.content[0]].every(Object.isFrozen)).toBe(true);
-    expect(Object.isFrozen(mine)).toBe(false);
+    expect([value.content, value.content[0]].every(Object.isFrozen)).toBe(true);
+    expect(value).not.toBe(mine);
+    const flat = { role: "user", content: "a" };
+    expect(encodeMessage(flat, "m").value).not.toBe(flat);
   });
 
   test.each([

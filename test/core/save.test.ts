@@ -313,6 +313,14 @@ describe("J4: a section that was dropped leaves its digest", () => {
     expect(verifies(bad)).toBe(verifies(left));
   });
 
+  test("a checkpoint that says nothing but numbers is damage where any of it changes, and can be dropped", () => {
+    const { save: plain, digest: sealed } = seal(draft({ mark: '{"checkpoint":{"step":1,"messages":2,"bytes":3}}' }));
+    for (const wrong of damaged(plain.mark as string)) expectCode("CORRUPT", () => open({ ...plain, mark: wrong }, {}));
+    const left = drop(plain, { items: false, state: false, mark: true, prior: 2 });
+    expect(left.mark).toBeNull();
+    expect(open(left, { mark: true }).digest).toBe(sealed);
+  });
+
   test("nothing of a text that was dropped is left anywhere in the save", () => {
     const secret = "the-secret-word";
     const { save: telling } = seal(

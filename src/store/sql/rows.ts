@@ -2,26 +2,75 @@
 import type { Digest } from "../../core/digest.js";
 import { type ErrorDetails, HoldfastError, quote } from "../../core/errors.js";
 import type { LineId } from "../../core/ids.js";
-import type { Save } from "../../core/save.js";
+import { CHECK_CHARS, type Save } from "../../core/save.js";
 import type { LineRow, Mail, SessionRow } from "../port.js";
 import type { Param, Row } from "./driver.js";
 
 /** In the order of the statements' placeholders. */
 export function saveParams(line: number, save: Save): Param[] {
-  const { seq, at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest, mark, note, items, state } = save;
-  return [line, seq, at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest, mark, note, items, state];
+  return [line, save.seq, pack(save), save.mark, save.note, save.items, save.state];
 }
 
 export function saveRow(line: LineId, row: Row): Save {
-  const [seq, at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest, mark, note, items, state] =
-    row as unknown[];
-  if (
-    !(isWhole(seq) && isWhole(at) && isWhole(nItems) && isWhole(nState) && isWhole(nMark) && isWhole(nMessages)) ||
-    !(isWhole(prior) && isWhole(base) && isText(prev) && isText(check) && isTextOrNull(itemsDigest) && isTextOrNull(stateDigest)) ||
-    !(isTextOrNull(mark) && isTextOrNull(note) && isTextOrNull(items) && isTextOrNull(state))
-  )
-    throw damaged(`The save at ${line}-${String(seq)}`, { line });
+  const [seq, head, mark, note, items, state] = row as unknown[];
+  if (!(isWhole(seq) && isText(head) && isTextOrNull(mark) && isTextOrNull(note) && isTextOrNull(items) && isTextOrNull(state)))
+    throw damaged(`A save of line ${line}`, { line });
+  const header = unpack(head);
+  if (header === undefined) throw damaged(`The save at ${line}-${seq}`, { line, seq });
+  const { at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest } = header;
   return { line, seq, at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest, mark, note, items, state };
+}
+
+type Header = Omit<Save, "line" | "seq" | "mark" | "note" | "items" | "state">;
+
+/**
+ * What a save says of itself, in one column: as eleven, they were half the time of reading it. Messages come first, so that SQL can
+ * count them.
+ */
+export function pack(save: Header): string {
+  const { nMessages, nItems, nState, nMark, at, prior, base, prev, check, itemsDigest, stateDigest } = save;
+  return `${nMessages} ${nItems} ${nState} ${nMark} ${at} ${prior} ${base} ${check}${prev}${itemsDigest ?? NONE}${stateDigest ?? NONE}`;
+}
+
+const SPACE = 32;
+const MINUS = 45;
+const DIGEST_CHARS = 43;
+/** In the place of a digest; none begins with it. */
+const NONE = ".";
+
+function unpack(text: string): Header | undefined {
+  const numbers: number[] = [];
+  let at = 0;
+  while (numbers.length < 7 && at < text.length) {
+    const isNegative = text.charCodeAt(at) === MINUS;
+    let number = 0;
+    for (at += isNegative ? 1 : 0; at < text.length; at++) {
+      const code = text.charCodeAt(at);
+      if (code === SPACE) break;
+      if (code < 48 || code > 57) return undefined;
+      number = number * 10 + code - 48;
+    }
+    at += 1;
+    numbers.push(isNegative ? -number : number);
+  }
+  const [nMessages, nItems, nState, nMark, time, prior, base] = numbers as [number, number, number, number, number, number, number];
+  const prev = at + CHECK_CHARS;
+  const items = prev + DIGEST_CHARS;
+  const state = items + (text[items] === NONE ? 1 : DIGEST_CHARS);
+  if (numbers.length < 7 || text.length !== state + (text[state] === NONE ? 1 : DIGEST_CHARS)) return undefined;
+  return {
+    nMessages,
+    nItems,
+    nState,
+    nMark,
+    at: time,
+    prior,
+    base,
+    check: text.slice(at, prev),
+    prev: text.slice(prev, items),
+    itemsDigest: state === items + 1 ? null : text.slice(items, state),
+    stateDigest: text.length === state + 1 ? null : text.slice(state),
+  };
 }
 
 export function sessionRow(row: Row): SessionRow {

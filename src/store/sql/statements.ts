@@ -6,8 +6,7 @@ const most = "(0 + ?)";
 const sessionColumns = "s.no, s.id, s.status, s.agent, s.head, s.epoch, s.until, s.lease, s.version, s.archived, s.tags, s.label";
 const lineColumns = "l.no, l.id, l.session IS NOT NULL, s.id, l.origin_line, l.origin_seq, l.body";
 
-const saveValues =
-  "at, n_items, n_state, n_mark, n_messages, prior, base, prev, sealed, items_digest, state_digest, mark, note, items, state";
+const saveValues = "head, mark, note, items, state";
 const placeholders = saveValues.replace(/\w+/g, "?");
 
 const bytes = "coalesce(octet_length(items), 0) + coalesce(octet_length(state), 0) + coalesce(octet_length(mark), 0)";
@@ -64,12 +63,12 @@ export const statements = {
   appendNext: `INSERT INTO save (line, seq, ${saveValues}) SELECT ?, ?, ${placeholders} WHERE (SELECT epoch FROM session WHERE no = ?) = ?`,
   append: `INSERT INTO save (line, seq, ${saveValues}) SELECT ?, ?, ${placeholders} WHERE ${tail} = ?`,
   insertSave: `INSERT INTO save (line, seq, ${saveValues}) VALUES (?, ?, ${placeholders})`,
-  checkAt: "SELECT sealed FROM save WHERE line = ? AND seq = ?",
+  headAt: "SELECT head FROM save WHERE line = ? AND seq = ?",
   markAt: "SELECT 1 FROM save WHERE line = ? AND seq = ? AND mark IS NOT NULL",
   saves: { both: savesBy(true, true), items: savesBy(true, false), state: savesBy(false, true), neither: savesBy(false, false) },
   /** Enough of the saves in a range to tell whether they are those that were read. */
   shapes:
-    "SELECT seq, sealed, note, items IS NULL, state IS NULL, mark IS NULL FROM save WHERE line = ? AND seq BETWEEN ? AND ? ORDER BY seq",
+    "SELECT seq, head, note, items IS NULL, state IS NULL, mark IS NULL FROM save WHERE line = ? AND seq BETWEEN ? AND ? ORDER BY seq",
   deleteSaves: "DELETE FROM save WHERE line = ? AND seq BETWEEN ? AND ?",
   deleteRefs: "DELETE FROM ref WHERE line = ? AND seq BETWEEN ? AND ?",
   lastSaves: `SELECT seq, ${bytes} FROM save WHERE line = ? AND seq > ? ORDER BY seq DESC LIMIT ${most}`,
@@ -89,8 +88,8 @@ export const statements = {
   sessionCounts: "SELECT count(*), count(DISTINCT agent) FROM session",
   blobBytes: "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob",
   /** Counts of a stretch of rows. Parameters: the row after which it begins, how many rows. Answers where it ends, first. */
-  saveCounts: `SELECT max(no), sum(mark IS NOT NULL), sum(CASE WHEN items IS NULL THEN 0 ELSE n_messages END), sum(${bytes})
-    FROM (SELECT no, mark, items, state, n_messages FROM save WHERE no > ? ORDER BY no LIMIT ${most})`,
+  saveCounts: `SELECT max(no), sum(mark IS NOT NULL), sum(CASE WHEN items IS NULL THEN 0 ELSE CAST(head AS INTEGER) END), sum(${bytes})
+    FROM (SELECT no, head, mark, items, state FROM save WHERE no > ? ORDER BY no LIMIT ${most})`,
 } as const;
 
 /** Sessions, newest first, by the filters that are given. */

@@ -24,7 +24,7 @@ import type {
 } from "../port.js";
 import { Committer, type Job, translate } from "./committer.js";
 import type { Driver, Param, Row, Statement } from "./driver.js";
-import { blobRow, epochRow, lineRow, mailRow, saveParams, saveRow, sessionRow } from "./rows.js";
+import { blobRow, epochRow, lineRow, mailRow, pack, saveParams, saveRow, sessionRow } from "./rows.js";
 import { sessionsBy, statements as sql } from "./statements.js";
 
 /** What the file a database is in adds to it. */
@@ -71,9 +71,8 @@ export class SqlStore implements Store {
 
   // ---- writing
 
-  async apply(changes: readonly Change[]): Promise<Applied> {
-    this.#open();
-    return this.#committer.submit(this.#job(changes));
+  apply(changes: readonly Change[]): Promise<Applied> {
+    return this.#submit(this.#job(changes));
   }
 
   #job(changes: readonly Change[]): Job<Applied> {
@@ -217,7 +216,7 @@ export class SqlStore implements Store {
   }
 
   #isThere(key: LineKey, save: Save): boolean {
-    return this.#prepare(sql.checkAt).get(key.no, save.seq)?.[0] === save.check;
+    return this.#prepare(sql.headAt).get(key.no, save.seq)?.[0] === pack(save);
   }
 
   #hasMark(line: string, seq: number): boolean {
@@ -245,11 +244,11 @@ export class SqlStore implements Store {
     const there = this.#prepare(sql.shapes).all(no, firstSeq(save), save.seq);
     return (
       there.length === was.length &&
-      there.every(([seq, check, note, noItems, noState, noMark], i) => {
+      there.every(([seq, head, note, noItems, noState, noMark], i) => {
         const read = was[i] as Save;
         const gone = [read.items === null, read.state === null, read.mark === null].map(Number);
         return (
-          seq === read.seq && check === read.check && note === read.note && noItems === gone[0] && noState === gone[1] && noMark === gone[2]
+          seq === read.seq && head === pack(read) && note === read.note && noItems === gone[0] && noState === gone[1] && noMark === gone[2]
         );
       })
     );
@@ -292,8 +291,11 @@ export class SqlStore implements Store {
   }
 
   #write<T>(run: () => T): Promise<T> {
-    this.#open();
-    return this.#committer.submit({ simple: false, refused: () => false, run });
+    return this.#submit({ simple: false, refused: () => false, run });
+  }
+
+  #submit<T>(job: Job<T>): Promise<T> {
+    return this.#closed ? Promise.reject(closed()) : this.#committer.submit(job);
   }
 
   // ---- reading
@@ -433,9 +435,11 @@ export class SqlStore implements Store {
   }
 
   #open(): void {
-    if (this.#closed) throw new HoldfastError("CLOSED", "The store has been closed. Open it again.");
+    if (this.#closed) throw closed();
   }
 }
+
+const closed = (): HoldfastError => new HoldfastError("CLOSED", "The store has been closed. Open it again.");
 
 const done: Applied = { ok: true };
 /** It was there already. */

@@ -1,0 +1,72 @@
+/** A save as a row of the SQL store: what is packed into one column comes back as it was. */
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { digest } from "../src/core/digest.js";
+import { lineId } from "../src/core/ids.js";
+import { CHECK_CHARS, type Save } from "../src/core/save.js";
+import { pack, saveParams, saveRow } from "../src/store/sql/rows.js";
+import { thrown } from "./core/thrown.js";
+
+const line = lineId(new Uint8Array(10));
+const digests = fc.string().map(digest);
+const saves: fc.Arbitrary<Save> = fc.record({
+  line: fc.constant(line),
+  seq: fc.nat(),
+  at: fc.oneof(fc.nat(), fc.integer({ min: -8.64e15, max: 8.64e15 })),
+  nItems: fc.nat(),
+  nState: fc.nat(),
+  nMark: fc.nat({ max: 1 }),
+  nMessages: fc.nat(),
+  prior: fc.nat({ max: 2 ** 31 }),
+  base: fc.nat(),
+  prev: digests,
+  check: digests.map((text) => text.slice(0, CHECK_CHARS)),
+  itemsDigest: fc.option(digests),
+  stateDigest: fc.option(digests),
+  mark: fc.option(fc.string()),
+  note: fc.option(fc.string()),
+  items: fc.option(fc.string()),
+  state: fc.option(fc.string()),
+});
+
+const row = (save: Save) => saveParams(1, save).slice(1);
+
+test("a save comes back as it was", () => {
+  fc.assert(
+    fc.property(saves, (save) => {
+      expect(saveRow(line, row(save))).toEqual(save);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test("D3: one that was cut short or has a strange character is CORRUPT, or differs from what it was", () => {
+  fc.assert(
+    fc.property(saves, fc.nat(), fc.option(fc.string({ minLength: 1, maxLength: 1 })), (save, where, wrong) => {
+      const sound = pack(save);
+      const at = where % sound.length;
+      const head = wrong === null ? sound.slice(0, at) : sound.slice(0, at) + wrong + sound.slice(at + 1);
+      fc.pre(head !== sound);
+      try {
+        expect(saveRow(line, [save.seq, head, null, null, null, null])).not.toEqual({
+          ...save,
+          mark: null,
+          note: null,
+          items: null,
+          state: null,
+        });
+      } catch (error) {
+        expect(error).toMatchObject({ code: "CORRUPT" });
+      }
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test.each([0, 1, 2, 3, 4, 5])("D3: bytes, or a number for a text, in column %i are CORRUPT", (column) => {
+  const [save] = fc.sample(saves, { numRuns: 1, seed: 1 }) as [Save];
+  for (const strange of [new Uint8Array(3), 1.5, column === 0 ? "1" : 1]) {
+    const bad = row(save).with(column, strange as string);
+    expect(thrown(() => saveRow(line, bad))).toMatchObject({ code: "CORRUPT" });
+  }
+});
