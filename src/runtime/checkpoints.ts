@@ -13,7 +13,7 @@ import { invalid, limitOf, oneOf, options, type Page, wholeNumber } from "./opti
 import { removeMarks } from "./prune.js";
 import { headOf } from "./rows.js";
 import { notFound } from "./session.js";
-import { requireSession } from "./sessions.js";
+import { requirePresent, requireSession } from "./sessions.js";
 
 export interface CheckpointState {
   readonly checkpoint: Checkpoint;
@@ -40,8 +40,8 @@ export class Checkpoints {
   }
 
   async latest(sessionId: string): Promise<Checkpoint | undefined> {
-    const { line, id } = headOf(await requireSession(this.#ground, sessionId));
-    return this.#ground.journal.latest(line, id);
+    const { head, line, tail } = await requirePresent(this.#ground, sessionId);
+    return this.#ground.journal.latest(tail, line, head.id);
   }
 
   /** Newest first, along the session's past; with `lines: "all"` also on lines it has left by rewinding, newest line first. */

@@ -6,8 +6,8 @@ import { type Digest, digest } from "../core/digest.js";
 import { HoldfastError } from "../core/errors.js";
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../core/ids.js";
 import { firstSeq, isGap, open, priorOf, type Save } from "../core/save.js";
-import type { Anchor, Store } from "../store/port.js";
-import { type LineDoc, lineOf } from "./rows.js";
+import type { Anchor, SessionRow, Store } from "../store/port.js";
+import { type HeadDoc, headOf, type LineDoc, lineOf } from "./rows.js";
 
 /** A stretch of a line that belongs to another line's past, or to its own. */
 export interface Segment {
@@ -22,6 +22,14 @@ export interface Segment {
 export interface Read {
   readonly save: Save;
   readonly digest: Digest;
+}
+
+/** Where a session stands: what it says of itself, the line it is on, and where that ends. */
+export interface Standpoint {
+  readonly row: SessionRow;
+  readonly head: HeadDoc;
+  readonly line: LineDoc;
+  readonly tail: Read | undefined;
 }
 
 const HEADER = { items: false, state: false } as const;
@@ -71,12 +79,24 @@ export class Journal {
 
   // ---- ends and places
 
+  /** Where a session stands, in one look; or undefined. */
+  async present(id: SessionId): Promise<Standpoint | undefined> {
+    const anchors = await this.#knownEnds();
+    const found = await this.#store.present(id);
+    if (found === undefined) return undefined;
+    const head = headOf(found.session);
+    if (found.line === undefined) throw lost(head.line);
+    const line = this.#remember(lineOf(found.line));
+    checkAnchor(anchors, head.line, found.end);
+    return { row: found.session, head, line, tail: found.end && read(found.end) };
+  }
+
   /** The last save of a line, without its sections, or undefined where it has none. */
   async tail(line: LineId): Promise<Read | undefined> {
     const anchors = await this.#knownEnds();
     const [save] = await this.#store.saves(line, { from: 1, to: MAX_SEQ, limit: 1, newestFirst: true, ...HEADER });
     checkAnchor(anchors, line, save);
-    return save && { save, digest: open(save, {}).digest };
+    return save && read(save);
   }
 
   /** Where lines ended when their anchors were written. Read before the ends themselves: those only move on. */
@@ -99,18 +119,18 @@ export class Journal {
     const [save] = await this.#store.saves(line, { from: seq, to: seq, limit: 1, ...HEADER });
     if (save === undefined || isGap(save)) return undefined;
     // Verified even where it is not the one: a save whose number was changed must not make another seem never to have been.
-    const read = { save, digest: open(save, {}).digest };
+    const found = read(save);
     if (firstSeq(save) > seq) throw hole(line, seq);
-    return save.seq === seq ? read : undefined;
+    return save.seq === seq ? found : undefined;
   }
 
   /** The checkpoint at a place of a line that some session owns. */
   async checkpointAt(place: Place): Promise<(Read & { readonly checkpoint: Checkpoint; readonly session: string }) | undefined> {
     const line = await this.line(place.line);
-    const read = line && (await this.saveAt(place));
-    if (read === undefined || line === undefined || line.session === null) return undefined;
-    const checkpoint = await this.#checkpoint(read, line.session as SessionId, line.doc);
-    return checkpoint && { ...read, checkpoint, session: line.session };
+    const found = line && (await this.saveAt(place));
+    if (found === undefined || line === undefined || line.session === null) return undefined;
+    const checkpoint = await this.#checkpoint(found, line.session as SessionId, line.doc);
+    return checkpoint && { ...found, checkpoint, session: line.session };
   }
 
   async #checkpoint({ save, digest: end }: Read, session: SessionId, { id, origin }: LineDoc): Promise<Checkpoint | undefined> {
@@ -157,11 +177,10 @@ export class Journal {
     }
   }
 
-  /** The newest checkpoint of a line's past. */
-  async latest(line: LineId, session: SessionId): Promise<Checkpoint | undefined> {
-    const tail = await this.tail(line);
-    if (tail !== undefined && tail.save.mark !== null) return this.#checkpoint(tail, session, await this.doc(line));
-    const segments = await this.segments(line);
+  /** The newest checkpoint of a line's past, from where the line ends. */
+  async latest(tail: Read | undefined, line: LineDoc, session: SessionId): Promise<Checkpoint | undefined> {
+    if (tail !== undefined && tail.save.mark !== null) return this.#checkpoint(tail, session, line);
+    const segments = await this.segments(line.id);
     for await (const { checkpoint } of this.checkpoints(segments, MAX_SEQ, 1)) return checkpoint;
     return undefined;
   }
@@ -175,6 +194,8 @@ export class Journal {
     return bytes;
   }
 }
+
+const read = (save: Save): Read => ({ save, digest: open(save, {}).digest });
 
 export const lineAt = (segments: readonly Segment[], seq: number): LineId | undefined =>
   segments.find(({ from, to }) => seq >= from && seq <= to)?.line;

@@ -6,13 +6,13 @@ import type { Mark } from "../core/checkpoint.js";
 import type { Digest } from "../core/digest.js";
 import { HoldfastError } from "../core/errors.js";
 import { type Bodies, Fold } from "../core/fold.js";
-import { type LineId, type Place, placeId } from "../core/ids.js";
+import { type Place, placeId } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import type { Base, JournalRecord } from "../core/record.js";
 import { firstSeq, isGap, type Need, type Opened, open, type Save } from "../core/save.js";
 import type { Store } from "../store/port.js";
 import { breathe } from "./breathe.js";
-import { hole, type Journal, lineAt, type Read, type Segment } from "./journal.js";
+import { hole, type Journal, lineAt, type Read, type Segment, type Standpoint } from "./journal.js";
 
 export interface Loaded {
   readonly fold: Fold;
@@ -37,10 +37,9 @@ export class Loader {
   }
 
   /** The state at the end of a line. */
-  async tail(line: LineId, options: LoadOptions): Promise<Loaded> {
-    const tail = await this.#journal.tail(line);
+  async tail({ line, tail }: Pick<Standpoint, "line" | "tail">, options: LoadOptions): Promise<Loaded> {
     if (tail !== undefined) return this.at(tail, options);
-    const { origin, prev } = await this.#journal.doc(line);
+    const { origin, prev } = line;
     return origin === null ? { fold: new Fold(options), end: prev } : this.place(origin, options);
   }
 

@@ -155,11 +155,11 @@ async function take(ground: Ground, row: SessionRow, want: Wanted, deadline: num
 /** With the lease in hand: reads the session's state. If that fails, the lease is let go again. */
 async function enter<S extends object>(ground: Ground, id: SessionId, lease: Lease, leaseMs: number): Promise<Session<S>> {
   try {
-    const row = await ground.store.session(id);
-    if (row === undefined)
+    const present = await ground.journal.present(id);
+    if (present === undefined)
       throw new HoldfastError("STALE_LEASE", `Session ${quote(id)} was deleted while it was being opened.`, { sessionId: id });
-    const head = headOf(row);
-    const { fold, end } = await ground.loader.tail(head.line, { sized: true });
+    const { row, head, line, tail } = present;
+    const { fold, end } = await ground.loader.tail(present, { sized: true });
     const opening = {
       head,
       label: labelOf(row),
@@ -168,7 +168,7 @@ async function enter<S extends object>(ground: Ground, id: SessionId, lease: Lea
       fold,
       end,
       segments: await ground.journal.segments(head.line),
-      latest: await ground.journal.latest(head.line, id),
+      latest: await ground.journal.latest(tail, line, id),
     };
     const session = newSession<S>(ground, opening);
     await session.takeMail({ ends: false });

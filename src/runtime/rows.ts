@@ -57,11 +57,17 @@ function damaged(what: string, sessionId: string): HoldfastError {
   );
 }
 
-export const headRow = (doc: HeadDoc): Head => ({ status: doc.status, agent: doc.agent ?? null, text: sealed(doc) });
+export const headRow = (doc: HeadDoc): Head => ({
+  status: doc.status,
+  agent: doc.agent ?? null,
+  line: doc.line,
+  text: sealed(doc),
+});
 
 export function headOf({ id, head }: SessionRow): HeadDoc {
   const doc = unsealed<HeadDoc>(head.text, "head", id);
-  if (doc.id !== id || doc.status !== head.status || (doc.agent ?? null) !== head.agent || !isStatus(doc.status)) throw damaged("head", id);
+  if (doc.id !== id || doc.status !== head.status || (doc.agent ?? null) !== head.agent || doc.line !== head.line || !isStatus(doc.status))
+    throw damaged("head", id);
   return doc;
 }
 

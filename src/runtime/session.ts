@@ -224,11 +224,12 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
   /** Makes the line of one of this session's checkpoints the main one, at its end. */
   async adopt(at: string): Promise<void> {
     await this.#move(at, async ({ line }) => {
-      const owner = (await this.#ground.journal.line(line))?.session;
-      if (owner !== this.id) throw foreign(at, this.id, "only a line of the session itself can be adopted");
-      const { fold, end } = await this.#ground.loader.tail(line, { sized: true });
+      const found = await this.#ground.journal.line(line);
+      if (found?.session !== this.id) throw foreign(at, this.id, "only a line of the session itself can be adopted");
+      const tail = await this.#ground.journal.tail(line);
+      const { fold, end } = await this.#ground.loader.tail({ line: found.doc, tail }, { sized: true });
       const segments = await this.#ground.journal.segments(line);
-      const latest = await this.#ground.journal.latest(line, this.id);
+      const latest = await this.#ground.journal.latest(tail, found.doc, this.id);
       await this.#moveTo(line, { fold, end, segments, latest }, undefined);
     });
   }

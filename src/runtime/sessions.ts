@@ -9,6 +9,7 @@ import { type SessionStatus, statusTable } from "../core/status.js";
 import type { LineRow, SessionRow } from "../store/port.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
+import type { Standpoint } from "./journal.js";
 import { checkTags, MAX_TITLE_CHARS } from "./opening.js";
 import { flag, invalid, limitOf, oneOf, options, type Page } from "./options.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, labelRow } from "./rows.js";
@@ -54,8 +55,8 @@ export class Sessions {
   }
 
   async get(id: string): Promise<SessionSummary | undefined> {
-    const row = await this.#ground.store.session(sessionId(id));
-    return row && this.#summary(row);
+    const present = await this.#ground.journal.present(sessionId(id));
+    return present && summaryOf(present.head, labelOf(present.row), present.tail?.save.at);
   }
 
   /** Newest first. */
@@ -182,6 +183,13 @@ function numberOf(cursor: unknown): number {
   const found = typeof cursor === "string" ? /^s([1-9][0-9]{0,14})$/.exec(cursor) : null;
   if (found === null) throw invalid("cursor", `${typeof cursor === "string" ? quote(cursor) : "it"} did not come from this list`);
   return Number(found[1]);
+}
+
+export async function requirePresent(ground: Ground, id: unknown): Promise<Standpoint> {
+  const known = sessionId(id);
+  const present = await ground.journal.present(known);
+  if (present === undefined) throw noSession(known);
+  return present;
 }
 
 export async function requireSession(ground: Ground, id: unknown): Promise<SessionRow> {

@@ -9,7 +9,7 @@ import { breathe } from "./breathe.js";
 import type { Ground } from "./ground.js";
 import { readMail } from "./inbox.js";
 import { invalid, options } from "./options.js";
-import { headOf, labelOf, leaseOf, lineOf, rootDigest } from "./rows.js";
+import { labelOf, leaseOf, lineOf, rootDigest } from "./rows.js";
 
 export interface Finding {
   readonly code: "CORRUPT" | "LOST_TAIL" | "BROKEN_CHAIN" | "STATUS_DIFFERS" | "STORE";
@@ -132,40 +132,34 @@ class Verification {
 
   async #sessions(only: SessionId | undefined): Promise<void> {
     const { store } = this.#ground;
-    if (only !== undefined) {
-      const row = await store.session(only);
-      if (row !== undefined) await this.#session(row);
-      return;
-    }
+    if (only !== undefined) return this.#session(only);
     for (let before: number | undefined; ; ) {
       const rows: readonly SessionRow[] = await store.sessions({ ...(before === undefined ? undefined : { before }), limit: SESSIONS });
-      for (const row of rows) await this.#session(row);
+      for (const { id } of rows) await this.#session(id as SessionId);
       before = rows.at(-1)?.no;
       if (rows.length < SESSIONS) return;
     }
   }
 
-  async #session(row: SessionRow): Promise<void> {
-    await this.#guard({ sessionId: row.id }, async () => {
-      const head = headOf(row);
+  async #session(id: SessionId): Promise<void> {
+    await this.#guard({ sessionId: id }, async () => {
+      const present = await this.#ground.journal.present(id);
+      // It may have been deleted since.
+      if (present === undefined) return;
+      const { row, head } = present;
       labelOf(row);
       leaseOf(row);
-      await readMail(this.#ground.store, row.id as SessionId);
-      const { fold } = await this.#ground.loader.tail(head.line, { sized: false });
-      if (fold.status !== head.status && !(await this.#hasMoved(row))) {
+      await readMail(this.#ground.store, id);
+      const { fold } = await this.#ground.loader.tail(present, { sized: false });
+      if (fold.status !== head.status) {
         this.#find({
           code: "STATUS_DIFFERS",
-          sessionId: row.id,
+          sessionId: id,
           seq: fold.seq,
-          message: `Session ${quote(row.id)} is listed as ${head.status}, and its journal says ${fold.status}.`,
+          message: `Session ${quote(id)} is listed as ${head.status}, and its journal says ${fold.status}.`,
         });
       }
     });
-  }
-
-  /** Whether a holder has changed the session while it was being looked at. */
-  async #hasMoved({ id, head }: SessionRow): Promise<boolean> {
-    return (await this.#ground.store.session(id))?.head.text !== head.text;
   }
 
   async #anchors(anchors: readonly Anchor[]): Promise<void> {

@@ -15,6 +15,7 @@ import type {
   LineRow,
   Mail,
   NewSave,
+  Present,
   Refusal,
   Replacement,
   SaveQuery,
@@ -97,6 +98,13 @@ export class MemoryStore implements Store {
 
   async session(id: string): Promise<SessionRow | undefined> {
     return this.#open().sessions.get(id);
+  }
+
+  async present(id: string): Promise<Present | undefined> {
+    const session = this.#open().sessions.get(id);
+    const line = session && this.#contents.lines.get(session.head.line);
+    const end = line?.saves.at(-1)?.save;
+    return session && { session, line: line?.row, end: end && { ...end, items: null, state: null } };
   }
 
   async sessions({ agent, status, tag, archived, before, limit }: SessionQuery): Promise<readonly SessionRow[]> {

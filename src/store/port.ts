@@ -32,6 +32,8 @@ export interface Traits {
 export interface Head {
   readonly status: string;
   readonly agent: string | null;
+  /** The line it is on. */
+  readonly line: LineId;
   readonly text: string;
 }
 
@@ -69,6 +71,14 @@ export interface LineRow extends NewLine {
   readonly owned: boolean;
   /** The session it belongs to; null where it is not owned, or where damage has taken its owner's row. */
   readonly session: string | null;
+}
+
+/** Where a session stands. `line` is undefined where damage has taken it, `end` where the line has no save yet. */
+export interface Present {
+  readonly session: SessionRow;
+  readonly line: LineRow | undefined;
+  /** The line's last save, without items and state. */
+  readonly end: Save | undefined;
 }
 
 /** A save and the blobs its records refer to. */
@@ -167,6 +177,8 @@ export interface Store {
   /** The clock of leases, in milliseconds: it never goes back while any lease lasts. */
   now(): Promise<number>;
   session(id: string): Promise<SessionRow | undefined>;
+  /** The session, its line and where that ends: of one instant, and in one look. */
+  present(id: string): Promise<Present | undefined>;
   /** Newest first. */
   sessions(query: SessionQuery): Promise<readonly SessionRow[]>;
   /** The epoch of a session that was deleted, or 0. */

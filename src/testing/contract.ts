@@ -112,6 +112,34 @@ export const storeContract: readonly ContractCase[] = [
     },
   }),
 
+  define("a session, the line it is on and that line's last save are had in one look", {
+    async act(store) {
+      const f = new Fixture("a");
+      ok(await store.apply([f.begin()]));
+      const bare = await store.present("a");
+      assert.equal(bare?.end, undefined);
+      assert.equal(bare?.line?.id, f.line);
+      for (let i = 0; i < 3; i++) ok(await store.apply([f.save({ items: 2, state: 1, mark: true })]));
+      // It goes to a line that begins at the first save, and back to the one it was on.
+      const other = f.fork("a", (f.saves[0] as Save).seq);
+      const head = { status: "in-progress", agent: null, text: "on another line" };
+      ok(await store.apply([{ session: "a", when: { epoch: 1 }, line: other, head: { ...head, line: other.id } }]));
+      const moved = await store.present("a");
+      assert.deepEqual([moved?.session.head.line, moved?.line?.id, moved?.end], [other.id, other.id, undefined]);
+      ok(await store.apply([{ session: "a", when: { epoch: 1 }, head: { ...head, line: f.line } }]));
+      return f.saves;
+    },
+    async check(store, saves) {
+      const last = saves.at(-1) as Save;
+      assert.deepEqual(await store.present("a"), {
+        session: await store.session("a"),
+        line: await store.line(last.line),
+        end: { ...last, items: null, state: null },
+      });
+      assert.equal(await store.present("b"), undefined);
+    },
+  }),
+
   define("P5 ranges give the saves that hold any of their records, in either order, up to a limit", {
     async act(store) {
       const f = new Fixture("a");
@@ -186,7 +214,7 @@ export const storeContract: readonly ContractCase[] = [
       refused(await store.apply([a.peek({ items: 1, blob: "kept?" }), b.peek({ items: 1 }, 7)]), "epoch", 1);
       refused(await store.apply([begin("c"), a.peek({ items: 1 }, 7)]), "epoch", 1);
       refused(
-        await store.apply([{ ...a.peek({ items: 1 }), head: { status: "failed", agent: null, text: "x" } }, begin("b")]),
+        await store.apply([{ ...a.peek({ items: 1 }), head: { status: "failed", agent: null, line: a.line, text: "x" } }, begin("b")]),
         "exists",
         1,
       );
@@ -433,19 +461,21 @@ export const storeContract: readonly ContractCase[] = [
 
   define("the holder's head, a lease and a label change apart from each other", {
     async act(store) {
-      ok(await store.apply([begin("a", { tags: ["old"] })]));
-      ok(await store.apply([{ session: "a", when: { epoch: 1 }, head: { status: "completed", agent: "x", text: "head 2" } }]));
+      const made = begin("a", { tags: ["old"] });
+      ok(await store.apply([made]));
+      const head = { status: "completed", agent: "x", line: made.line.id, text: "head 2" };
+      ok(await store.apply([{ session: "a", when: { epoch: 1 }, head }]));
       ok(
         await store.apply([
           { session: "a", when: { version: 1 }, label: { version: 2, archived: true, tags: ["new", "newer"], text: "label 2" } },
         ]),
       );
       ok(await store.apply([{ session: "a", when: { epoch: 1, until: 0 }, lease: { epoch: 2, until: 77, text: "lease 2" } }]));
-      return undefined;
+      return head;
     },
-    async check(store) {
+    async check(store, head) {
       const row = await store.session("a");
-      assert.deepEqual(row?.head, { status: "completed", agent: "x", text: "head 2" });
+      assert.deepEqual(row?.head, head);
       assert.deepEqual(row?.label, { version: 2, archived: true, tags: ["new", "newer"], text: "label 2" });
       assert.deepEqual(row?.lease, { epoch: 2, until: 77, text: "lease 2" });
       assert.equal((await store.sessions({ tag: "old", limit: 10 })).length, 0);

@@ -31,14 +31,15 @@ type Beginning = Change & { readonly head: Head; readonly label: Label; readonly
 
 /** The change that makes a session. */
 export function begin(id: string, o: Begin = {}): Beginning {
+  const line = o.line ?? freshLine();
   const { agent = null, status = "in-progress", tags = [], archived = false, epoch = 1, until = 0, version = 1, origin = null } = o;
   return {
     session: id,
     when: { absent: true },
-    head: { status, agent, text: `head of ${id}` },
+    head: { status, agent, line, text: `head of ${id}` },
     label: { version, archived, tags, text: `label of ${id}` },
     lease: { epoch, until, text: `lease of ${id}` },
-    line: { id: o.line ?? freshLine(), origin, text: `line of ${id}` },
+    line: { id: line, origin, text: `line of ${id}` },
   };
 }
 

@@ -101,6 +101,16 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
     does: "gives the saves of a range one short",
     make: harness((inner) => ({ saves: async (line, query: SaveQuery) => (await inner.saves(line, query)).slice(0, -1) })),
   },
+  {
+    does: "looks for a session's end on the line it was made with",
+    make: harness((inner) => ({
+      async present(id) {
+        const found = await inner.present(id);
+        const first = (await inner.lines({ session: id })).at(-1);
+        return found && { ...found, line: first };
+      },
+    })),
+  },
   { does: "compares ids without their case", make: harness((inner) => ({ session: (id) => inner.session(id.toLowerCase()) })) },
   {
     does: "lists sessions oldest first",

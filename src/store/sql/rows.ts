@@ -3,7 +3,7 @@ import type { Digest } from "../../core/digest.js";
 import { type ErrorDetails, HoldfastError, quote } from "../../core/errors.js";
 import type { LineId } from "../../core/ids.js";
 import { CHECK_CHARS, type Save } from "../../core/save.js";
-import type { LineRow, Mail, SessionRow } from "../port.js";
+import type { LineRow, Mail, Present, SessionRow } from "../port.js";
 import type { Param, Row } from "./driver.js";
 
 /** In the order of the statements' placeholders. */
@@ -74,16 +74,25 @@ function unpack(text: string): Header | undefined {
 }
 
 export function sessionRow(row: Row): SessionRow {
-  const [no, id, status, agent, head, epoch, until, lease, version, archived, tags, label] = row as unknown[];
+  const [no, id, status, agent, line, head, epoch, until, lease, version, archived, tags, label] = row as unknown[];
   if (
-    !(isWhole(no) && isText(id) && isText(status) && isTextOrNull(agent) && isText(head) && isWhole(epoch) && isWhole(until)) ||
+    !(
+      isWhole(no) &&
+      isText(id) &&
+      isText(status) &&
+      isTextOrNull(agent) &&
+      isText(line) &&
+      isText(head) &&
+      isWhole(epoch) &&
+      isWhole(until)
+    ) ||
     !(isText(lease) && isWhole(version) && isWhole(archived) && isText(tags) && isText(label))
   )
     throw damaged(`Session ${quote(String(id))}`, isText(id) ? { sessionId: id } : {});
   return {
     no,
     id,
-    head: { status, agent, text: head },
+    head: { status, agent, line: line as LineId, text: head },
     lease: { epoch, until, text: lease },
     label: { version, archived: archived === 1, tags: parseTags(tags, id), text: label },
   };
@@ -104,6 +113,20 @@ export function lineRow(row: Row): LineRow {
     throw damaged(`Line ${quote(String(id))}`, isText(id) ? { line: id } : {});
   const origin = originLine === null ? null : { line: originLine as LineId, seq: originSeq };
   return { no, id: id as LineId, owned: owned === 1, session, origin, text };
+}
+
+const SESSION_COLUMNS = 13;
+const LINE_COLUMNS = 7;
+
+export function presentRow(row: Row): Present {
+  const session = sessionRow(row.slice(0, SESSION_COLUMNS));
+  const line = row.slice(SESSION_COLUMNS, SESSION_COLUMNS + LINE_COLUMNS);
+  const end = row.slice(SESSION_COLUMNS + LINE_COLUMNS);
+  return {
+    session,
+    line: line[0] === null ? undefined : lineRow(line),
+    end: end[0] === null ? undefined : saveRow(session.head.line, [...end, null, null]),
+  };
 }
 
 export function mailRow([id, text]: Row): Mail {

@@ -28,6 +28,7 @@ export const migrations: readonly string[] = [
     id TEXT NOT NULL UNIQUE,
     status TEXT NOT NULL,
     agent TEXT,
+    line TEXT NOT NULL,
     head TEXT NOT NULL,
     epoch INTEGER NOT NULL,
     until INTEGER NOT NULL,

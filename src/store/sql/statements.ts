@@ -3,7 +3,7 @@
 /** Not a bare parameter: SQLite looks at the value of one in LIMIT while planning, and then plans the statement anew at every call. */
 const most = "(0 + ?)";
 
-const sessionColumns = "s.no, s.id, s.status, s.agent, s.head, s.epoch, s.until, s.lease, s.version, s.archived, s.tags, s.label";
+const sessionColumns = "s.no, s.id, s.status, s.agent, s.line, s.head, s.epoch, s.until, s.lease, s.version, s.archived, s.tags, s.label";
 const lineColumns = "l.no, l.id, l.session IS NOT NULL, s.id, l.origin_line, l.origin_seq, l.body";
 
 const saveValues = "head, mark, note, items, state";
@@ -30,14 +30,17 @@ const savesBy = (items: boolean, state: boolean) => ({
 });
 
 export const statements = {
+  /** Columns of the session, of its line, and of the line's last save, in this order. */
+  present: `SELECT ${sessionColumns}, ${lineColumns.replace("s.id", "CASE WHEN l.session = s.no THEN s.id END")}, v.seq, v.head, v.mark, v.note
+    FROM session s LEFT JOIN line l ON l.id = s.line LEFT JOIN save v ON v.line = l.no WHERE s.id = ? ORDER BY v.seq DESC LIMIT 1`,
   session: `SELECT ${sessionColumns} FROM session s WHERE s.id = ?`,
   buriedEpoch: "SELECT epoch FROM buried WHERE id = ?",
   bury: "INSERT INTO buried (id, epoch) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch",
 
   insertSession:
-    "INSERT INTO session (id, status, agent, head, epoch, until, lease, version, archived, tags, label) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no",
+    "INSERT INTO session (id, status, agent, line, head, epoch, until, lease, version, archived, tags, label) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no",
   deleteSession: "DELETE FROM session WHERE no = ?",
-  updateHead: "UPDATE session SET status = ?, agent = ?, head = ? WHERE no = ?",
+  updateHead: "UPDATE session SET status = ?, agent = ?, line = ?, head = ? WHERE no = ?",
   updateLease: "UPDATE session SET epoch = ?, until = ?, lease = ? WHERE no = ?",
   updateLabel: "UPDATE session SET version = ?, archived = ?, tags = ?, label = ? WHERE no = ?",
   deleteTags: "DELETE FROM tag WHERE session = ?",

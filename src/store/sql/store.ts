@@ -14,6 +14,7 @@ import type {
   LineRow,
   Mail,
   NewSave,
+  Present,
   Refusal,
   Replacement,
   SaveQuery,
@@ -24,7 +25,7 @@ import type {
 } from "../port.js";
 import { Committer, type Job, translate } from "./committer.js";
 import type { Driver, Param, Row, Statement } from "./driver.js";
-import { blobRow, epochRow, lineRow, mailRow, pack, saveParams, saveRow, sessionRow } from "./rows.js";
+import { blobRow, epochRow, lineRow, mailRow, pack, presentRow, saveParams, saveRow, sessionRow } from "./rows.js";
 import { sessionsBy, statements as sql } from "./statements.js";
 
 /** What the file a database is in adds to it. */
@@ -160,7 +161,7 @@ export class SqlStore implements Store {
     if (why !== undefined) return why;
     const no = when.absent ? this.#insertSession(change) : (this.#prepare(sql.session).get(session)?.[0] as number);
     if (!when.absent) {
-      if (head) this.#prepare(sql.updateHead).run(head.status, head.agent, head.text, no);
+      if (head) this.#prepare(sql.updateHead).run(head.status, head.agent, head.line, head.text, no);
       if (lease) this.#prepare(sql.updateLease).run(lease.epoch, lease.until, lease.text, no);
       if (label) this.#prepare(sql.updateLabel).run(label.version, label.archived ? 1 : 0, JSON.stringify(label.tags), label.text, no);
     }
@@ -184,6 +185,7 @@ export class SqlStore implements Store {
       session,
       head.status,
       head.agent,
+      head.line,
       head.text,
       lease.epoch,
       lease.until,
@@ -307,6 +309,11 @@ export class SqlStore implements Store {
   async session(id: string): Promise<SessionRow | undefined> {
     const row = (await this.#read(sql.session, id))[0];
     return row && sessionRow(row);
+  }
+
+  async present(id: string): Promise<Present | undefined> {
+    const row = (await this.#read(sql.present, id))[0];
+    return row && presentRow(row);
   }
 
   async sessions({ agent, status, tag, archived, before, limit }: SessionQuery): Promise<readonly SessionRow[]> {
