@@ -3,6 +3,9 @@ import { join } from "node:path";
 import { open } from "../../dist/index.js";
 import { bareTable, fileBytes, fill, median, now, step } from "../measure.mjs";
 
+/** Forks that are made before any is measured. */
+const WARM = 200;
+
 export async function longRuns({ directory, rounds, steps }) {
   const runs = [];
   for (const length of steps) {
@@ -32,7 +35,7 @@ export async function longRuns({ directory, rounds, steps }) {
     note: `${median(saves).toFixed(0)} / ${median(first.saves).toFixed(0)} µs`,
   }));
 
-  results.push(await forks(runs.at(-1), directory, Math.min(rounds, 300)));
+  results.push(await forks(runs.at(-1), directory, Math.min(rounds, 1000)));
   for (const { hold } of runs) await hold.close();
   for (const { length, path, raw } of runs.filter(({ length }) => length >= 1000)) {
     if (length === 10_000) continue;
@@ -52,18 +55,21 @@ async function forks({ session, length }, directory, rounds) {
   const bare = bareTable(join(directory, "bare-fork.db"));
   const ours = [];
   const theirs = [];
-  for (let i = 0; i < rounds; i++) {
+  for (let i = -WARM; i < rounds; i++) {
     const messages = step();
     const raw = JSON.stringify(messages);
     let start = now();
     bare.insert(raw);
-    theirs.push(now() - start);
+    const bareUs = now() - start;
     start = now();
     const fork = await session.fork(session.head.id, { id: `fork-${i}` });
     fork.append(...messages);
     await fork.checkpoint();
-    ours.push(now() - start);
+    const forkUs = now() - start;
     await fork.close();
+    if (i < 0) continue;
+    theirs.push(bareUs);
+    ours.push(forkUs);
   }
   bare.close();
   return {

@@ -28,8 +28,8 @@ const CONTROL = /\p{Cc}/u;
 export function checkName(value: unknown, what: string): string {
   if (typeof value !== "string") throw new HoldfastError("INVALID_ID", `${what} must be a string, not ${typeName(value)}.`, { path: what });
   if (value.length === 0) throw new HoldfastError("INVALID_ID", `${what} is empty.`, { path: what });
-  // Three bytes is the most that one UTF-16 unit can take, so a long text is refused without being measured.
-  if (value.length > MAX_ID_BYTES || Buffer.byteLength(value) > MAX_ID_BYTES) {
+  // One UTF-16 unit takes one to three bytes: only in between does a text have to be measured.
+  if (value.length > MAX_ID_BYTES || (value.length * 3 > MAX_ID_BYTES && Buffer.byteLength(value) > MAX_ID_BYTES)) {
     throw new HoldfastError("INVALID_ID", `${what} is longer than ${MAX_ID_BYTES} bytes.`, { path: what, limit: MAX_ID_BYTES });
   }
   if (!value.isWellFormed()) throw new HoldfastError("INVALID_ID", `${what} holds half a character (a lone surrogate).`, { path: what });

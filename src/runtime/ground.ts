@@ -1,5 +1,4 @@
 /** What every part of an open store shares. */
-import { randomBytes } from "node:crypto";
 import { HoldfastError } from "../core/errors.js";
 import { type LineId, lineId } from "../core/ids.js";
 import type { Owner } from "../core/lease.js";
@@ -53,6 +52,6 @@ export class Ground {
   }
 
   newLineId(): LineId {
-    return lineId(randomBytes(10));
+    return lineId(Buffer.from(this.salts.next(), "base64url"));
   }
 }

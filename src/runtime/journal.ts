@@ -86,7 +86,7 @@ export class Journal {
     if (found === undefined) return undefined;
     const head = headOf(found.session);
     if (found.line === undefined) throw lost(head.line);
-    const line = this.#remember(lineOf(found.line));
+    const line = this.#docs.get(head.line) ?? this.#remember(lineOf(found.line));
     checkAnchor(anchors, head.line, found.end);
     return { row: found.session, head, line, tail: found.end && read(found.end) };
   }

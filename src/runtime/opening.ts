@@ -5,13 +5,13 @@ import { HoldfastError, quote } from "../core/errors.js";
 import { checkName, MAX_SEQ, type Place, placeId, type SessionId, sessionId } from "../core/ids.js";
 import type { Json, JsonObject } from "../core/json.js";
 import { describeOwner, freeLease, grantLease, type Lease } from "../core/lease.js";
-import type { Change, SessionRow } from "../store/port.js";
+import type { Applied, NewLine, SessionRow } from "../store/port.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
-import type { Loaded } from "./loader.js";
 import { invalid, MAX_LEASE_MS, options, wholeNumber } from "./options.js";
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, leaseOf, leaseRow, newLine, rootDigest } from "./rows.js";
 import { notFound, type Opening, Session } from "./session.js";
+import type { Standing } from "./workspace.js";
 
 export interface SessionOptions {
   /** The agent it belongs to. Opening it under another one is a CONFLICT. */
@@ -80,7 +80,6 @@ export async function openSession<S extends object = Record<string, Json>>(
 
 async function make(ground: Ground, want: Wanted): Promise<Lease | undefined> {
   const line = ground.newLineId();
-  const lease = await firstLease(ground, want.id, want.leaseMs);
   const head: HeadDoc = {
     id: want.id,
     line,
@@ -96,23 +95,29 @@ async function make(ground: Ground, want: Wanted): Promise<Lease | undefined> {
     archived: false,
     metadata: want.metadata,
   };
-  const applied = await ground.store.apply([begin(head, label, lease, newLine({ id: line, origin: null, prev: rootDigest(line) }))]);
+  const root = newLine({ id: line, origin: null, prev: rootDigest(line) });
+  const { applied, lease } = await begin(ground, head, label, root, want.leaseMs);
   return applied.ok ? lease : undefined;
 }
 
-const begin = (head: HeadDoc, label: LabelDoc, lease: Lease, line: Change["line"]): Change => ({
-  session: head.id,
-  // The epoch goes on from what was buried here: one that was buried meanwhile must not be given out twice.
-  when: { absent: true, buried: lease.epoch - 1 },
-  head: headRow(head),
-  label: labelRow(label),
-  lease: leaseRow(head.id, lease),
-  ...(line === undefined ? undefined : { line }),
-});
-
-/** The first lease of a session. Its epoch goes on from one of the same name that was deleted, so that late writers of that one stay fenced. */
-async function firstLease(ground: Ground, id: SessionId, leaseMs: number): Promise<Lease> {
-  return { epoch: (await ground.store.buriedEpoch(id)) + 1, owner: ground.machine.self, until: (await ground.store.now()) + leaseMs };
+/**
+ * Makes a session, held by this process where it is given time for that. Its epoch goes on from one of the same name that was deleted,
+ * so that late writers of that one stay fenced. Most names are new: the store says when one is not.
+ */
+async function begin(
+  ground: Ground,
+  head: HeadDoc,
+  label: LabelDoc,
+  line: NewLine,
+  leaseMs: number | undefined,
+): Promise<{ readonly applied: Applied; readonly lease: Lease }> {
+  const held = leaseMs === undefined ? freeLease : { owner: ground.machine.self, until: (await ground.store.now()) + leaseMs };
+  for (let buried = 0; ; buried = await ground.store.buriedEpoch(head.id)) {
+    const lease = { ...held, epoch: buried + 1 };
+    const change = { head: headRow(head), label: labelRow(label), lease: leaseRow(head.id, lease), line };
+    const applied = await ground.store.apply([{ session: head.id, when: { absent: true, buried }, ...change }]);
+    if (applied.ok || applied.why !== "epoch") return { applied, lease };
+  }
 }
 
 async function take(ground: Ground, row: SessionRow, want: Wanted, deadline: number): Promise<Lease | undefined> {
@@ -183,16 +188,16 @@ async function enter<S extends object>(ground: Ground, id: SessionId, lease: Lea
 
 /** Makes a fork, held by nobody. */
 export async function fork(ground: Ground, at: Place, id: unknown): Promise<{ readonly head: HeadDoc; readonly label: LabelDoc }> {
-  return makeFork(ground, at, id, undefined);
+  return makeFork(ground, at, id, undefined, undefined);
 }
 
-async function forkAndOpen(ground: Ground, at: Place, id: unknown, known: Loaded | undefined): Promise<Session> {
-  const { head, label, lease, latest } = await makeFork(ground, at, id, ground.leaseMs);
-  if (known === undefined) return enter(ground, head.id, lease, ground.leaseMs);
+async function forkAndOpen(ground: Ground, at: Place, id: unknown, here: Omit<Standing, "head"> | undefined): Promise<Session> {
+  const { head, label, lease, latest } = await makeFork(ground, at, id, ground.leaseMs, here?.latest);
+  if (here === undefined) return enter(ground, head.id, lease, ground.leaseMs);
   // All of it is in hand: nobody else can have touched what was made this instant.
   const own = { line: head.line, from: at.seq + 1, to: MAX_SEQ, session: head.id };
-  const segments = [own, ...(await ground.journal.segments(at.line, at.seq))];
-  return newSession(ground, { head, label, lease, leaseMs: ground.leaseMs, segments, latest, ...known });
+  const past = here.segments.map((segment, i) => (i === 0 ? { ...segment, to: at.seq } : segment));
+  return newSession(ground, { ...here, head, label, lease, leaseMs: ground.leaseMs, segments: [own, ...past], latest });
 }
 
 const newSession = <S extends object>(ground: Ground, opening: Opening): Session<S> =>
@@ -203,15 +208,13 @@ async function makeFork(
   at: Place,
   id: unknown,
   leaseMs: number | undefined,
+  known: Checkpoint | undefined,
 ): Promise<{ readonly head: HeadDoc; readonly label: LabelDoc; readonly lease: Lease; readonly latest: Checkpoint }> {
   const made = sessionId(id);
-  const origin = await ground.journal.checkpointAt(at);
-  const row = origin && (await ground.store.session(origin.session));
-  if (origin === undefined || row === undefined) throw notFound(placeId(at.line, at.seq));
-  const { checkpoint } = origin;
+  const checkpoint = known ?? (await ground.journal.checkpointAt(at))?.checkpoint;
+  const row = checkpoint && (await ground.store.session(checkpoint.sessionId));
+  if (checkpoint === undefined || row === undefined) throw notFound(placeId(at.line, at.seq));
   const from = headOf(row);
-  const first = await firstLease(ground, made, leaseMs ?? 0);
-  const lease = leaseMs === undefined ? { ...freeLease, epoch: first.epoch } : first;
   const line = ground.newLineId();
   const head: HeadDoc = {
     id: made,
@@ -221,14 +224,14 @@ async function makeFork(
     ...(from.agent === undefined ? undefined : { agent: from.agent }),
     ...(from.title === undefined ? undefined : { title: from.title }),
     createdAt: ground.wallMs(),
-    origin: { sessionId: origin.session, checkpointId: checkpoint.id },
+    origin: { sessionId: checkpoint.sessionId, checkpointId: checkpoint.id },
   };
   const { title, tags, metadata } = labelOf(row);
   const label: LabelDoc = { id: made, version: 1, ...(title === undefined ? undefined : { title }), tags, archived: false, metadata };
-  const applied = await ground.store.apply([begin(head, label, lease, newLine({ id: line, origin: at, prev: checkpoint.digest }))]);
+  const fork = newLine({ id: line, origin: at, prev: checkpoint.digest });
+  const { applied, lease } = await begin(ground, head, label, fork, leaseMs);
   if (applied.ok) return { head, label, lease, latest: checkpoint };
   if (applied.why === "exists")
     throw new HoldfastError("CONFLICT", `There is a session ${quote(made)} already. Choose another id for the fork.`, { sessionId: made });
-  if (applied.why === "epoch") return makeFork(ground, at, id, leaseMs);
   throw notFound(checkpoint.id);
 }

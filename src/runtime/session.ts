@@ -17,7 +17,6 @@ import { historyOf } from "./history.js";
 import { readMail } from "./inbox.js";
 import { lineAt } from "./journal.js";
 import { type Holder, superseded } from "./lease-keeper.js";
-import type { Loaded } from "./loader.js";
 import { flag, limitOf, options, type Page, wholeNumber } from "./options.js";
 import { type HeadDoc, headRow, type LabelDoc, leaseRow, newLine } from "./rows.js";
 import { SaveQueue } from "./save-queue.js";
@@ -30,7 +29,7 @@ export interface Opening extends Standing {
 }
 
 /** Opens a fork that has just been made, in this process's hands. */
-export type ForkOpener = (at: Place, id: unknown, from: Loaded | undefined) => Promise<Session>;
+export type ForkOpener = (at: Place, id: unknown, from: Omit<Standing, "head"> | undefined) => Promise<Session>;
 
 const MAIL_EVERY_MS = 200;
 
@@ -46,7 +45,8 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
   readonly #work: Workspace;
   readonly #queue: SaveQueue;
   readonly #abort = new AbortController();
-  #lookedForMailAt = 0;
+  /** It was just opened, and whoever opened it has looked. */
+  #lookedForMailAt = performance.now();
   #moving = false;
   #ended: HoldfastError | undefined;
 
@@ -202,9 +202,10 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
     const place = checkpointPlace(at);
     if (place === undefined) throw notFound(at);
     // The state at the newest checkpoint is in memory already, unless something was staged since.
-    const { fold, end } = this.#work;
+    const { fold, end, segments, latest } = this.#work;
     const here = place.line === this.#line && place.seq === fold.seq && this.#work.isSaved && this.#queue.isEmpty;
-    return (await this.#openFork(place, id, here ? { fold: fold.copy(), end } : undefined)) as unknown as Session<S>;
+    const from = here ? { fold: fold.copy(), end, segments, latest } : undefined;
+    return (await this.#openFork(place, id, from)) as unknown as Session<S>;
   }
 
   /** Puts this session back to one of its checkpoints, on a new line. What came after is kept, on the old one. */

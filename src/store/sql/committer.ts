@@ -151,9 +151,18 @@ export class Committer {
     // A single statement is its own transaction, and spares two calls.
     if (group.length === 1 && first?.job.simple) return [first.job.run()];
     this.#begin.run();
+    if (group.length === 1) return [this.#alone((first as Waiting).job)];
     const answers = group.map(({ job }) => (job.simple ? job.run() : this.#inSavepoint(job)));
     this.#commit.run();
     return answers;
+  }
+
+  /** The whole transaction is its own: it can be taken back with it, and needs no savepoint. */
+  #alone<T>(job: Job<T>): T {
+    const answer = job.run();
+    if (job.refused(answer)) this.#rollback.run();
+    else this.#commit.run();
+    return answer;
   }
 
   #inSavepoint<T>(job: Job<T>): T {

@@ -23,8 +23,11 @@ export const migrations: readonly string[] = [
   `
   CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
+  -- The highest number of a session, and of a line, that was deleted: none is given twice.
+  CREATE TABLE used (what TEXT PRIMARY KEY, no INTEGER NOT NULL) WITHOUT ROWID;
+
   CREATE TABLE session (
-    no INTEGER PRIMARY KEY AUTOINCREMENT,
+    no INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
     status TEXT NOT NULL,
     agent TEXT,
@@ -39,7 +42,7 @@ export const migrations: readonly string[] = [
     label TEXT NOT NULL
   );
   CREATE INDEX session_by_status ON session (status, no);
-  CREATE INDEX session_by_agent ON session (agent, no);
+  CREATE INDEX session_by_agent ON session (agent, no) WHERE agent IS NOT NULL;
   CREATE INDEX session_archived ON session (no) WHERE archived = 1;
 
   CREATE TABLE tag (tag TEXT NOT NULL, session INTEGER NOT NULL, PRIMARY KEY (tag, session)) WITHOUT ROWID;
@@ -48,7 +51,7 @@ export const migrations: readonly string[] = [
   CREATE TABLE buried (id TEXT PRIMARY KEY, epoch INTEGER NOT NULL) WITHOUT ROWID;
 
   CREATE TABLE line (
-    no INTEGER PRIMARY KEY AUTOINCREMENT,
+    no INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
     session INTEGER,
     origin_line TEXT,
@@ -56,7 +59,7 @@ export const migrations: readonly string[] = [
     body TEXT NOT NULL
   );
   CREATE INDEX line_by_session ON line (session, no);
-  CREATE INDEX line_by_origin ON line (origin_line, no);
+  CREATE INDEX line_by_origin ON line (origin_line, no) WHERE origin_line IS NOT NULL;
 
   CREATE TABLE cut_line (id TEXT PRIMARY KEY) WITHOUT ROWID;
 
@@ -77,7 +80,7 @@ export const migrations: readonly string[] = [
   CREATE INDEX ref_by_digest ON ref (digest);
 
   CREATE TABLE mail (
-    no INTEGER PRIMARY KEY AUTOINCREMENT,
+    no INTEGER PRIMARY KEY,
     session INTEGER NOT NULL,
     id TEXT NOT NULL,
     body TEXT NOT NULL,

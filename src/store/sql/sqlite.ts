@@ -137,7 +137,7 @@ function setUp(db: Driver, file: string): void {
       throw new HoldfastError("NOT_A_STORE", `${quote(file)} has our id and tables of another program. It was left untouched.`);
   });
   db.exec(
-    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON; PRAGMA cache_size = -16000",
+    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON; PRAGMA cache_size = -16000; PRAGMA temp_store = MEMORY",
   );
   if (pragma(db, "synchronous") !== 2 || pragma(db, "journal_mode") !== "wal") {
     throw new HoldfastError("UNSUPPORTED", `${quote(file)}: this file system does not allow a write-ahead log. Use a local disk.`);

@@ -14,6 +14,12 @@ const bytes = "coalesce(octet_length(items), 0) + coalesce(octet_length(state), 
 /** The number a line ends at: that of its last save, or its origin's where it has none. Parameters: line, origin's number. */
 const tail = "coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq DESC LIMIT 1), ?)";
 
+/** A number that no row has had. AUTOINCREMENT would write a page of its own for it at every insert. */
+const fresh = (table: "session" | "line") =>
+  `(SELECT 1 + max(coalesce((SELECT max(no) FROM ${table}), 0), coalesce((SELECT no FROM used WHERE what = '${table}'), 0)))`;
+const spend = (table: "session" | "line") =>
+  `INSERT INTO used (what, no) VALUES ('${table}', ?) ON CONFLICT (what) DO UPDATE SET no = max(no, excluded.no)`;
+
 /** Saves that hold any of the records from..to. Parameters: line, from, line, to, to, limit. */
 function saves(sections: { readonly items: boolean; readonly state: boolean }, order: "ASC" | "DESC"): string {
   const columns = saveValues
@@ -37,8 +43,9 @@ export const statements = {
   buriedEpoch: "SELECT epoch FROM buried WHERE id = ?",
   bury: "INSERT INTO buried (id, epoch) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch",
 
-  insertSession:
-    "INSERT INTO session (id, status, agent, line, head, epoch, until, lease, version, archived, tags, label) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no",
+  insertSession: `INSERT INTO session (no, id, status, agent, line, head, epoch, until, lease, version, archived, tags, label)
+    VALUES (${fresh("session")}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no`,
+  spendSession: spend("session"),
   deleteSession: "DELETE FROM session WHERE no = ?",
   updateHead: "UPDATE session SET status = ?, agent = ?, line = ?, head = ? WHERE no = ?",
   updateLease: "UPDATE session SET epoch = ?, until = ?, lease = ? WHERE no = ?",
@@ -51,7 +58,8 @@ export const statements = {
   linesOfOrigin: `SELECT ${lineColumns} FROM line l LEFT JOIN session s ON s.no = l.session WHERE l.origin_line = ? ORDER BY l.no DESC`,
   allLines: `SELECT ${lineColumns} FROM line l LEFT JOIN session s ON s.no = l.session ORDER BY l.no DESC`,
   lineKey: "SELECT no, origin_seq FROM line WHERE id = ?",
-  insertLine: "INSERT INTO line (id, session, origin_line, origin_seq, body) VALUES (?, ?, ?, ?, ?)",
+  insertLine: `INSERT INTO line (no, id, session, origin_line, origin_seq, body) VALUES (${fresh("line")}, ?, ?, ?, ?, ?) RETURNING no`,
+  spendLine: spend("line"),
   disownLines: "UPDATE line SET session = NULL WHERE session = ?",
   deleteLine: "DELETE FROM line WHERE no = ? AND session IS NULL AND NOT EXISTS (SELECT 1 FROM save WHERE line = ?)",
   noteCut: "INSERT INTO cut_line (id) VALUES (?) ON CONFLICT DO NOTHING",

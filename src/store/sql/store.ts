@@ -49,6 +49,11 @@ interface LineKey {
   end: { readonly session: number; readonly epoch: number; readonly seq: number } | undefined;
 }
 
+/** A line that a transaction has made. */
+interface Born extends LineKey {
+  readonly id: string;
+}
+
 const MAX_LINE_KEYS = 50_000;
 const COUNTED_AT_ONCE = 20_000;
 
@@ -80,10 +85,20 @@ export class SqlStore implements Store {
     const only = changes.length === 1 ? changes[0] : undefined;
     const save = only && justASave(only);
     if (only && save) return this.#saveJob(only, save);
-    const committed = (applied: Applied) => {
-      if (applied.ok) for (const { saves = [] } of changes) for (const fresh of saves) this.#noteSaved(fresh.save);
+    let born: Born[] = [];
+    return {
+      simple: false,
+      refused,
+      run: () => {
+        born = [];
+        return this.#applyAll(changes, born);
+      },
+      committed: (applied) => {
+        if (!applied.ok) return;
+        for (const { id, ...key } of born) this.#remember(id, key);
+        for (const { saves = [] } of changes) for (const { save: fresh } of saves) this.#noteSaved(fresh);
+      },
     };
-    return { simple: false, refused, run: () => this.#applyAll(changes), committed };
   }
 
   /** One save and nothing else: the common case, one statement. */
@@ -132,9 +147,9 @@ export class SqlStore implements Store {
     return why === undefined ? known : { ok: false, change: 0, why };
   }
 
-  #applyAll(changes: readonly Change[]): Applied {
+  #applyAll(changes: readonly Change[], born: Born[]): Applied {
     for (const [i, change] of changes.entries()) {
-      const why = this.#applyOne(change);
+      const why = this.#applyOne(change, born);
       if (why !== undefined) return { ok: false, change: i, why };
     }
     return done;
@@ -155,7 +170,7 @@ export class SqlStore implements Store {
     return undefined;
   }
 
-  #applyOne(change: Change): Refusal | undefined {
+  #applyOne(change: Change, born: Born[]): Refusal | undefined {
     const { session, when, line, saves = [], head, label, lease, drained = [], remove } = change;
     const why = this.#refusal(change);
     if (why !== undefined) return why;
@@ -171,7 +186,12 @@ export class SqlStore implements Store {
     }
     if (line) {
       if (line.origin && !this.#hasMark(line.origin.line, line.origin.seq)) return "origin";
-      this.#prepare(sql.insertLine).run(line.id, no, line.origin?.line ?? null, line.origin?.seq ?? 0, line.text);
+      const originSeq = line.origin?.seq ?? 0;
+      const made = this.#prepare(sql.insertLine).get(line.id, no, line.origin?.line ?? null, originSeq, line.text)?.[0] as number;
+      const epoch = lease?.epoch ?? when.epoch;
+      // Where it ends is known as long as nothing else comes with it.
+      const end = epoch === undefined || saves.length > 0 ? undefined : { session: no, epoch, seq: originSeq };
+      born.push({ id: line.id, no: made, originSeq, end });
     }
     for (const fresh of saves) if (!this.#append(fresh)) return "tail";
     for (const id of drained) this.#prepare(sql.drain).run(no, id);
@@ -204,6 +224,7 @@ export class SqlStore implements Store {
     this.#prepare(sql.deleteTags).run(no);
     this.#prepare(sql.deleteMail).run(no);
     this.#prepare(sql.disownLines).run(no);
+    this.#prepare(sql.spendSession).run(no);
     this.#prepare(sql.deleteSession).run(no);
   }
 
@@ -269,7 +290,10 @@ export class SqlStore implements Store {
         this.#prepare(sql.deleteRefs).run(no, lowest, MAX_SEQ);
         this.#prepare(sql.deleteSaves).run(no, lowest, MAX_SEQ);
       }
-      if (after === -1 && !dryRun && forked === 0) this.#prepare(sql.deleteLine).run(no, no);
+      if (after === -1 && !dryRun && forked === 0) {
+        this.#prepare(sql.spendLine).run(no);
+        this.#prepare(sql.deleteLine).run(no, no);
+      }
       return { count: last.length, bytes: last.reduce((sum, [, bytes]) => sum + (bytes as number), 0) };
     });
     if (!dryRun) this.#lineKeys.delete(line);
@@ -405,19 +429,25 @@ export class SqlStore implements Store {
     const row = this.#now(sql.lineKey, id)[0];
     if (row === undefined) return undefined;
     const key: LineKey = { no: row[0] as number, originSeq: row[1] as number, end: undefined };
-    if (this.#lineKeys.size >= MAX_LINE_KEYS) this.#lineKeys.clear();
     // Inside a transaction the line may yet be taken back.
-    if (!this.#db.inTransaction) this.#lineKeys.set(id, key);
+    if (!this.#db.inTransaction) this.#remember(id, key);
     return key;
+  }
+
+  #remember(id: string, key: LineKey): void {
+    if (this.#lineKeys.size >= MAX_LINE_KEYS) this.#lineKeys.clear();
+    this.#lineKeys.set(id, key);
   }
 
   /** Reads wait for nobody but a process that is just recovering the file or its log. */
   async #read(statement: string, ...params: Param[]): Promise<Row[]> {
-    for (const deadline = performance.now() + this.#busyMs; ; ) {
+    for (let deadline: number | undefined; ; ) {
       try {
         return this.#now(statement, ...params);
       } catch (error) {
-        if (!(error instanceof HoldfastError) || error.code !== "BUSY" || performance.now() > deadline) throw error;
+        if (!(error instanceof HoldfastError) || error.code !== "BUSY") throw error;
+        deadline ??= performance.now() + this.#busyMs;
+        if (performance.now() > deadline) throw error;
       }
       await sleep(2 + Math.random() * 18);
     }
