@@ -1328,6 +1328,10 @@ describe.each(stores)("cursors: $name", (store) => {
     await expectRefused(await theWorld(), ({ hold }) => hold.sessions.list({ cursor: untyped(cursor) }), ["INVALID_OPTION"]);
   });
 
+  test.each([...Object.entries(sessionCursors), ["of a list of sessions", "s1"] as const])("session.history: %s", async (_, cursor) => {
+    await expectRefused(await theWorld(), ({ own }) => own.history({ cursor: untyped(cursor) }), ["INVALID_OPTION"]);
+  });
+
   const tampered: readonly (readonly [what: string, cursor: (world: World) => unknown])[] = [
     ...Object.entries(notTexts).map(([what, value]) => [what, () => value] as const),
     ["empty", () => ""],

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import {
   type Holdfast,
   type HoldfastError,
+  type Json,
   type Message,
   type MessageInput,
   type OpenOptions,
@@ -13,6 +14,17 @@ import { stores } from "./support/stores.js";
 
 const user = (content: string): MessageInput => ({ role: "user", content });
 const says = (content: string): MessageInput => ({ role: "assistant", content });
+/** All that is told of session "a" after a cursor, up to its newest checkpoint. */
+async function told(hold: Holdfast, after: string | undefined): Promise<SessionEvent[]> {
+  const end = (await hold.checkpoints.latest("a"))?.id;
+  const events: SessionEvent[] = [];
+  for await (const event of hold.events("a", after === undefined ? {} : { after })) {
+    events.push(event);
+    if (event.cursor === end) break;
+  }
+  return events;
+}
+
 const code = (expected: string) => expect.objectContaining({ code: expected }) as unknown as HoldfastError;
 
 describe.each(stores)("sessions on $name", ({ address, traits }) => {
@@ -127,7 +139,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     expect(session.messages.map(({ content }) => content)).toEqual(["summary", "8", "9"]);
     const page = await session.history({ limit: 4 });
     expect(page.items.map(({ content }) => content)).toEqual(["summary", "9", "8", "7"]);
-    const rest = await session.history({ before: Number(page.next), limit: 100 });
+    const rest = await session.history({ cursor: page.next as string, limit: 100 });
     expect(rest.items.map(({ content }) => content)).toEqual(["6", "5", "4", "3", "2", "1", "0"]);
     await session.close();
     expect((await hold.session("a")).messages.map(({ content }) => content)).toEqual(["summary", "8", "9"]);
@@ -454,6 +466,57 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
       if (rest.length === 4) again.abort();
     }
     expect(rest).toEqual(["rewind", "message", "status", "checkpoint"]);
+  });
+
+  test("events applied in order are the session, and going on after any of them misses none", async () => {
+    const hold = await fresh();
+    const session = await hold.session("a");
+    session.append(user("1"), says("2"), user("3"));
+    session.set("plan", ["a", "b"]);
+    session.set("gone", 1);
+    await session.checkpoint();
+    session.splice("messages", 0, 2, says("summary"), says("and more"));
+    session.splice("messages", 1, 0, user("in the middle"));
+    session.splice("plan", 1, 1, "c", "d");
+    session.unset("gone");
+    session.append(user("long ".repeat(3_000)));
+    session.set("big", "value ".repeat(3_000));
+    await session.checkpoint();
+    session.splice("messages", 2, 1);
+    await session.complete({ answer: 42 });
+    const all = await told(hold, undefined);
+    const messages: unknown[] = [];
+    const state: Record<string, unknown> = {};
+    let status = "in-progress";
+    for (const event of all) {
+      if (event.type === "message") messages.push(event.message);
+      else if (event.type === "splice") messages.splice(event.start, event.removed, ...(event.message ? [event.message] : []));
+      else if (event.type === "state") state[event.key] = event.value;
+      else if (event.type === "unset") delete state[event.key];
+      else if (event.type === "list") state[event.key] = (state[event.key] as Json[]).toSpliced(event.start, event.removed, ...event.items);
+      else if (event.type === "status") status = event.status;
+    }
+    expect(messages).toEqual(session.messages);
+    expect(state).toEqual(session.state);
+    expect(status).toBe("completed");
+    expect(new Set(all.map(({ cursor }) => cursor)).size).toBe(all.length);
+    for (const [i, { cursor }] of all.slice(0, -1).entries()) expect(await told(hold, cursor)).toEqual(all.slice(i + 1));
+  });
+
+  test("a follower of a session that is deleted, and made again under its name, comes to an end", async () => {
+    const hold = await fresh();
+    const session = await hold.session("a");
+    session.append(user("1"));
+    await session.checkpoint();
+    await session.close();
+    const events = hold.events("a")[Symbol.asyncIterator]();
+    expect((await events.next()).value).toMatchObject({ type: "message" });
+    expect((await events.next()).value).toMatchObject({ type: "checkpoint" });
+    await hold.sessions.delete("a");
+    const other = await hold.session("a");
+    other.append(user("another"));
+    await other.checkpoint();
+    expect(await events.next()).toEqual({ value: undefined, done: true });
   });
 
   test("a store that is closed lets go of its sessions, and says so", async () => {

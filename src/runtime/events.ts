@@ -4,6 +4,7 @@ import { reviveRecord } from "../core/fold.js";
 import { type CheckpointId, type Place, parsePlace, placeId, type SessionId, sessionId } from "../core/ids.js";
 import type { Json } from "../core/json.js";
 import type { Message } from "../core/message.js";
+import type { JournalRecord } from "../core/record.js";
 import { firstSeq, isGap, open, type Save } from "../core/save.js";
 import type { SessionStatus } from "../core/status.js";
 import type { Ground } from "./ground.js";
@@ -12,16 +13,24 @@ import { invalid, options } from "./options.js";
 import { headOf } from "./rows.js";
 import { requireSession } from "./sessions.js";
 
-/** The cursor of an event is where to go on after it. */
-export type SessionEvent =
-  | { readonly type: "message"; readonly message: Message; readonly cursor: string }
-  /** Messages were taken out of the transcript, before `message` (if any) was put in their place. */
-  | { readonly type: "splice"; readonly start: number; readonly removed: number; readonly cursor: string }
-  | { readonly type: "state"; readonly key: string; readonly value?: Json; readonly cursor: string }
-  | { readonly type: "status"; readonly status: SessionStatus; readonly reason?: string; readonly cursor: string }
-  | { readonly type: "checkpoint"; readonly checkpoint: Checkpoint; readonly cursor: string }
+/**
+ * What a record of the journal says, one event for each: whoever goes on after an event's cursor misses none, and whoever applies them
+ * in order has the session's messages and state.
+ */
+export type SessionEvent = Told & { readonly cursor: string };
+
+type Told =
+  | { readonly type: "message"; readonly message: Message }
+  /** Messages were taken out of the transcript, and one was perhaps put in their place. */
+  | { readonly type: "splice"; readonly start: number; readonly removed: number; readonly message?: Message }
+  | { readonly type: "state"; readonly key: string; readonly value: Json }
+  | { readonly type: "unset"; readonly key: string }
+  /** Items of the list under a key were taken out, and others put in their place. */
+  | { readonly type: "list"; readonly key: string; readonly start: number; readonly removed: number; readonly items: readonly Json[] }
+  | { readonly type: "status"; readonly status: SessionStatus; readonly reason?: string }
+  | { readonly type: "checkpoint"; readonly checkpoint: Checkpoint }
   /** The session went to another line: what this follower saw after `to` is no longer its past. */
-  | { readonly type: "rewind"; readonly to: CheckpointId | undefined; readonly cursor: string };
+  | { readonly type: "rewind"; readonly to: CheckpointId };
 
 export interface EventOptions {
   /** A cursor. Without one, the whole past comes first. */
@@ -64,8 +73,10 @@ export async function* follow(
       line = head.line;
       if (shared < seen) {
         seen = shared;
-        const to = lineAt(segments, seen);
-        yield { type: "rewind", to: to && placeId(to, seen), cursor: to === undefined ? "" : placeId(to, seen) };
+        const on = lineAt(segments, seen);
+        // Nothing in common: what was followed was deleted, and this is another of the same name.
+        if (on === undefined) return;
+        yield { type: "rewind", to: placeId(on, seen), cursor: placeId(on, seen) };
       }
     }
     let any = false;
@@ -100,38 +111,29 @@ async function* eventsOf(
 ): AsyncGenerator<SessionEvent> {
   if (isGap(save)) return;
   const { digest, items, state } = open(save, { items: save.items !== null, state: save.state !== null });
-  const cursor = (i: number) => placeId(save.line, firstSeq(save) + i);
-  for (const [i, record] of items.entries()) {
-    const seq = firstSeq(save) + i;
-    if (seq < from) continue;
-    if (record.status !== undefined)
-      yield {
-        type: "status",
-        status: record.status as SessionStatus,
-        ...(record.reason === undefined ? undefined : { reason: record.reason }),
-        cursor: cursor(i),
-      };
-    if (record.splice !== undefined && record.splice[1] > 0)
-      yield { type: "splice", start: record.splice[0], removed: record.splice[1], cursor: cursor(i) };
-    if (record.append === undefined && record.item === undefined) continue;
-    const body = await bodyOf(ground, record.blob);
-    yield { type: "message", message: reviveRecord(record, body, seq, save), cursor: cursor(i) };
-  }
-  for (const [i, record] of state.entries()) {
-    const at = save.nItems + i;
-    if (firstSeq(save) + at < from) continue;
-    const key = record.set ?? record.unset ?? record.list;
-    if (key === undefined) continue;
-    const value =
-      record.set === undefined
-        ? undefined
-        : record.blob === undefined
-          ? record.value
-          : (JSON.parse((await bodyOf(ground, record.blob)) ?? "null") as Json);
-    yield { type: "state", key, ...(value === undefined ? undefined : { value }), cursor: cursor(at) };
+  for (const [i, record] of [...items, ...state].entries()) {
+    // Where one of the sections was dropped, the other's numbers still count from its own place.
+    const seq = firstSeq(save) + (i < items.length ? i : save.nItems + i - items.length);
+    const told = seq < from ? undefined : tell(record, await bodyOf(ground, record.blob), seq, save);
+    if (told !== undefined) yield { ...told, cursor: placeId(save.line, seq) };
   }
   const checkpoint = checkpointOf(save, digest, session, (seq) => lineAt(segments, seq) ?? save.line);
   if (checkpoint) yield { type: "checkpoint", checkpoint, cursor: checkpoint.id };
+}
+
+/** What a record says; a base says nothing new. */
+function tell(record: JournalRecord, body: string | undefined, seq: number, save: Save): Told | undefined {
+  const { status, reason, splice, set, unset, list } = record;
+  const value = (inline: Json | undefined) => (body === undefined ? inline : (JSON.parse(body) as Json));
+  if (status !== undefined) return { type: "status", status: status as SessionStatus, ...(reason === undefined ? undefined : { reason }) };
+  if (set !== undefined) return { type: "state", key: set, value: value(record.value) as Json };
+  if (unset !== undefined) return { type: "unset", key: unset };
+  if (list !== undefined && splice !== undefined) {
+    return { type: "list", key: list, start: splice[0], removed: splice[1], items: value(record.items) as readonly Json[] };
+  }
+  const message = record.append === undefined && record.item === undefined ? undefined : reviveRecord(record, body, seq, save);
+  if (splice !== undefined) return { type: "splice", start: splice[0], removed: splice[1], ...(message && { message }) };
+  return message && { type: "message", message };
 }
 
 async function bodyOf(ground: Ground, blob: string | undefined): Promise<string | undefined> {

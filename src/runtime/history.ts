@@ -26,7 +26,7 @@ export async function historyOf(
         for (const [i, record] of [...items.entries()].toReversed()) {
           const seq = firstSeq(save) + i;
           if (seq > at || (record.append === undefined && record.item === undefined)) continue;
-          if (found.length === limit) return { items: found, next: String((found.at(-1) as Message).seq) };
+          if (found.length === limit) return { items: found, next: `m${(found.at(-1) as Message).seq}` };
           const body = record.blob === undefined ? undefined : Buffer.from(await journal.blob(record.blob)).toString("utf8");
           found.push(reviveRecord(record, body, seq, save));
         }

@@ -17,7 +17,7 @@ import { historyOf } from "./history.js";
 import { readMail } from "./inbox.js";
 import { lineAt } from "./journal.js";
 import { type Holder, superseded } from "./lease-keeper.js";
-import { flag, limitOf, options, type Page, wholeNumber } from "./options.js";
+import { flag, limitOf, numberOf, options, type Page, wholeNumber } from "./options.js";
 import { type HeadDoc, headRow, type LabelDoc, leaseRow, newLine } from "./rows.js";
 import { SaveQueue } from "./save-queue.js";
 import { type Standing, Workspace } from "./workspace.js";
@@ -187,9 +187,12 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
   // ---- history
 
   /** Every message ever appended on this session's past, newest first: also those that a splice has taken out. */
-  async history(o?: { readonly before?: number; readonly limit?: number }): Promise<Page<Message>> {
-    const { before, limit } = options(o, "history", ["before", "limit"]);
-    const from = before === undefined ? MAX_SEQ : wholeNumber(before, "before", 1, MAX_SEQ + 1) - 1;
+  async history(o?: { readonly before?: number; readonly limit?: number; readonly cursor?: string }): Promise<Page<Message>> {
+    const { before, limit, cursor } = options(o, "history", ["before", "limit", "cursor"]);
+    const from = Math.min(
+      before === undefined ? MAX_SEQ : wholeNumber(before, "before", 1, MAX_SEQ + 1) - 1,
+      cursor === undefined ? MAX_SEQ : numberOf(cursor, "m") - 1,
+    );
     return historyOf(this.#ground, this.#work.segments, from, limitOf(limit, "limit"));
   }
 

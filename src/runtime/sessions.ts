@@ -1,6 +1,5 @@
 /** Looking at sessions, and changing what stands outside their journals. Needs no lease. */
 import { checkMetadata, checkText } from "../core/checkpoint.js";
-import { quote } from "../core/errors.js";
 import { isoTime } from "../core/fold.js";
 import { checkName, type LineId, type SessionId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
@@ -11,7 +10,7 @@ import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
 import { checkTags, MAX_TITLE_CHARS } from "./opening.js";
-import { flag, invalid, limitOf, oneOf, options, type Page } from "./options.js";
+import { flag, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, labelRow } from "./rows.js";
 
 export interface SessionSummary {
@@ -77,7 +76,7 @@ export class Sessions {
       ...(isStatus === undefined ? undefined : { status: isStatus }),
       ...(tag === undefined ? undefined : { tag: checkName(tag, "tag") }),
       ...(isArchived === undefined ? undefined : { archived: isArchived }),
-      ...(cursor === undefined ? undefined : { before: numberOf(cursor) }),
+      ...(cursor === undefined ? undefined : { before: numberOf(cursor, "s") }),
       limit: most + 1,
     });
     const shown = rows.slice(0, most);
@@ -177,12 +176,6 @@ export async function cutLines({ store }: Ground, lines: readonly LineRow[], fam
     }
   }
   return bytes;
-}
-
-function numberOf(cursor: unknown): number {
-  const found = typeof cursor === "string" ? /^s([1-9][0-9]{0,14})$/.exec(cursor) : null;
-  if (found === null) throw invalid("cursor", `${typeof cursor === "string" ? quote(cursor) : "it"} did not come from this list`);
-  return Number(found[1]);
 }
 
 export async function requirePresent(ground: Ground, id: unknown): Promise<Standpoint> {
