@@ -32,6 +32,6 @@ export type { Holdfast } from "./runtime/holdfast.js";
 export type { SessionOptions } from "./runtime/opening.js";
 export type { Page } from "./runtime/options.js";
 export type { Session } from "./runtime/session.js";
-export type { SessionFilter, SessionSummary, Sessions, SessionUpdate } from "./runtime/sessions.js";
+export type { SessionFilter, SessionPage, SessionSummary, Sessions, SessionUpdate } from "./runtime/sessions.js";
 export type { Finding, Verdict, VerifyOptions } from "./runtime/verify.js";
 export type { Counts as Stats } from "./store/port.js";

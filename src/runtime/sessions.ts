@@ -1,5 +1,6 @@
 /** Looking at sessions, and changing what stands outside their journals. Needs no lease. */
 import { checkMetadata, checkText } from "../core/checkpoint.js";
+import { HoldfastError } from "../core/errors.js";
 import { isoTime } from "../core/fold.js";
 import { checkName, type LineId, type SessionId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
@@ -36,6 +37,16 @@ export interface SessionFilter {
   readonly cursor?: string;
 }
 
+export interface SessionPage extends Page<SessionSummary> {
+  /** Sessions of this page that cannot be shown; absent where there are none. `verify` says more. */
+  readonly damaged?: readonly Damaged[];
+}
+
+interface Damaged {
+  readonly id: string;
+  readonly message: string;
+}
+
 export interface SessionUpdate {
   readonly title?: string;
   readonly tags?: readonly string[];
@@ -58,8 +69,8 @@ export class Sessions {
     return present && summaryOf(present.head, labelOf(present.row), present.tail?.save.at);
   }
 
-  /** Newest first. */
-  async list(filter?: SessionFilter): Promise<Page<SessionSummary>> {
+  /** Newest first. A session that is damaged does not hide the others: it is named apart. */
+  async list(filter?: SessionFilter): Promise<SessionPage> {
     const { agent, status, tag, archived, limit, cursor } = options(filter, "sessions.list", [
       "agent",
       "status",
@@ -80,9 +91,22 @@ export class Sessions {
       limit: most + 1,
     });
     const shown = rows.slice(0, most);
-    const items = await Promise.all(shown.map((row) => this.#summary(row)));
+    const items: SessionSummary[] = [];
+    const damaged: Damaged[] = [];
+    for (const row of shown) {
+      try {
+        items.push(await this.#summary(row));
+      } catch (error) {
+        if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
+        damaged.push({ id: row.id, message: error.message });
+      }
+    }
     const last = rows.length > most ? shown.at(-1) : undefined;
-    return { items, ...(last === undefined ? undefined : { next: `s${last.no}` }) };
+    return {
+      items,
+      ...(damaged.length === 0 ? undefined : { damaged }),
+      ...(last === undefined ? undefined : { next: `s${last.no}` }),
+    };
   }
 
   /** Changes title, tags, archived or metadata; what is not given stays. */

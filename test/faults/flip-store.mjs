@@ -137,6 +137,14 @@ function judgeWhole(truth, answers) {
     if ("raw" in answer) wrong.push(`${name}: ${answer.raw}`);
     else if ("error" in answer) damaged = true;
     else if (name === "verify") continue;
+    else if (answer.value?.damaged !== undefined) {
+      // The rest of a list, beside sessions that it says are damaged: true, and damage that was found.
+      damaged = true;
+      const ids = answer.value.damaged.map(({ id }) => id);
+      const sound = { ...truth.get(name).value, items: truth.get(name).value.items.filter(({ id }) => !ids.includes(id)) };
+      const { damaged: _, ...rest } = answer.value;
+      if (!isDeepStrictEqual(rest, sound)) wrong.push(`${name}: ${difference(sound, rest)}`);
+    }
     // Counts are of what is there: they cannot know what should be.
     else if (name !== "stats" && !isDeepStrictEqual(answer.value, truth.get(name).value))
       wrong.push(`${name}: ${difference(truth.get(name).value, answer.value)}`);

@@ -93,3 +93,19 @@ test("negative control: without a hole the same questions are answered", async (
   expect(await asked(path, { do: "latest" })).toMatchObject({ checkpoint: { messageCount: 5 } });
   expect(await asked(path, { do: "prune", keep: 1 })).toMatchObject({ removed: 4 });
 });
+
+test("a session whose row was changed does not hide the others from a list, nor is it passed over in silence", async () => {
+  const path = await holed(1, 0, "SELECT 1");
+  const made = await open(path);
+  for (const id of ["b", "c"]) await (await made.session(id)).close();
+  await made.close();
+  const db = new Database(path);
+  db.exec("UPDATE session SET head = replace(head, 'in-progress', 'in-dispute!') WHERE id = 'b'");
+  db.close();
+  const hold = await open(path);
+  const { items, damaged } = await hold.sessions.list();
+  expect(items.map(({ id }) => id)).toEqual(["c", "a"]);
+  expect(damaged).toEqual([{ id: "b", message: expect.stringContaining("is damaged") }]);
+  expect((await hold.verify()).findings).toContainEqual(expect.objectContaining({ code: "CORRUPT", sessionId: "b" }));
+  await hold.close();
+});
