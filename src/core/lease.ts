@@ -2,7 +2,8 @@
  * Lease decisions. One holder per session; the epoch alone fences.
  *
  * L1  the epoch never falls and rises with every grant, so a superseded holder can be told from the present one for ever.
- * L2  a lease is granted when it is free, has run out, or its owner is proven dead; never before.
+ * L2  a lease is granted when it is free, has run out, or its owner is proven dead; never before. One that seems to last longer than
+ *     any can is of a time before the clock began anew.
  * L3  running out alone takes nothing from a holder: until another is granted the lease, its epoch still stands.
  *
  * Times are those of the store's own clock, never of the wall.
@@ -37,8 +38,12 @@ export interface LeaseRequest {
   readonly dead: (owner: Owner) => boolean;
 }
 
+export const MAX_LEASE_MS = 24 * 60 * 60 * 1_000;
+
 export function grantLease(lease: Lease, { owner, now, leaseMs, dead }: LeaseRequest): Grant {
-  if (lease.owner !== null && now < lease.until && !dead(lease.owner)) return { heldBy: lease.owner, remainingMs: lease.until - now };
+  const remainingMs = lease.until - now;
+  const lasts = lease.owner !== null && remainingMs > 0 && remainingMs <= MAX_LEASE_MS;
+  if (lasts && !dead(lease.owner)) return { heldBy: lease.owner, remainingMs };
   return { granted: { epoch: lease.epoch + 1, owner, until: now + leaseMs } };
 }
 

@@ -4,11 +4,11 @@ import { type Checkpoint, checkMetadata, checkText } from "../core/checkpoint.js
 import { HoldfastError, quote } from "../core/errors.js";
 import { checkName, MAX_SEQ, type Place, placeId, type SessionId, sessionId } from "../core/ids.js";
 import type { Json, JsonObject } from "../core/json.js";
-import { describeOwner, freeLease, grantLease, type Lease } from "../core/lease.js";
+import { describeOwner, freeLease, grantLease, type Lease, MAX_LEASE_MS } from "../core/lease.js";
 import type { Applied, NewLine, SessionRow } from "../store/port.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
-import { invalid, MAX_LEASE_MS, options, wholeNumber } from "./options.js";
+import { invalid, options, wholeNumber } from "./options.js";
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, leaseOf, leaseRow, newLine, rootDigest } from "./rows.js";
 import { notFound, type Opening, Session } from "./session.js";
 import type { Standing } from "./workspace.js";

@@ -9,7 +9,6 @@ export interface Page<T> {
 }
 
 const MAX_PAGE = 1_000;
-export const MAX_LEASE_MS = 24 * 60 * 60 * 1_000;
 
 export function invalid(path: string, why: string): HoldfastError {
   return new HoldfastError("INVALID_OPTION", `${path}: ${why}.`, { path });

@@ -1,13 +1,22 @@
 /** What a process can know about the machine it runs on: which boot, which clock, and whether another process still lives. */
+import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { readFileSync, readlinkSync } from "node:fs";
-import { uptime } from "node:os";
 import type { Owner } from "../core/lease.js";
 
 /** Milliseconds since the machine started, as every process on it sees them: no change of the wall clock touches it. */
 export const monotonicMs = (): number => Number(process.hrtime.bigint() / 1_000_000n);
 
-const bootId = once(() => readText("/proc/sys/kernel/random/boot_id") ?? `since-${Math.round((Date.now() / 1000 - uptime()) / 60)}`);
+/** Empty where the system gives no name to its boots. One put together from clocks would change with them. */
+const bootId = once(() => readText("/proc/sys/kernel/random/boot_id") ?? (process.platform === "darwin" ? macBootId() : ""));
+
+function macBootId(): string {
+  try {
+    return execFileSync("/usr/sbin/sysctl", ["-n", "kern.bootsessionuuid"], { encoding: "utf8" }).trim();
+  } catch {
+    return "";
+  }
+}
 
 /** Process ids mean something only inside their namespace: two containers on one machine share a boot, and not this. */
 const pidSpace = once(() => {
@@ -58,7 +67,8 @@ export function thisMachine() {
 /** Whether an owner is proven dead. Doubt is no proof. */
 function isDead(owner: Owner, oneMachine: boolean): boolean {
   if (ended.has(owner.nonce)) return true;
-  if (owner.boot !== bootId()) return oneMachine;
+  // Where boots have no names, the pid alone is asked.
+  if (owner.boot !== bootId() && owner.boot !== "" && bootId() !== "") return oneMachine;
   if (owner.space !== pidSpace()) return false;
   try {
     process.kill(owner.pid, 0);

@@ -6,6 +6,7 @@ import {
   type Grant,
   grantLease,
   type Lease,
+  MAX_LEASE_MS,
   type Owner,
   releaseLease,
   renewLease,
@@ -52,6 +53,11 @@ describe("grantLease", () => {
     const ask = (now: number) => grantLease(lease, { owner: b, now, leaseMs: 50, dead: alive });
     expect(ask(999)).toEqual({ heldBy: a, remainingMs: 1 });
     expect(ask(1_000)).toEqual({ granted: { epoch: 4, owner: b, until: 1_050 } });
+  });
+
+  test("L2: one that seems to last longer than any can is of a time before the clock began anew", () => {
+    const ask = (until: number) => isGranted(grantLease({ epoch: 3, owner: a, until }, { owner: b, now: 60, leaseMs: 50, dead: alive }));
+    expect([ask(60 + MAX_LEASE_MS), ask(61 + MAX_LEASE_MS)]).toEqual([false, true]);
   });
 
   test("L2: a holder that asks again is refused like any other: one session, one pair of hands", () => {
