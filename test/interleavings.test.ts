@@ -2,7 +2,7 @@
  * Two callers on one store, with one of them stopped at an await while the other runs: every such order is legal between processes, so
  * every one must leave a sound store.
  */
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { type HoldfastError, type Session } from "../src/index.js";
 import { openStore } from "../src/open.js";
 import { Holdfast } from "../src/runtime/holdfast.js";
@@ -200,14 +200,68 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
     }
   });
 
-  test("saves that follow each other without end let timers run", async () => {
+  test.each([
+    ["saves", async (_free: Holdfast, session: Session) => void (await session.checkpoint())],
+    [
+      "sessions of one save",
+      async (free: Holdfast, _: Session, n: number) => {
+        const made = await free.session(`s${n}`);
+        await made.checkpoint();
+        await made.close();
+      },
+    ],
+    ["sessions that are only opened", async (free: Holdfast, _: Session, n: number) => (await free.session(`s${n % 9}`)).close()],
+  ])("%s that follow each other without end let timers run", async (_, again) => {
     const { free } = await two();
     const session = await free.session("a");
     let ticks = 0;
     const timer = setInterval(() => ticks++, 5);
     const start = performance.now();
-    while (performance.now() - start < 300) await session.checkpoint();
+    for (let n = 0; performance.now() - start < 300; n++) await again(free, session, n);
     clearInterval(timer);
     expect(ticks).toBeGreaterThan(3);
+  });
+
+  test("a holder whose session was deleted, and made again by others under its name, cannot fork what it had", async () => {
+    const { free, stopped } = await two();
+    const session = await free.session("a", { agent: "mine" });
+    session.append({ role: "user", content: "of the deleted one" });
+    const { id } = await session.checkpoint();
+    await free.fork(id, { id: "keeps it" });
+    const other = stopped({});
+    await other.sessions.delete("a");
+    await other.session("a", { agent: "theirs" });
+    await expect(session.fork(id, { id: "stolen" })).rejects.toEqual(code("NOT_FOUND"));
+    await expect(free.fork(id, { id: "stolen" })).rejects.toEqual(code("NOT_FOUND"));
+  });
+
+  test("a fork of a removed checkpoint says which one is not there", async () => {
+    const { free } = await two();
+    const session = await free.session("a");
+    const [, second] = await work(session, 2);
+    await free.checkpoints.delete(second as string);
+    await expect(session.fork(second as string, { id: "b" })).rejects.toMatchObject({
+      code: "NOT_FOUND",
+      details: { checkpointId: second },
+    });
+  });
+
+  test("a session that is deleted while a list is put together is not called damaged", async () => {
+    const { free, stopped } = await two();
+    for (const id of ["a", "b"]) await work(await free.session(id), 1);
+    const listing = stopped({ "after sessions": async () => void (await free.sessions.delete("a")) });
+    expect((await listing.sessions.list()).damaged).toBeUndefined();
+    expect((await listing.sessions.list()).items.map(({ id }) => id)).toEqual(["b"]);
+  });
+
+  test("a cancel reaches a holder at its next save, however slow it is", async () => {
+    const { free, stopped } = await two();
+    const session = await free.session("a");
+    await session.checkpoint();
+    await stopped({}).cancel("a", "stop");
+    await new Promise((resolve) => setTimeout(resolve, 250));
+    await session.checkpoint();
+    await vi.waitFor(() => expect(session.signal.aborted).toBe(true));
+    await expect(session.checkpoint()).rejects.toEqual(code("BAD_STATUS"));
   });
 });

@@ -193,7 +193,11 @@ function readNote(save: Save): Note | undefined {
   const text = save.note.slice(43);
   if (digest(`${save.line} ${save.seq} ${save.prev} ${save.check} ${text}`) !== save.note.slice(0, 43))
     throw corrupt(save, "has a damaged note of what was dropped");
-  return JSON.parse(text) as Note;
+  const note = JSON.parse(text) as Note;
+  // No digest covers what a gap says of itself: its note says how much it stands for.
+  if (note.gap !== undefined && (note.gap !== save.nState || save.nItems !== 0 || save.nMark !== 0 || save.nMessages !== 0))
+    throw corrupt(save, "stands for more or less than its note says");
+  return note;
 }
 
 function writeNote(save: Pick<Save, "line" | "seq" | "prev" | "check">, note: Note): string {

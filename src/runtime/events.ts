@@ -1,14 +1,14 @@
 /** Following a session: what its journal says, from a cursor on, and then what is added to it, from any process. */
 import { type Checkpoint, checkpointOf } from "../core/checkpoint.js";
 import { reviveRecord } from "../core/fold.js";
-import { type CheckpointId, type Place, parsePlace, placeId, type SessionId, sessionId } from "../core/ids.js";
+import { type CheckpointId, MAX_SEQ, type Place, parsePlace, placeId, type SessionId, sessionId } from "../core/ids.js";
 import type { Json } from "../core/json.js";
 import type { Message } from "../core/message.js";
 import type { JournalRecord } from "../core/record.js";
 import { firstSeq, isGap, open, type Save } from "../core/save.js";
 import type { SessionStatus } from "../core/status.js";
 import type { Ground } from "./ground.js";
-import { lineAt, type Segment } from "./journal.js";
+import { hole, lineAt, type Segment } from "./journal.js";
 import { invalid, options } from "./options.js";
 import { headOf } from "./rows.js";
 import { requireSession } from "./sessions.js";
@@ -80,11 +80,17 @@ export async function* follow(
       }
     }
     let any = false;
-    for await (const event of news(ground, session, segments, seen)) {
-      any = true;
-      seen = (parsePlace(event.cursor) as Place).seq;
-      yield event;
-      if (signal.aborted) return;
+    try {
+      for await (const event of news(ground, session, segments, seen)) {
+        any = true;
+        seen = (parsePlace(event.cursor) as Place).seq;
+        yield event;
+        if (signal.aborted) return;
+      }
+    } catch (error) {
+      // What is missing may have been deleted with its session, a moment ago.
+      if ((await ground.store.session(session)) === undefined) return;
+      throw error;
     }
     if (!any) await ground.watchers.wait(session, POLL_MS, signal);
   }
@@ -94,10 +100,14 @@ async function* news(ground: Ground, session: SessionId, newestFirst: readonly S
   for (const { line, from, to } of newestFirst.toReversed()) {
     for (let at = Math.max(from, after + 1); at <= to; ) {
       const saves = await ground.store.saves(line, { from: at, to, limit: ROWS, items: true, state: true });
-      for (const save of saves) yield* eventsOf(ground, session, newestFirst, save, at);
-      const last = saves.at(-1);
-      if (last === undefined) break;
-      at = last.seq + 1;
+      // The end of the newest line is wherever it is; of the others it is known, and there.
+      if (saves.length === 0 && to !== MAX_SEQ) throw hole(line, at);
+      if (saves.length === 0) break;
+      for (const save of saves) {
+        if (firstSeq(save) > at || save.seq < at) throw hole(line, at);
+        yield* eventsOf(ground, session, newestFirst, save, at);
+        at = save.seq + 1;
+      }
     }
   }
 }

@@ -1,9 +1,9 @@
-/** Every message of a past, newest first, whether it is still in the transcript or not. */
+/** Every message of a past up to a record that is there, newest first, whether it is still in the transcript or not. */
 import { reviveRecord } from "../core/fold.js";
 import type { Message } from "../core/message.js";
 import { firstSeq, isGap, open } from "../core/save.js";
 import type { Ground } from "./ground.js";
-import type { Segment } from "./journal.js";
+import { hole, type Segment } from "./journal.js";
 import type { Page } from "./options.js";
 
 const ROWS = 200;
@@ -11,16 +11,17 @@ const ROWS = 200;
 export async function historyOf(
   { store, journal }: Ground,
   segments: readonly Segment[],
-  before: number,
+  upTo: number,
   limit: number,
 ): Promise<Page<Message>> {
   const found: Message[] = [];
   for (const { line, from, to } of segments) {
-    for (let at = Math.min(before, to); at >= from; ) {
+    for (let at = Math.min(upTo, to); at >= from; ) {
       const saves = await store.saves(line, { from, to: at, limit: ROWS, newestFirst: true, items: true, state: false });
-      const oldest = saves.at(-1);
-      if (oldest === undefined) break;
+      if (saves.length === 0) throw hole(line, at);
+      let next = at;
       for (const save of saves) {
+        if (save.seq < next || firstSeq(save) > next) throw hole(line, next);
         // What retention has dropped is no damage here: history shows what is left.
         const { items } = isGap(save) || save.items === null ? { items: [] } : open(save, { items: true });
         for (const [i, record] of [...items.entries()].toReversed()) {
@@ -30,8 +31,9 @@ export async function historyOf(
           const body = record.blob === undefined ? undefined : Buffer.from(await journal.blob(record.blob)).toString("utf8");
           found.push(reviveRecord(record, body, seq, save));
         }
+        next = firstSeq(save) - 1;
       }
-      at = firstSeq(oldest) - 1;
+      at = next;
     }
   }
   return { items: found };

@@ -6,6 +6,7 @@ import { checkName, MAX_SEQ, type Place, placeId, type SessionId, sessionId } fr
 import type { Json, JsonObject } from "../core/json.js";
 import { describeOwner, freeLease, grantLease, type Lease, MAX_LEASE_MS } from "../core/lease.js";
 import type { Applied, NewLine, SessionRow } from "../store/port.js";
+import { breatheNowAndThen } from "./breathe.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import { invalid, options, wholeNumber } from "./options.js";
@@ -70,6 +71,7 @@ export async function openSession<S extends object = Record<string, Json>>(
   const want = wanted(ground, id, given);
   const deadline = performance.now() + want.waitMs;
   for (;;) {
+    await breatheNowAndThen();
     const row = await ground.store.session(want.id);
     if (row === undefined && !makes) throw noSession(want.id);
     const lease = row === undefined ? await make(ground, want) : await take(ground, row, want, deadline);
@@ -211,9 +213,7 @@ async function makeFork(
   known: Checkpoint | undefined,
 ): Promise<{ readonly head: HeadDoc; readonly label: LabelDoc; readonly lease: Lease; readonly latest: Checkpoint }> {
   const made = sessionId(id);
-  const checkpoint = known ?? (await ground.journal.checkpointAt(at))?.checkpoint;
-  const row = checkpoint && (await ground.store.session(checkpoint.sessionId));
-  if (checkpoint === undefined || row === undefined) throw notFound(placeId(at.line, at.seq));
+  const { checkpoint, row } = await forkable(ground, at, known);
   const from = headOf(row);
   const line = ground.newLineId();
   const head: HeadDoc = {
@@ -233,5 +233,19 @@ async function makeFork(
   if (applied.ok) return { head, label, lease, latest: checkpoint };
   if (applied.why === "exists")
     throw new HoldfastError("CONFLICT", `There is a session ${quote(made)} already. Choose another id for the fork.`, { sessionId: made });
-  throw notFound(checkpoint.id);
+  throw notFound(placeId(at.line, at.seq));
+}
+
+/** What a fork begins at, and the row of its session. What a holder knows of its own end counts while the session is on that line. */
+async function forkable(
+  ground: Ground,
+  at: Place,
+  known: Checkpoint | undefined,
+): Promise<{ readonly checkpoint: Checkpoint; readonly row: SessionRow }> {
+  const row = known && (await ground.store.session(known.sessionId));
+  if (known?.id === placeId(at.line, at.seq) && row?.head.line === at.line) return { checkpoint: known, row };
+  const checkpoint = (await ground.journal.checkpointAt(at))?.checkpoint;
+  const owner = checkpoint && (await ground.store.session(checkpoint.sessionId));
+  if (checkpoint === undefined || owner === undefined) throw notFound(placeId(at.line, at.seq));
+  return { checkpoint, row: owner };
 }

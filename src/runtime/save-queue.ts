@@ -5,8 +5,9 @@
  * S2  a save that failed is unknown. It stays sealed as it is and is sent again before anything newer, so it lands once (D4).
  */
 import type { SessionId } from "../core/ids.js";
+import { firstSeq } from "../core/save.js";
 import type { Change, NewSave } from "../store/port.js";
-import { breathe } from "./breathe.js";
+import { breatheNowAndThen } from "./breathe.js";
 import type { Ground } from "./ground.js";
 import { superseded } from "./lease-keeper.js";
 import { type HeadDoc, headRow } from "./rows.js";
@@ -18,7 +19,6 @@ export class SaveQueue {
   readonly #epoch: number;
   #pending: Sealed[] = [];
   #sending: Promise<void> | undefined;
-  #sent = 0;
 
   constructor(ground: Ground, session: SessionId, epoch: number) {
     this.#ground = ground;
@@ -30,13 +30,16 @@ export class SaveQueue {
     return this.#pending.length === 0;
   }
 
+  /** The record before the first that is still on its way. */
+  get sentUpTo(): number {
+    return firstSeq((this.#pending[0] as Sealed).save.save) - 1;
+  }
+
   /** Resolves when this save, and all before it, are in the store. */
   async send(sealed: Sealed): Promise<void> {
     this.#pending.push(sealed);
     while (this.#pending.includes(sealed)) await (this.#sending ?? this.#sendAll());
-    // Not at every save: looking at the clock costs as much as a digest.
-    this.#sent += 1;
-    const breath = this.#sent % 4 === 0 ? breathe() : undefined;
+    const breath = breatheNowAndThen();
     if (breath) await breath;
   }
 

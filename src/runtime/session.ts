@@ -189,11 +189,13 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
   /** Every message ever appended on this session's past, newest first: also those that a splice has taken out. */
   async history(o?: { readonly before?: number; readonly limit?: number; readonly cursor?: string }): Promise<Page<Message>> {
     const { before, limit, cursor } = options(o, "history", ["before", "limit", "cursor"]);
-    const from = Math.min(
+    const upTo = Math.min(
+      // What is on its way to the store is not there yet.
+      this.#queue.isEmpty ? this.#work.fold.seq : this.#queue.sentUpTo,
       before === undefined ? MAX_SEQ : wholeNumber(before, "before", 1, MAX_SEQ + 1) - 1,
       cursor === undefined ? MAX_SEQ : numberOf(cursor, "m") - 1,
     );
-    return historyOf(this.#ground, this.#work.segments, from, limitOf(limit, "limit"));
+    return historyOf(this.#ground, this.#work.segments, upTo, limitOf(limit, "limit"));
   }
 
   // ---- lines

@@ -98,7 +98,8 @@ export class Sessions {
         items.push(await this.#summary(row));
       } catch (error) {
         if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
-        damaged.push({ id: row.id, message: error.message });
+        // What is missing may have been deleted with the session, a moment ago.
+        if ((await this.#ground.store.session(row.id)) !== undefined) damaged.push({ id: row.id, message: error.message });
       }
     }
     const last = rows.length > most ? shown.at(-1) : undefined;

@@ -8,6 +8,7 @@ import type { Anchor, LineRow, SessionRow } from "../store/port.js";
 import { breathe } from "./breathe.js";
 import type { Ground } from "./ground.js";
 import { readMail } from "./inbox.js";
+import { hole } from "./journal.js";
 import { invalid, options } from "./options.js";
 import { labelOf, leaseOf, lineOf, rootDigest } from "./rows.js";
 
@@ -49,6 +50,8 @@ class Verification {
   readonly #onProgress: ((checked: number) => void) | undefined;
   readonly #findings: Finding[] = [];
   readonly #ends = new Map<string, Save | undefined>();
+  /** Lines that could not be read to their end. */
+  readonly #unread = new Set<string>();
   #checked = 0;
 
   constructor(ground: Ground, onProgress: ((checked: number) => void) | undefined) {
@@ -79,7 +82,7 @@ class Verification {
       this.#find({ code: "CORRUPT", line: row.id, message: `Line ${row.id} belongs to a session whose row is missing.` });
     }
     const where = { ...(row.session === null ? undefined : { sessionId: row.session }), line: row.id };
-    await this.#guard(where, async () => {
+    const whole = await this.#guard(where, async () => {
       const doc = lineOf(row);
       const origin = doc.origin;
       if (origin === null ? doc.prev !== rootDigest(doc.id) : (await this.#ground.journal.saveAt(origin))?.digest !== doc.prev) {
@@ -91,6 +94,7 @@ class Verification {
         await breathe();
         const saves = await this.#ground.store.saves(row.id, { from: next, to: MAX_SEQ, limit: ROWS, items: true, state: true });
         for (const save of saves) {
+          if (save.seq < next) throw hole(row.id, next);
           if (firstSeq(save) !== next || (follows !== undefined && !save.prev.startsWith(follows))) {
             this.#find({
               code: "BROKEN_CHAIN",
@@ -110,6 +114,7 @@ class Verification {
         if (saves.length < ROWS) return;
       }
     });
+    if (!whole) this.#unread.add(row.id);
   }
 
   /** Answers what the next save must follow: of a gap only the beginning of that is known. */
@@ -164,6 +169,8 @@ class Verification {
 
   async #anchors(anchors: readonly Anchor[]): Promise<void> {
     for (const { line, seq, check } of anchors) {
+      // Where it ends is not known, and what stopped the reading has been said.
+      if (this.#unread.has(line)) continue;
       const end = this.#ends.get(line);
       if (end === undefined && !(await this.#ground.store.anchors()).some((anchor) => anchor.line === line)) continue;
       const row = await this.#ground.store.line(line as LineId);
@@ -178,13 +185,14 @@ class Verification {
     }
   }
 
-  /** Damage met on the way becomes a finding; what is no damage goes on to the caller. */
+  /** Damage met on the way becomes a finding, and false; what is no damage goes on to the caller. */
   async #guard(
     where: { readonly sessionId?: string; readonly line?: string; readonly seq?: number },
     run: () => Promise<void>,
-  ): Promise<void> {
+  ): Promise<boolean> {
     try {
       await run();
+      return true;
     } catch (error) {
       if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
       const { seq, line } = error.details;
@@ -195,6 +203,7 @@ class Verification {
         ...(seq === undefined ? undefined : { seq }),
         message: error.message,
       });
+      return false;
     }
   }
 

@@ -231,6 +231,27 @@ export const storeContract: readonly ContractCase[] = [
     },
   }),
 
+  define("P3 a save that came with a head, or was pruned to a gap since, is known; one in its place is not taken for it", {
+    async act(store) {
+      const f = new Fixture("a");
+      const made = f.begin();
+      ok(await store.apply([made]));
+      ok(await store.apply([f.save({ state: 1 })]));
+      const astray = f.peek({ state: 2 });
+      const first = f.save({ state: 4 });
+      ok(await store.apply([{ ...first, head: { ...made.head, text: "head 2" } }]));
+      ok(await store.apply([first]), "without its head");
+      refused(await store.apply([astray]), "tail");
+      const emptied = f.gapOf(1, 1);
+      assert.equal(await store.replace(f.line, [{ save: emptied, refs: [], was: [f.saves[1] as Save] }], 99), true);
+      ok(await store.apply([first]), "pruned");
+      return f.saves.with(1, emptied);
+    },
+    async check(store, saves) {
+      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
+    },
+  }),
+
   define("P3 a save that is there already is ok again, and is there once", {
     async act(store) {
       const f = new Fixture("a");

@@ -421,12 +421,19 @@ describe("J5: a range that was dropped whole leaves one gap", () => {
     expect(gap([grown])).toEqual(grown);
   });
 
+  test("how much it stands for is damage where it differs from its note", () => {
+    const left = gap([emptied(second), emptied(third)]);
+    for (const field of ["nItems", "nState", "nMark", "nMessages"] as const)
+      expectCode("CORRUPT", () => isGap({ ...left, [field]: left[field] + 1 }));
+    expectCode("CORRUPT", () => isGap({ ...left, nState: 0 }));
+  });
+
   test("what it held cannot be had any more", () => {
     const left = gap([emptied(second)]);
     for (const need of [{}, { items: true }, { state: true }, { mark: true }]) expectCode("CORRUPT", () => open(left, need));
   });
 
-  // Its other numbers stand for nothing any more; how many records it stands for is checked by its neighbours' numbers.
+  // Its time and pointers stand for nothing any more.
   test("its line, its end and the digests around it are covered by its note", () => {
     const left = gap([emptied(second), emptied(third)]);
     for (const field of ["prev", "check", "line", "note"] as const) {

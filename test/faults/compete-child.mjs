@@ -6,6 +6,7 @@ import { hear, say } from "./said.mjs";
 const { path, name, ids, count, seed, leaseMs, waitMs = 0, stallMs = 0, doubleWrite = false } = hear();
 const rng = random(seed);
 const lost = { LEASE_HELD: 0, STALE_LEASE: 0 };
+let stalls = 0;
 const stall = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
 const hold = await open(path, leaseMs === undefined ? {} : { leaseMs });
@@ -15,8 +16,8 @@ for (const id of ids) {
     try {
       session = await hold.session(id, { waitMs });
       for (let more = rng.whole(1, 4); more > 0 && n < count; more--) {
-        // Blocks the whole process now and then, its heartbeat too, for longer than its lease.
-        if (rng.next() < 0.1) stall(stallMs);
+        // Blocks the whole process at its first save and now and then, its heartbeat too, for longer than its lease.
+        if (stallMs > 0 && (stalls === 0 || rng.next() < 0.1)) stalls += stall(stallMs) === "timed-out" ? 1 : 0;
         session.append({ role: "user", content: `${name} ${n}` });
         const { id: checkpoint } = await session.checkpoint();
         say({ saved: `${name} ${n}`, session: id, checkpoint });

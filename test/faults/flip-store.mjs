@@ -97,6 +97,7 @@ export async function askAll(path, { sessions, checkpoints, blobs }) {
   await ask("sessions.list by status", () => hold.sessions.list({ status: "completed" }));
   await ask("sessions.list by tag", () => hold.sessions.list({ tag: "x" }));
   await ask("sessions.list archived", () => hold.sessions.list({ archived: true }));
+  await ask("sessions.list not archived", () => hold.sessions.list({ archived: false }));
   for (const id of sessions) {
     await ask(`sessions.get ${id}`, () => hold.sessions.get(id));
     await ask(`checkpoints.list ${id}`, () => hold.checkpoints.list(id, { limit: 1000 }));

@@ -94,6 +94,61 @@ test("negative control: without a hole the same questions are answered", async (
   expect(await asked(path, { do: "prune", keep: 1 })).toMatchObject({ removed: 4 });
 });
 
+test("history and events do not leave out what a missing save held", async () => {
+  const path = await holed(6, 0, rowAt(2));
+  const hold = await open(path);
+  const reading = hold.events("a")[Symbol.asyncIterator]();
+  const heard: unknown[] = [];
+  const told = (async () => {
+    for (;;) heard.push((await reading.next()).value?.type);
+  })();
+  await expect(told).rejects.toMatchObject({ code: "CORRUPT" });
+  expect(heard).toEqual(["message", "checkpoint", "message", "checkpoint"]);
+  await hold.close();
+  // A session that is open finds out when it asks further back.
+  const sound = await holed(6, 0, "SELECT 1");
+  const working = await open(sound);
+  const session = await working.session("a");
+  const db = new Database(sound);
+  db.exec(rowAt(2));
+  db.close();
+  expect((await session.history({ limit: 2 })).items.map(({ content }) => content)).toEqual(["message 5", "message 4"]);
+  await expect(session.history({ limit: 4 })).rejects.toMatchObject({ code: "CORRUPT" });
+  await expect(session.history({ before: 7 })).rejects.toMatchObject({ code: "CORRUPT" });
+  await working.close();
+});
+
+test("verify goes on past rows that cannot be read, and calls no line lost that is there", async () => {
+  const changes = {
+    "a column of a line": "UPDATE line SET body = x'00' WHERE session = (SELECT no FROM session WHERE id = 'a')",
+    "what a save says of itself":
+      "UPDATE save SET head = 'x' || substr(head, 2) WHERE no = (SELECT no FROM save ORDER BY no LIMIT 1 OFFSET 2)",
+    "a section that became bytes": "UPDATE save SET items = x'00' WHERE no = (SELECT no FROM save ORDER BY no LIMIT 1 OFFSET 2)",
+    "the tags of its session": "UPDATE session SET tags = 'K]' WHERE id = 'a'",
+  };
+  for (const [what, sql] of Object.entries(changes)) {
+    const path = await holed(6, 0, "SELECT 1");
+    const made = await open(path);
+    const other = await made.session("b");
+    other.append({ role: "user", content: "of b" });
+    await other.checkpoint();
+    await made.close();
+    const db = new Database(path);
+    db.exec(`${sql}; UPDATE save SET items = replace(items, 'of b', 'of c')`);
+    db.close();
+    const hold = await open(path);
+    const { findings } = await hold.verify();
+    const found = new Set(findings.map(({ sessionId }) => sessionId));
+    expect(found, what).toEqual(new Set(["a", "b"]));
+    expect(
+      findings.filter(({ code }) => code === "LOST_TAIL"),
+      what,
+    ).toEqual([]);
+    expect((await hold.verify({ sessionId: "a" })).ok, what).toBe(false);
+    await hold.close();
+  }
+});
+
 test("a session whose row was changed does not hide the others from a list, nor is it passed over in silence", async () => {
   const path = await holed(1, 0, "SELECT 1");
   const made = await open(path);

@@ -1,6 +1,5 @@
 /** Rows of the database, and what the port calls them. */
-import type { Digest } from "../../core/digest.js";
-import { type ErrorDetails, HoldfastError, quote } from "../../core/errors.js";
+import { HoldfastError, quote } from "../../core/errors.js";
 import type { LineId } from "../../core/ids.js";
 import { CHECK_CHARS, type Save } from "../../core/save.js";
 import type { LineRow, Mail, Present, SessionRow } from "../port.js";
@@ -12,13 +11,27 @@ export function saveParams(line: number, save: Save): Param[] {
 }
 
 export function saveRow(line: LineId, row: Row): Save {
-  const [seq, head, mark, note, items, state] = row as unknown[];
-  if (!(isWhole(seq) && isText(head) && isTextOrNull(mark) && isTextOrNull(note) && isTextOrNull(items) && isTextOrNull(state)))
-    throw damaged(`A save of line ${line}`, { line });
-  const header = unpack(head);
-  if (header === undefined) throw damaged(`The save at ${line}-${seq}`, { line, seq });
-  const { at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest } = header;
-  return { line, seq, at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest, mark, note, items, state };
+  const [seq, head, mark, note, items, state] = row;
+  const { at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest } = unpack(text(head)) ?? nothing;
+  return {
+    line,
+    seq: whole(seq),
+    at,
+    nItems,
+    nState,
+    nMark,
+    nMessages,
+    prior,
+    base,
+    prev,
+    check,
+    itemsDigest,
+    stateDigest,
+    mark: textOrNull(mark),
+    note: textOrNull(note),
+    items: textOrNull(items),
+    state: textOrNull(state),
+  };
 }
 
 type Header = Omit<Save, "line" | "seq" | "mark" | "note" | "items" | "state">;
@@ -38,14 +51,14 @@ const DIGEST_CHARS = 43;
 /** In the place of a digest; none begins with it. */
 const NONE = ".";
 
-function unpack(text: string): Header | undefined {
+function unpack(head: string): Header | undefined {
   const numbers: number[] = [];
   let at = 0;
-  while (numbers.length < 7 && at < text.length) {
-    const isNegative = text.charCodeAt(at) === MINUS;
+  while (numbers.length < 7 && at < head.length) {
+    const isNegative = head.charCodeAt(at) === MINUS;
     let number = 0;
-    for (at += isNegative ? 1 : 0; at < text.length; at++) {
-      const code = text.charCodeAt(at);
+    for (at += isNegative ? 1 : 0; at < head.length; at++) {
+      const code = head.charCodeAt(at);
       if (code === SPACE) break;
       if (code < 48 || code > 57) return undefined;
       number = number * 10 + code - 48;
@@ -56,8 +69,8 @@ function unpack(text: string): Header | undefined {
   const [nMessages, nItems, nState, nMark, time, prior, base] = numbers as [number, number, number, number, number, number, number];
   const prev = at + CHECK_CHARS;
   const items = prev + DIGEST_CHARS;
-  const state = items + (text[items] === NONE ? 1 : DIGEST_CHARS);
-  if (numbers.length < 7 || text.length !== state + (text[state] === NONE ? 1 : DIGEST_CHARS)) return undefined;
+  const state = items + (head[items] === NONE ? 1 : DIGEST_CHARS);
+  if (numbers.length < 7 || head.length !== state + (head[state] === NONE ? 1 : DIGEST_CHARS)) return undefined;
   return {
     nMessages,
     nItems,
@@ -66,53 +79,54 @@ function unpack(text: string): Header | undefined {
     at: time,
     prior,
     base,
-    check: text.slice(at, prev),
-    prev: text.slice(prev, items),
-    itemsDigest: state === items + 1 ? null : text.slice(items, state),
-    stateDigest: text.length === state + 1 ? null : text.slice(state),
+    check: head.slice(at, prev),
+    prev: head.slice(prev, items),
+    itemsDigest: state === items + 1 ? null : head.slice(items, state),
+    stateDigest: head.length === state + 1 ? null : head.slice(state),
   };
 }
+
+/** Of a head that cannot be read. No save has this check. */
+const nothing: Header = {
+  nMessages: 0,
+  nItems: 0,
+  nState: 0,
+  nMark: 0,
+  at: 0,
+  prior: 0,
+  base: 0,
+  check: "",
+  prev: "",
+  itemsDigest: null,
+  stateDigest: null,
+};
+
+export const checkOf = (head: unknown): string => (unpack(text(head)) ?? nothing).check;
 
 export function sessionRow(row: Row): SessionRow {
-  const [no, id, status, agent, line, head, epoch, until, lease, version, archived, tags, label] = row as unknown[];
-  if (
-    !(
-      isWhole(no) &&
-      isText(id) &&
-      isText(status) &&
-      isTextOrNull(agent) &&
-      isText(line) &&
-      isText(head) &&
-      isWhole(epoch) &&
-      isWhole(until)
-    ) ||
-    !(isText(lease) && isWhole(version) && isWhole(archived) && isText(tags) && isText(label))
-  )
-    throw damaged(`Session ${quote(String(id))}`, isText(id) ? { sessionId: id } : {});
+  const [no, id, status, agent, line, head, epoch, until, lease, version, archived, tags, label] = row;
   return {
-    no,
-    id,
-    head: { status, agent, line: line as LineId, text: head },
-    lease: { epoch, until, text: lease },
-    label: { version, archived: archived === 1, tags: parseTags(tags, id), text: label },
+    no: whole(no),
+    id: text(id),
+    head: { status: text(status), agent: textOrNull(agent), line: text(line) as LineId, text: text(head) },
+    lease: { epoch: whole(epoch), until: whole(until), text: text(lease) },
+    label: { version: whole(version), archived: archived === 1, tags: tagsOf(text(tags)), text: text(label) },
   };
 }
 
-function parseTags(text: string, session: string): readonly string[] {
-  if (text === "[]") return [];
+function tagsOf(list: string): readonly string[] {
+  if (list === "[]") return [];
   try {
-    return JSON.parse(text) as string[];
-  } catch (cause) {
-    throw new HoldfastError("CORRUPT", `The tags of session ${quote(String(session))} are damaged.`, { sessionId: session }, cause);
+    return JSON.parse(list) as string[];
+  } catch {
+    return [list];
   }
 }
 
 export function lineRow(row: Row): LineRow {
-  const [no, id, owned, session, originLine, originSeq, text] = row as unknown[];
-  if (!(isWhole(no) && isText(id) && isTextOrNull(session) && isTextOrNull(originLine) && isWhole(originSeq) && isText(text)))
-    throw damaged(`Line ${quote(String(id))}`, isText(id) ? { line: id } : {});
-  const origin = originLine === null ? null : { line: originLine as LineId, seq: originSeq };
-  return { no, id: id as LineId, owned: owned === 1, session, origin, text };
+  const [no, id, owned, session, originLine, originSeq, body] = row;
+  const origin = originLine === null ? null : { line: text(originLine) as LineId, seq: whole(originSeq) };
+  return { no: whole(no), id: text(id) as LineId, owned: owned === 1, session: textOrNull(session), origin, text: text(body) };
 }
 
 const SESSION_COLUMNS = 13;
@@ -129,25 +143,19 @@ export function presentRow(row: Row): Present {
   };
 }
 
-export function mailRow([id, text]: Row): Mail {
-  if (!(isText(id) && isText(text))) throw damaged("A message in an inbox", {});
-  return { id, text };
-}
+export const mailRow = ([id, body]: Row): Mail => ({ id: text(id), text: text(body) });
 
-export function blobRow([bytes]: Row, digest: Digest): Uint8Array {
-  if (!(bytes instanceof Uint8Array)) throw damaged(`The blob ${digest}`, { found: digest });
-  return bytes;
-}
+export const blobRow = ([bytes]: Row): Uint8Array => (bytes instanceof Uint8Array ? bytes : new Uint8Array());
 
+/** The one number that no digest covers, and that must not fall: it is not guessed. */
 export function epochRow([epoch]: Row, session: string): number {
-  if (!isWhole(epoch)) throw damaged(`What is left of session ${quote(session)}`, { sessionId: session });
-  return epoch;
+  if (!Number.isSafeInteger(epoch))
+    throw new HoldfastError("CORRUPT", `What is left of session ${quote(session)}, which was deleted, is damaged.`, { sessionId: session });
+  return epoch as number;
 }
 
-// A changed bit can make a number of a text, or bytes: SQLite looks at what it is given, not at what it finds.
-const isWhole = (value: unknown): value is number => Number.isSafeInteger(value);
-const isText = (value: unknown): value is string => typeof value === "string";
-const isTextOrNull = (value: unknown): value is string | null => value === null || typeof value === "string";
-
-const damaged = (what: string, where: ErrorDetails): HoldfastError =>
-  new HoldfastError("CORRUPT", `${what} is damaged: a column holds what it cannot. Run verify to see what else is.`, where);
+// A changed bit can make a number of a text, or bytes: SQLite looks at what it is given, not at what it finds. What cannot be is read as
+// something that never is, so that whoever checks the row against its digest finds the damage there, and not in the rows beside it.
+const whole = (value: unknown): number => (Number.isSafeInteger(value) ? (value as number) : -1);
+const text = (value: unknown): string => (typeof value === "string" ? value : "\0damaged");
+const textOrNull = (value: unknown): string | null => (value === null ? null : text(value));

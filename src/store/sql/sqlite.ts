@@ -246,12 +246,16 @@ function medium(db: Driver, anchors: Anchors, leave: () => void): Medium {
     async compact() {
       const before = (pragma(db, "page_count") as number) * PAGE_BYTES;
       if ((pragma(db, "freelist_count") as number) * PAGE_BYTES < before / 4) return 0;
+      // The copy that it makes is as large as the store: not in memory.
+      db.exec("PRAGMA temp_store = FILE");
       try {
         db.exec("VACUUM");
       } catch (error) {
         // Others are writing: the free pages are used again by the next saves, so nothing is lost by leaving them.
         if (failureOf(error) === "busy") return 0;
         throw translate(error);
+      } finally {
+        db.exec("PRAGMA temp_store = MEMORY");
       }
       return before - (pragma(db, "page_count") as number) * PAGE_BYTES;
     },

@@ -115,7 +115,8 @@ export function sessionsBy(filter: {
     filter.tag && "t.tag = ?",
     filter.agent && "s.agent = ?",
     filter.status && "s.status = ?",
-    filter.archived !== undefined && `s.archived = ${filter.archived ? 1 : 0}`,
+    // Not `= 0`: whatever else damage makes of it, a session must not be passed over.
+    filter.archived !== undefined && `s.archived ${filter.archived ? "=" : "IS NOT"} 1`,
     "s.no < ?",
   ].filter((part) => part !== false);
   return `SELECT ${sessionColumns} FROM ${from} WHERE ${wheres.join(" AND ")} ORDER BY ${filter.tag ? "t.session" : "s.no"} DESC LIMIT ${most}`;

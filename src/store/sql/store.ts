@@ -25,7 +25,7 @@ import type {
 } from "../port.js";
 import { Committer, type Job, translate } from "./committer.js";
 import type { Driver, Param, Row, Statement } from "./driver.js";
-import { blobRow, epochRow, lineRow, mailRow, pack, presentRow, saveParams, saveRow, sessionRow } from "./rows.js";
+import { blobRow, checkOf, epochRow, lineRow, mailRow, pack, presentRow, saveParams, saveRow, sessionRow } from "./rows.js";
 import { sessionsBy, statements as sql } from "./statements.js";
 
 /** What the file a database is in adds to it. */
@@ -46,7 +46,7 @@ interface LineKey {
    * Where the line ended after this process's last save on it, by which session and epoch. As long as that epoch stands nobody else
    * can have added to it, so the next save need not look.
    */
-  end: { readonly session: number; readonly epoch: number; readonly seq: number } | undefined;
+  end: { readonly id: string; readonly session: number; readonly epoch: number; readonly seq: number } | undefined;
 }
 
 /** A line that a transaction has made. */
@@ -96,7 +96,13 @@ export class SqlStore implements Store {
       committed: (applied) => {
         if (!applied.ok) return;
         for (const { id, ...key } of born) this.#remember(id, key);
-        for (const { saves = [] } of changes) for (const { save: fresh } of saves) this.#noteSaved(fresh);
+        for (const { saves = [] } of changes) {
+          for (const { save: fresh } of saves) {
+            this.#noteSaved(fresh);
+            const key = this.#lineKeys.get(fresh.line);
+            if (key !== undefined) key.end = undefined;
+          }
+        }
       },
     };
   }
@@ -121,7 +127,8 @@ export class SqlStore implements Store {
         if (applied.ok) this.#noteSaved(save);
         const key = this.#lineKeys.get(save.line);
         if (key === undefined) return;
-        key.end = applied === done && session !== undefined ? { session, epoch: change.when.epoch as number, seq: save.seq } : undefined;
+        const { session: id, when } = change;
+        key.end = applied === done && session !== undefined ? { id, session, epoch: when.epoch as number, seq: save.seq } : undefined;
       },
     };
   }
@@ -133,7 +140,7 @@ export class SqlStore implements Store {
   /** Where this process knows the end of the line. False: it does not, or another holder has come. */
   #appendNext(key: LineKey, change: Change, save: Save): boolean {
     const { end } = key;
-    if (end === undefined || end.seq !== firstSeq(save) - 1 || end.epoch !== change.when.epoch) return false;
+    if (end?.id !== change.session || end.seq !== firstSeq(save) - 1 || end.epoch !== change.when.epoch) return false;
     const params = saveParams(key.no, save);
     params.push(end.session, end.epoch);
     return this.#prepare(sql.appendNext).run(...params) > 0;
@@ -190,7 +197,7 @@ export class SqlStore implements Store {
       const made = this.#prepare(sql.insertLine).get(line.id, no, line.origin?.line ?? null, originSeq, line.text)?.[0] as number;
       const epoch = lease?.epoch ?? when.epoch;
       // Where it ends is known as long as nothing else comes with it.
-      const end = epoch === undefined || saves.length > 0 ? undefined : { session: no, epoch, seq: originSeq };
+      const end = epoch === undefined || saves.length > 0 ? undefined : { id: session, session: no, epoch, seq: originSeq };
       born.push({ id: line.id, no: made, originSeq, end });
     }
     for (const fresh of saves) if (!this.#append(fresh)) return "tail";
@@ -239,7 +246,8 @@ export class SqlStore implements Store {
   }
 
   #isThere(key: LineKey, save: Save): boolean {
-    return this.#prepare(sql.headAt).get(key.no, save.seq)?.[0] === pack(save);
+    const [head] = this.#prepare(sql.headAt).get(key.no, save.seq) ?? [];
+    return checkOf(head) === save.check;
   }
 
   #hasMark(line: string, seq: number): boolean {
@@ -378,7 +386,7 @@ export class SqlStore implements Store {
 
   async blob(digest: Digest): Promise<Uint8Array | undefined> {
     const row = (await this.#read(sql.blob, digest))[0];
-    return row && blobRow(row, digest);
+    return row && blobRow(row);
   }
 
   async inbox(session: string, limit: number): Promise<readonly Mail[]> {
