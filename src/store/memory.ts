@@ -15,6 +15,7 @@ import type {
   LineRow,
   Mail,
   NewSave,
+  Posted,
   Present,
   Refusal,
   Replacement,
@@ -187,7 +188,7 @@ export class MemoryStore implements Store {
     return { count: unused.length, bytes: unused.reduce((sum, [, bytes]) => sum + bytes.length, 0) };
   }
 
-  async post(session: string, mail: Mail): Promise<"posted" | "known" | "conflict" | "absent"> {
+  async post(session: string, mail: Mail): Promise<Posted> {
     const { sessions, inboxes } = this.#open();
     if (!sessions.has(session)) return "absent";
     const inbox = inboxes.get(session) ?? new Map<string, Mail & { readonly drained: boolean }>();

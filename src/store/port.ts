@@ -150,6 +150,9 @@ export interface Mail {
   readonly text: string;
 }
 
+/** `known`: the same entry is there already. `conflict`: another one has its id. `absent`: there is no such session. */
+export type Posted = "posted" | "known" | "conflict" | "absent";
+
 export interface Freed {
   readonly count: number;
   readonly bytes: number;
@@ -206,7 +209,7 @@ export interface Store {
   sweep(limit: number, dryRun: boolean): Promise<Freed>;
 
   /** Idempotent by id, and needs no lease. */
-  post(session: string, mail: Mail): Promise<"posted" | "known" | "conflict" | "absent">;
+  post(session: string, mail: Mail): Promise<Posted>;
   /** Entries not yet taken in, oldest first. */
   inbox(session: string, limit: number): Promise<readonly Mail[]>;
 

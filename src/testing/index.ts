@@ -12,6 +12,8 @@ export type {
   Mail,
   NewLine,
   NewSave,
+  Posted,
+  Present,
   Refusal,
   Replacement,
   SaveQuery,

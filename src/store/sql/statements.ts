@@ -6,6 +6,9 @@ const most = "(0 + ?)";
 const sessionColumns = "s.no, s.id, s.status, s.agent, s.line, s.head, s.epoch, s.until, s.lease, s.version, s.archived, s.tags, s.label";
 const lineColumns = "l.no, l.id, l.session IS NOT NULL, s.id, l.origin_line, l.origin_seq, l.body";
 
+/** How many columns a statement that asks for both answers of each. */
+export const columnsOf = { session: sessionColumns.split(",").length, line: lineColumns.split(",").length };
+
 const saveValues = "head, mark, note, items, state";
 const placeholders = saveValues.replace(/\w+/g, "?");
 
@@ -41,7 +44,7 @@ export const statements = {
     FROM session s LEFT JOIN line l ON l.id = s.line LEFT JOIN save v ON v.line = l.no WHERE s.id = ? ORDER BY v.seq DESC LIMIT 1`,
   session: `SELECT ${sessionColumns} FROM session s WHERE s.id = ?`,
   buriedEpoch: "SELECT epoch FROM buried WHERE id = ?",
-  bury: "INSERT INTO buried (id, epoch) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch",
+  bury: "INSERT INTO buried (id, epoch) SELECT id, epoch FROM session WHERE no = ? ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch",
 
   insertSession: `INSERT INTO session (no, id, status, agent, line, head, epoch, until, lease, version, archived, tags, label)
     VALUES (${fresh("session")}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no`,

@@ -1,0 +1,54 @@
+/** What this process knows of lines, so that it need not look again: their numbers, and where those it writes end. */
+import type { Driver } from "./driver.js";
+import type { Prepared } from "./prepared.js";
+import { statements as sql } from "./statements.js";
+
+export interface LineKey {
+  readonly no: number;
+  readonly originSeq: number;
+  /**
+   * Where the line ended after this process's last save on it, by which session and epoch. As long as that epoch stands nobody else
+   * can have added to it, so the next save need not look.
+   */
+  end: { readonly id: string; readonly session: number; readonly epoch: number; readonly seq: number } | undefined;
+}
+
+const MAX_KEYS = 50_000;
+
+export class LineKeys {
+  readonly #db: Driver;
+  readonly #statements: Prepared;
+  readonly #keys = new Map<string, LineKey>();
+
+  constructor(db: Driver, statements: Prepared) {
+    this.#db = db;
+    this.#statements = statements;
+  }
+
+  /** Undefined where there is no such line. Throws what the driver throws. */
+  of(id: string): LineKey | undefined {
+    const known = this.#keys.get(id);
+    if (known) return known;
+    const row = this.#statements.of(sql.lineKey).get(id);
+    if (row === undefined) return undefined;
+    const key: LineKey = { no: row[0] as number, originSeq: row[1] as number, end: undefined };
+    // Inside a transaction the line may yet be taken back.
+    if (!this.#db.inTransaction) this.remember(id, key);
+    return key;
+  }
+
+  remember(id: string, key: LineKey): void {
+    if (this.#keys.size >= MAX_KEYS) this.#keys.clear();
+    this.#keys.set(id, key);
+  }
+
+  /** Says where a line ends now, or, with undefined, that it must be looked up. */
+  endsAt(id: string, end: LineKey["end"]): void {
+    const key = this.#keys.get(id);
+    if (key !== undefined) key.end = end;
+  }
+
+  forget(id: string): void {
+    this.#keys.delete(id);
+  }
+}
