@@ -15,6 +15,7 @@ import {
   type Session,
   type SessionEvent,
 } from "../src/index.js";
+import { errorOf } from "./support/error-of.js";
 import { type StoreKind, stores } from "./support/stores.js";
 
 // ---- the world that bad input is thrown at
@@ -75,15 +76,6 @@ async function contents(hold: Holdfast, own: World["own"]): Promise<unknown> {
 // ---- what a refusal is
 
 type Call = (world: World) => unknown;
-
-async function errorOf(call: () => unknown): Promise<unknown> {
-  try {
-    await call();
-  } catch (error) {
-    return error;
-  }
-  return expect.fail("it was accepted");
-}
 
 const LONGEST_MS = 2_000;
 

@@ -27,6 +27,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type ErrorCode, HoldfastError, open, type Verdict } from "../src/index.js";
+import { errorOf } from "./support/error-of.js";
 import { scratch } from "./support/stores.js";
 
 interface Database {
@@ -61,15 +62,6 @@ function listing(directory: string): Record<string, string> {
     return `${found.size} bytes ${createHash("sha256").update(readFileSync(path)).digest("base64url")}`;
   };
   return Object.fromEntries(readdirSync(directory).map((name) => [name, describeEntry(join(directory, name))]));
-}
-
-async function errorOf(call: () => unknown): Promise<unknown> {
-  try {
-    await call();
-  } catch (error) {
-    return error;
-  }
-  return expect.fail("it was accepted");
 }
 
 async function within<T>(ms: number, promise: Promise<T>): Promise<T> {

@@ -1,11 +1,11 @@
 /** A checkpoint: the record, as it is written and as callers see it. */
 import type { Digest } from "./digest.js";
 import { HoldfastError, pathTo } from "./errors.js";
-import { isoTime } from "./fold.js";
 import { type CheckpointId, type LineId, placeId, type SessionId, typeName } from "./ids.js";
 import { deepFreeze, encode, isList, type JsonObject } from "./json.js";
 import type { Save } from "./save.js";
 import type { SessionStatus } from "./status.js";
+import { isoTime } from "./time.js";
 
 export type CheckpointKind = "automatic" | "manual" | "pre-operation" | "recovery";
 const KINDS: readonly unknown[] = ["automatic", "manual", "pre-operation", "recovery"] satisfies CheckpointKind[];

@@ -8,8 +8,9 @@ import type { Digest } from "./digest.js";
 import { HoldfastError, quote } from "./errors.js";
 import { deepFreeze, type Json, type JsonObject, jsonBytes, put, textBytes } from "./json.js";
 import { List } from "./list.js";
-import { type Message, type MessageInput, tokensOf } from "./message.js";
+import { type Message, tokensOf } from "./message.js";
 import { type Base, bodyBytes, type JournalRecord } from "./record.js";
+import { reviveRecord } from "./revive.js";
 import { firstSeq, recordBytes, type Save } from "./save.js";
 import { nextStatus, type SessionStatus, type StatusEvent } from "./status.js";
 
@@ -244,13 +245,11 @@ export class Fold {
 
   #revived(record: JournalRecord, textBytes: number, seq: number, save: Save, row: Row): Entry {
     const body = { bytes: bodyBytes(record, textBytes), blob: record.blob };
-    const at = save.at - (record.ago ?? 0);
-    const id = `${save.line}-${seq}`;
     if (record.blob === undefined) {
-      const message = revive((record.append ?? record.item) as MessageInput, id, seq, at);
+      const message = reviveRecord(record, undefined, seq, save);
       return this.#entry(message, body, row, tokensOf(message), undefined);
     }
-    const later = (text: string) => revive(JSON.parse(text) as MessageInput, id, seq, at);
+    const later = (text: string) => reviveRecord(record, text, seq, save);
     return this.#entry({ seq } as Message, body, row, record.tokens ?? 0, later);
   }
 
@@ -378,40 +377,6 @@ const isMessage = (record: JournalRecord): boolean => record.append !== undefine
 
 function bodyOf(record: JournalRecord, inline: Json | undefined, bodies: Bodies): Json {
   return frozen(record.blob === undefined ? inline : (JSON.parse(bodies.text(record.blob)) as Json)) as Json;
-}
-
-/** The message of a record, for those who read records one by one. */
-export function reviveRecord(record: JournalRecord, body: string | undefined, seq: number, save: Save): Message {
-  const input = (body === undefined ? (record.append ?? record.item) : JSON.parse(body)) as MessageInput;
-  return revive(input, `${save.line}-${seq}`, seq, save.at - (record.ago ?? 0));
-}
-
-/** The message as callers see it: what was stored, and what the journal assigns. Takes over `input`, which must be its own. */
-export function revive(input: MessageInput, id: string, seq: number, at: number): Message {
-  const message = input as { -readonly [K in keyof Message]: Message[K] };
-  if (message.id === undefined) message.id = id;
-  message.createdAt = isoTime(at);
-  message.seq = seq;
-  // Most messages are flat: freezing what is not saves the walk over what is.
-  if (typeof message.content !== "string") deepFreeze(message.content);
-  if (message.metadata !== undefined) deepFreeze(message.metadata);
-  if (message.provider !== undefined) deepFreeze(message.provider);
-  if (message.reply !== undefined) deepFreeze(message.reply);
-  return Object.freeze(message);
-}
-
-let lastSecond = Number.NaN;
-let lastText = "";
-
-/** Times close together share all but their milliseconds: making a Date of each was a tenth of a load. */
-export function isoTime(at: number): string {
-  const second = Math.floor(at / 1000);
-  if (second !== lastSecond) {
-    lastText = new Date(second * 1000).toISOString().slice(0, -4);
-    lastSecond = second;
-  }
-  const ms = at - second * 1000;
-  return `${lastText}${ms < 10 ? "00" : ms < 100 ? "0" : ""}${ms}Z`;
 }
 
 const frozen = <T extends Json | undefined>(value: T): T => deepFreeze(value);

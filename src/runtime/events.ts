@@ -1,10 +1,10 @@
 /** Following a session: what its journal says, from a cursor on, and then what is added to it, from any process. */
 import { type Checkpoint, checkpointOf } from "../core/checkpoint.js";
-import { reviveRecord } from "../core/fold.js";
 import { type CheckpointId, MAX_SEQ, type Place, parsePlace, placeId, type SessionId, sessionId } from "../core/ids.js";
 import type { Json } from "../core/json.js";
 import type { Message } from "../core/message.js";
 import type { JournalRecord } from "../core/record.js";
+import { reviveRecord } from "../core/revive.js";
 import { firstSeq, isGap, open, type Save } from "../core/save.js";
 import type { SessionStatus } from "../core/status.js";
 import type { Ground } from "./ground.js";
@@ -52,14 +52,13 @@ export async function* follow(
   if (own !== undefined && !(own instanceof AbortSignal)) throw invalid("signal", "it must be an AbortSignal");
   const signal = own === undefined ? closing : AbortSignal.any([own, closing]);
   const session = sessionId(id);
-  const head = headOf(await requireSession(ground, session));
-  const place = after === undefined ? undefined : await cursorOf(ground, session, after, await ground.journal.segments(head.line));
-  // A cursor on a line the session has left is followed from there: what was rewound is told.
-  let line = place?.line ?? head.line;
+  let { line } = headOf(await requireSession(ground, session));
   let segments = await ground.journal.segments(line);
+  const place = after === undefined ? undefined : await cursorOf(ground, session, after, segments);
   let seen = place?.seq ?? 0;
-  if (place !== undefined && lineAt(await ground.journal.segments(head.line), place.seq) === place.line) {
-    line = head.line;
+  // A cursor on a line the session has left is followed from there: what was rewound is told.
+  if (place !== undefined && lineAt(segments, place.seq) !== place.line) {
+    line = place.line;
     segments = await ground.journal.segments(line);
   }
   while (!signal.aborted) {

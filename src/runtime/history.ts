@@ -1,6 +1,7 @@
 /** Every message of a past up to a record that is there, newest first, whether it is still in the transcript or not. */
-import { reviveRecord } from "../core/fold.js";
+
 import type { Message } from "../core/message.js";
+import { reviveRecord } from "../core/revive.js";
 import { firstSeq, isGap, open } from "../core/save.js";
 import type { Ground } from "./ground.js";
 import { hole, type Segment } from "./journal.js";

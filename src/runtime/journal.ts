@@ -51,13 +51,6 @@ export class Journal {
     return row && { doc: this.#remember(lineOf(row)), session: row.session };
   }
 
-  /** What never changes about a line. */
-  async doc(id: LineId): Promise<LineDoc> {
-    const found = this.#docs.get(id) ?? (await this.line(id))?.doc;
-    if (found === undefined) throw lost(id);
-    return found;
-  }
-
   #remember(doc: LineDoc): LineDoc {
     if (this.#docs.size > 10_000) this.#docs.clear();
     this.#docs.set(doc.id, doc);

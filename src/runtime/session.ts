@@ -42,7 +42,8 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
   readonly #ground: Ground;
   readonly #openFork: ForkOpener;
   readonly #label: LabelDoc;
-  readonly #work: Workspace;
+  /** Another one after a rewind or an adopt. */
+  #work: Workspace;
   readonly #queue: SaveQueue;
   readonly #abort = new AbortController();
   /** It was just opened, and whoever opened it has looked. */
@@ -270,7 +271,7 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
       if (applied.why === "origin") throw notFound(begun?.origin ? placeId(begun.origin.line, begun.origin.seq) : line);
       throw this.#endIfStale(superseded(this.id));
     }
-    this.#work.moveTo({ ...to, head });
+    this.#work = new Workspace(this.#ground, { ...to, head });
     this.#ground.watchers.changed(this.id);
   }
 

@@ -1,11 +1,11 @@
 /** Looking at sessions, and changing what stands outside their journals. Needs no lease. */
 import { checkMetadata, checkText } from "../core/checkpoint.js";
 import { HoldfastError } from "../core/errors.js";
-import { isoTime } from "../core/fold.js";
 import { checkName, type LineId, type SessionId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
 import { reach } from "../core/retention.js";
 import { type SessionStatus, statusTable } from "../core/status.js";
+import { isoTime } from "../core/time.js";
 import type { LineRow, SessionRow } from "../store/port.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";

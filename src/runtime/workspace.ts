@@ -6,11 +6,12 @@ import { type Checkpoint, type CheckpointOptions, checkpointFrom, type Mark, mar
 import { content } from "../core/diff.js";
 import type { Digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
-import { type Fold, revive } from "../core/fold.js";
+import type { Fold } from "../core/fold.js";
 import { checkName, type LineId, MAX_SEQ, parsePlace, placeId, type SessionId } from "../core/ids.js";
 import { type Encoded, encode, equal, freeze, type Json, type JsonObject, textBytes } from "../core/json.js";
 import { type EncodedMessage, encodeMessage, type Message, type MessageInput } from "../core/message.js";
 import { record } from "../core/record.js";
+import { revive } from "../core/revive.js";
 import { seal } from "../core/save.js";
 import type { StatusEvent } from "../core/status.js";
 import { titleOf } from "../core/title.js";
@@ -43,9 +44,9 @@ export class Workspace {
   readonly #ground: Ground;
   #head: HeadDoc;
   #headChanged = false;
-  #fold: Fold;
+  readonly #fold: Fold;
   #end: Digest;
-  #segments: readonly Segment[];
+  readonly #segments: readonly Segment[];
   #latest: Checkpoint | undefined;
   readonly #staging = new Staging();
   #ids: Map<string, Message> | undefined;
@@ -113,17 +114,6 @@ export class Workspace {
 
   get #id(): SessionId {
     return this.#head.id;
-  }
-
-  /** Goes on from somewhere else; nothing is staged when it is called. */
-  moveTo({ head, fold, end, segments, latest }: Standing): void {
-    this.#head = head;
-    this.#headChanged = false;
-    this.#fold = fold;
-    this.#end = end;
-    this.#segments = segments;
-    this.#latest = latest;
-    this.#ids = undefined;
   }
 
   // ---- staging

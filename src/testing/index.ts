@@ -22,4 +22,5 @@ export type {
   Store,
   Traits,
 } from "../store/port.js";
-export { type ContractCase, type StoreHarness, storeContract } from "./contract.js";
+export type { ContractCase, StoreHarness } from "./case.js";
+export { storeContract } from "./contract.js";

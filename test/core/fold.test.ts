@@ -1,13 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type Digest, digest } from "../../src/core/digest.js";
-import { type Bodies, Fold, isoTime, revive } from "../../src/core/fold.js";
+import { type Bodies, Fold } from "../../src/core/fold.js";
 import { lineId, placeId } from "../../src/core/ids.js";
 import { encode, type Json, put } from "../../src/core/json.js";
 import { type Blob, encodeMessage, type Message, type MessageInput } from "../../src/core/message.js";
 import { type Base, BLOB_FROM } from "../../src/core/record.js";
+import { revive } from "../../src/core/revive.js";
 import { firstSeq, open, type Save, seal } from "../../src/core/save.js";
 import { type SessionStatus, type StatusEvent, statusTable } from "../../src/core/status.js";
+import { isoTime } from "../../src/core/time.js";
 import { Salts } from "../../src/runtime/salts.js";
 import { Staging } from "../../src/runtime/staging.js";
 import { expectCode, thrown } from "./thrown.js";

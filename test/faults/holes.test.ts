@@ -149,6 +149,16 @@ test("verify goes on past rows that cannot be read, and calls no line lost that 
   }
 });
 
+test("D5: an epoch that cannot be read is not taken for a lower one when its session is deleted", async () => {
+  const path = await holed(1, 0, "UPDATE session SET epoch = x'05'");
+  const hold = await open(path);
+  await expect(hold.session("a")).rejects.toMatchObject({ code: "CORRUPT" });
+  await hold.sessions.delete("a");
+  await expect(hold.session("a")).rejects.toMatchObject({ code: "CORRUPT" });
+  await (await hold.session("another")).close();
+  await hold.close();
+});
+
 test("a session whose row was changed does not hide the others from a list, nor is it passed over in silence", async () => {
   const path = await holed(1, 0, "SELECT 1");
   const made = await open(path);

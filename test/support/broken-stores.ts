@@ -151,5 +151,15 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
       };
     }),
   },
+  {
+    does: "numbers lines by how many there are",
+    make: harness((inner) => ({
+      async line(id) {
+        const found = await inner.line(id);
+        const all = (await inner.lines({ all: true })).toReversed();
+        return found && { ...found, no: all.findIndex((row) => row.id === id) + 1 };
+      },
+    })),
+  },
   { does: "estimates its counts", make: harness((inner) => ({ counts: async () => ({ ...(await inner.counts()), messages: 0 }) })) },
 ];
