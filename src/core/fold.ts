@@ -219,7 +219,7 @@ export class Fold {
 
   /** Applies the items of a save. */
   applyItems(records: readonly JournalRecord[], save: Save): void {
-    const row: Row = { bytes: textBytes(save.items) };
+    const row: Row = { bytes: this.#read(save.items) };
     const first = firstSeq(save);
     const sizes = this.#sizes(save.items);
     for (let i = 0; i < records.length; i++) {
@@ -233,7 +233,7 @@ export class Fold {
 
   /** Takes from a save the messages whose numbers lie in a range, and nothing else: the base says what became of the rest. */
   applyRange(records: readonly JournalRecord[], save: Save, from: number, to: number): void {
-    const row: Row = { bytes: textBytes(save.items) };
+    const row: Row = { bytes: this.#read(save.items) };
     const first = firstSeq(save);
     const sizes = this.#sizes(save.items);
     for (let i = 0; i < records.length; i++) {
@@ -243,8 +243,8 @@ export class Fold {
     }
   }
 
-  #revived(record: JournalRecord, textBytes: number, seq: number, save: Save, row: Row): Entry {
-    const body = { bytes: bodyBytes(record, textBytes), blob: record.blob };
+  #revived(record: JournalRecord, bytes: number, seq: number, save: Save, row: Row): Entry {
+    const body = { bytes: this.#sized ? bodyBytes(record, bytes) : 0, blob: record.blob };
     if (record.blob === undefined) {
       const message = reviveRecord(record, undefined, seq, save);
       return this.#entry(message, body, row, tokensOf(message), undefined);
@@ -256,6 +256,7 @@ export class Fold {
   /** Applies the state of a save. `bodies` has those of list changes; values come later, if they are still there at the end. */
   applyState(records: readonly JournalRecord[], save: Save, bodies: Bodies): void {
     const sizes = this.#sizes(save.state);
+    this.#read(save.state);
     for (const [i, record] of records.entries()) {
       if (record.set !== undefined) {
         if (record.blob === undefined)
@@ -294,6 +295,13 @@ export class Fold {
     }
     this.#messageView = undefined;
     this.#stateView = undefined;
+  }
+
+  /** Counts a text among those that loading this place reads. Answers its bytes, where sizes are wanted. */
+  #read(text: string | null): number {
+    const bytes = this.#sized ? textBytes(text) : 0;
+    this.readBytes += bytes;
+    return bytes;
   }
 
   #sizes(text: string | null): readonly number[] {

@@ -89,7 +89,6 @@ export class Loader {
           if (firstSeq(save) !== next || (follows !== undefined && save.prev !== follows)) throw hole(line, next);
           fold.applyItems(items, save);
           fold.applyState(state, save, bodies);
-          fold.readBytes += textBytes(save.items) + textBytes(save.state);
           if (save.mark !== null) mark = save.mark;
           follows = digest;
           next = save.seq + 1;
@@ -101,27 +100,28 @@ export class Loader {
   }
 
   async #loadBase(fold: Fold, oldestFirst: readonly Segment[], seq: number): Promise<void> {
-    const { base, bytes: baseBytes } = await this.base(oldestFirst, seq);
-    let bytes = baseBytes;
+    const { base, bytes } = await this.base(oldestFirst, seq);
+    fold.readBytes = bytes;
     fold.applyBase(base);
     for (const [from, to] of base.ranges) {
+      let at = from;
       for (const { line, ...segment } of oldestFirst) {
         const last = Math.min(to, segment.to);
-        for (let at = Math.max(from, segment.from); at <= last; ) {
+        while (at >= segment.from && at <= last) {
           const saves = await this.#store.saves(line, { from: at, to: last, limit: ROWS, items: true, state: false });
-          if (saves[0] === undefined || firstSeq(saves[0]) > at) throw hole(line, at);
-          const opened = saves.map((save) => openHere(save, { items: true }));
-          for (const [i, save] of saves.entries()) {
-            fold.applyRange((opened[i] as Opened).items, save, from, to);
-            bytes += textBytes(save.items);
+          if (saves.length === 0) throw hole(line, at);
+          for (const save of saves) {
+            if (firstSeq(save) > at || save.seq < at) throw hole(line, at);
+            fold.applyRange(openHere(save, { items: true }).items, save, from, to);
             at = save.seq + 1;
           }
         }
       }
+      if (at <= to) throw hole((oldestFirst.at(-1) as Segment).line, at);
       fold.endRange();
     }
     fold.tokens = base.tokens;
-    fold.markBase(seq, bytes);
+    fold.markBase(seq, fold.readBytes);
   }
 
   /** The base in a save, and the bytes read to get it. */

@@ -1,8 +1,9 @@
 /** D3: rows that are missing, as a damaged page or a careless hand leaves them. Nothing hangs, nothing is left out in silence. */
-import { truncateSync } from "node:fs";
+import { readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
+import { baseTuning } from "../../src/core/fold.js";
 import { open } from "../../src/index.js";
 import { type Child, start } from "./child.mjs";
 import { fresh } from "./places.js";
@@ -92,6 +93,44 @@ test("negative control: without a hole the same questions are answered", async (
   expect(await asked(path, { do: "list" })).toMatchObject({ checkpoints: 5 });
   expect(await asked(path, { do: "latest" })).toMatchObject({ checkpoint: { messageCount: 5 } });
   expect(await asked(path, { do: "prune", keep: 1 })).toMatchObject({ removed: 4 });
+});
+
+test("whichever save is missing, a state comes whole or not at all, also where a base names its messages by their numbers", async () => {
+  const before = baseTuning.slackBytes;
+  baseTuning.slackBytes = 500;
+  try {
+    const path = join(fresh(), "store.db");
+    const making = await open(path);
+    const session = await making.session("a");
+    for (let n = 0; n < 30; n++) {
+      session.append({ role: "user", content: `message ${n}` });
+      session.set("k", `${n} `.padEnd(400, "x"));
+      await session.checkpoint();
+    }
+    const { id } = (await making.checkpoints.latest("a")) as { id: string };
+    await making.close();
+    const sound = readFileSync(path);
+    const answers: (number | string)[] = [];
+    for (let n = 0; n < 30; n++) {
+      const copy = join(fresh(), "store.db");
+      writeFileSync(copy, sound);
+      const db = new Database(copy);
+      db.exec(rowAt(n));
+      db.close();
+      const hold = await open(copy);
+      answers.push(
+        await hold.checkpoints.state(id).then(
+          ({ messages }) => messages.length,
+          (error: { code: string }) => error.code,
+        ),
+      );
+      await hold.close();
+    }
+    // The newest is what was asked for; without it there is nothing at that place.
+    expect(answers).toEqual([...Array.from({ length: 29 }, () => "CORRUPT"), "NOT_FOUND"]);
+  } finally {
+    baseTuning.slackBytes = before;
+  }
 });
 
 test("history and events do not leave out what a missing save held", async () => {
