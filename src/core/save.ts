@@ -261,5 +261,6 @@ export function gap(saves: readonly [Save, ...Save[]]): Save {
     state: null,
     mark: null,
   };
-  return { ...open, note: writeNote(open, { gap: open.nState, prior: priorOf(last) }) };
+  // Where its first save goes on: pointers of the others may lead into the gap itself.
+  return { ...open, note: writeNote(open, { gap: open.nState, prior: priorOf(first) }) };
 }

@@ -161,7 +161,9 @@ export class Journal {
         next = priorOf(save);
         if (isGap(save) || save.seq > segment.to) continue;
         const { digest: end } = open(save, { mark: true });
-        const checkpoint = checkpointOf(save, end, (segment.session ?? "") as SessionId, (at) => lineAt(segments, at) ?? line);
+        // Checkpoints go with their session, also where a fork still shares what they stood on.
+        if (segment.session === null) continue;
+        const checkpoint = checkpointOf(save, end, segment.session as SessionId, (at) => lineAt(segments, at) ?? line);
         if (checkpoint) yield { checkpoint, segment };
       }
       if (saves.length < atOnce && after !== undefined && firstSeq(after) !== segment.from) throw hole(line, firstSeq(after) - 1);

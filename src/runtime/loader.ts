@@ -112,7 +112,8 @@ export class Loader {
           if (saves.length === 0) throw hole(line, at);
           for (const save of saves) {
             if (firstSeq(save) > at || save.seq < at) throw hole(line, at);
-            fold.applyRange(openHere(save, { items: true }).items, save, from, to);
+            // Between live messages there may be saves that hold none: of those nothing is needed, and some may have been dropped.
+            if (!isGap(save)) fold.applyRange(open(save, { items: save.nMessages > 0 }).items, save, from, to);
             at = save.seq + 1;
           }
         }

@@ -9,7 +9,7 @@ import { HoldfastError, quote } from "../core/errors.js";
 import { type LineId, MAX_SEQ, placeId } from "../core/ids.js";
 import { refsOf } from "../core/refs.js";
 import { type Keep, type KeptPlace, needed, touches } from "../core/retention.js";
-import { drop, firstSeq, gap, isEmpty, isGap, open, type Save } from "../core/save.js";
+import { drop, firstSeq, gap, isEmpty, isGap, open, priorOf, type Save } from "../core/save.js";
 import type { Replacement } from "../store/port.js";
 import { breathe } from "./breathe.js";
 import type { Ground } from "./ground.js";
@@ -37,7 +37,7 @@ async function dropMarks(
 ): Promise<boolean> {
   let lastKept: number | undefined;
   return rewrite(ground, segments, last, knownForks, (save) => {
-    lastKept ??= save.prior;
+    lastKept ??= priorOf(save);
     if (isGap(save)) return save;
     const prior = lastKept;
     if (save.mark !== null && !gone.has(save.seq)) lastKept = save.seq;

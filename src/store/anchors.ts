@@ -95,10 +95,10 @@ export class Anchors {
   }
 
   async #append(fresh: ReadonlyMap<string, End>): Promise<void> {
-    const wanted = [...fresh].filter(([line, { seq }]) => seq === 0 || !this.#isGone(line));
+    const wanted = [...fresh].filter(([line]) => !this.#isGone(line));
     await this.#appendRows(wanted);
     // A1: a session that was deleted while its rows were being written leaves them without a line to witness for.
-    await this.#appendRows(wanted.filter(([line, { seq }]) => seq > 0 && this.#isGone(line)).map(([line]) => [line, FORGOTTEN]));
+    await this.#appendRows(wanted.filter(([line]) => this.#isGone(line)).map(([line]) => [line, FORGOTTEN]));
   }
 
   async #appendRows(ends: readonly (readonly [string, End])[]): Promise<void> {
