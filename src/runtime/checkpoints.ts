@@ -55,17 +55,23 @@ export class Checkpoints {
     const { line, id } = headOf(await requireSession(this.#ground, sessionId));
     const from = cursor === undefined ? undefined : cursorOf(cursor);
     const items: Checkpoint[] = [];
-    for await (const checkpoint of all ? this.#onAllLines(id, from) : this.#onPast(line, from, most + 1)) {
+    for await (const checkpoint of all ? this.#onAllLines(id, from) : this.#onPast(line, id, from, most + 1)) {
       if (items.length === most) return { items, next: checkpoint.id };
       items.push(checkpoint);
     }
     return { items };
   }
 
-  async *#onPast(line: LineId, from: Place | undefined, atOnce: number): AsyncGenerator<Checkpoint> {
+  async *#onPast(line: LineId, session: SessionId, from: Place | undefined, atOnce: number): AsyncGenerator<Checkpoint> {
     const segments = await this.#ground.journal.segments(line);
     if (from !== undefined && lineAt(segments, from.seq) !== from.line) throw strange(from);
-    for await (const { checkpoint } of this.#ground.journal.checkpoints(segments, from?.seq ?? MAX_SEQ, atOnce)) yield checkpoint;
+    yield* this.#along(segments, session, from?.seq ?? MAX_SEQ, atOnce);
+  }
+
+  /** Those that can be had by their id: checkpoints go with their session, also where a fork still shares what they stand on. */
+  async *#along(segments: readonly Segment[], session: SessionId, from: number, atOnce: number): AsyncGenerator<Checkpoint> {
+    for await (const { checkpoint, segment } of this.#ground.journal.checkpoints(segments, session, from, atOnce))
+      if (segment.session !== null) yield checkpoint;
   }
 
   async *#onAllLines(session: SessionId, from: Place | undefined): AsyncGenerator<Checkpoint> {
@@ -79,10 +85,8 @@ export class Checkpoints {
     );
     const start = from === undefined ? 0 : pasts.findIndex((segments) => lineAt(segments, from.seq) === from.line);
     if (start === -1) throw strange(from as Place);
-    for (const [i, segments] of pasts.slice(start).entries()) {
-      for await (const { checkpoint } of this.#ground.journal.checkpoints(segments, (i === 0 ? from?.seq : undefined) ?? MAX_SEQ, 100))
-        yield checkpoint;
-    }
+    for (const [i, segments] of pasts.slice(start).entries())
+      yield* this.#along(segments, session, (i === 0 ? from?.seq : undefined) ?? MAX_SEQ, 100);
   }
 
   /** The state at a checkpoint, verified. */
@@ -142,7 +146,7 @@ export class Checkpoints {
     for (const { line: own } of segments)
       for (const { origin } of await this.#ground.store.lines({ origin: own })) if (origin) origins.add(`${origin.line}-${origin.seq}`);
     const found: { readonly segment: Segment; readonly seq: number; readonly id: string }[] = [];
-    for await (const { checkpoint, segment } of this.#ground.journal.checkpoints(segments, MAX_SEQ, 1_000))
+    for await (const { checkpoint, segment } of this.#ground.journal.checkpoints(segments, id, MAX_SEQ, 1_000))
       found.push({ segment, seq: checkpoint.seq, id: checkpoint.id });
     const gone = new Map<LineId, Set<number>>();
     for (const { segment, seq } of expendable(found, keep, ({ id: checkpointId }) => origins.has(checkpointId))) {

@@ -134,10 +134,12 @@ export class Journal {
 
   /**
    * Checkpoints along a past, newest first, from a record number on. Saves without a checkpoint are jumped over by the pointer every
-   * save has to the checkpoint before it.
+   * save has to the checkpoint before it. Those of a session that was deleted are given as the asker's, who shares what they stand on;
+   * they cannot be had by their id any more.
    */
   async *checkpoints(
     segments: readonly Segment[],
+    asker: SessionId,
     from: number,
     atOnce: number,
   ): AsyncGenerator<{ readonly checkpoint: Checkpoint; readonly segment: Segment }> {
@@ -161,9 +163,7 @@ export class Journal {
         next = priorOf(save);
         if (isGap(save) || save.seq > segment.to) continue;
         const { digest: end } = open(save, { mark: true });
-        // Checkpoints go with their session, also where a fork still shares what they stood on.
-        if (segment.session === null) continue;
-        const checkpoint = checkpointOf(save, end, segment.session as SessionId, (at) => lineAt(segments, at) ?? line);
+        const checkpoint = checkpointOf(save, end, (segment.session ?? asker) as SessionId, (at) => lineAt(segments, at) ?? line);
         if (checkpoint) yield { checkpoint, segment };
       }
       if (saves.length < atOnce && after !== undefined && firstSeq(after) !== segment.from) throw hole(line, firstSeq(after) - 1);
@@ -176,7 +176,7 @@ export class Journal {
   async latest(tail: Read | undefined, line: LineDoc, session: SessionId): Promise<Checkpoint | undefined> {
     if (tail !== undefined && tail.save.mark !== null) return this.#checkpoint(tail, session, line);
     const segments = await this.segments(line.id);
-    for await (const { checkpoint } of this.checkpoints(segments, MAX_SEQ, 1)) return checkpoint;
+    for await (const { checkpoint } of this.checkpoints(segments, session, MAX_SEQ, 1)) return checkpoint;
     return undefined;
   }
 

@@ -282,7 +282,8 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
 
   async #requirePlace(at: string): Promise<Place> {
     const place = checkpointPlace(at);
-    if (place === undefined || (await this.#ground.journal.checkpointAt(place)) === undefined) throw notFound(at);
+    const found = place && (await this.#ground.journal.saveAt(place));
+    if (place === undefined || found === undefined || found.save.mark === null) throw notFound(at);
     return place;
   }
 

@@ -2,11 +2,15 @@
  * Works on a store until it is killed. Says `begin` before every operation and `done` after it has resolved: what was done must
  * survive, and what was begun and not done may have happened or not.
  */
+import { baseTuning } from "../../dist/core/fold.js";
 import { open } from "../../dist/index.js";
 import { random } from "./random.mjs";
 import { hear, say } from "./said.mjs";
 
 say({ ready: true });
+// Bases come every few saves, as they do in long histories.
+baseTuning.slackBytes = 500;
+
 const { path, seed, lanes = 3, ackEarly = false } = hear();
 const WEIGHTS = { save: 60, fork: 7, forkAside: 4, rewind: 7, prune: 6, removeOne: 3, remove: 4, gc: 3, complete: 4, title: 5, leave: 4 };
 const MOST_SESSIONS = 6;
