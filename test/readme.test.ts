@@ -27,3 +27,10 @@ test("the README's programs run", async () => {
 test("the two commands stand on top", () => {
   expect(readme.split("\n").slice(0, 6).join("\n")).toMatch(/npm ci && npx holdfast demo[\s\S]*npm ci && npm test/);
 });
+
+test("the demo runs as a program of its own, and loses nothing", { timeout: 60_000 }, async () => {
+  // By its own name, as npx does: it must be executable after every build, not only after the first.
+  const { stdout } = await promisify(execFile)(join(root, "dist", "cli", "main.js"), ["demo"], { cwd: scratch() });
+  expect(stdout).toMatch(/lost +0\n/);
+  expect(stdout).toMatch(/every step once, in order +yes/);
+});
