@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openDriver } from "../dist/store/sql/driver.js";
+import { openDriver } from "../dist/store/sql/sqlite/driver.js";
 
 export const now = () => Number(process.hrtime.bigint()) / 1000;
 

@@ -7,7 +7,7 @@ import { stores } from "./support/stores.js";
 describe.each(stores)("the store contract on $name", ({ address, traits }) => {
   const make = (): StoreHarness => {
     const place = address();
-    return { traits, open: () => openStore(place) };
+    return { traits, open: (tenant) => openStore(place, tenant === undefined ? {} : { tenant }) };
   };
   test.each(storeContract)("$name", ({ run }) => run(make));
 });

@@ -1,6 +1,6 @@
 /** Following a session: what its journal says, from a cursor on, and then what is added to it, from any process. */
 import { type Checkpoint, checkpointOf } from "../core/checkpoint.js";
-import { type CheckpointId, MAX_SEQ, type Place, parsePlace, placeId, type SessionId, sessionId } from "../core/ids.js";
+import { type CheckpointId, type LineId, MAX_SEQ, type Place, parsePlace, placeId, type SessionId, sessionId } from "../core/ids.js";
 import type { Json } from "../core/json.js";
 import type { Message } from "../core/message.js";
 import type { JournalRecord } from "../core/record.js";
@@ -12,6 +12,7 @@ import { hole, lineAt, type Segment } from "./journal.js";
 import { invalid, options } from "./options.js";
 import { headOf } from "./rows.js";
 import { requireSession } from "./sessions.js";
+import type { Watcher } from "./watchers.js";
 
 /**
  * What a record of the journal says, one event for each: whoever goes on after an event's cursor misses none, and whoever applies them
@@ -39,8 +40,8 @@ export interface EventOptions {
 }
 
 const ROWS = 200;
-/** How long another process's change may take to be seen. */
-const POLL_MS = 100;
+/** How long another process's change may take to be seen where the store gives no hint of it. */
+const POLL_MS = 1_000;
 
 export async function* follow(
   ground: Ground,
@@ -55,13 +56,37 @@ export async function* follow(
   let { line } = headOf(await requireSession(ground, session));
   let segments = await ground.journal.segments(line);
   const place = after === undefined ? undefined : await cursorOf(ground, session, after, segments);
-  let seen = place?.seq ?? 0;
   // A cursor on a line the session has left is followed from there: what was rewound is told.
   if (place !== undefined && lineAt(segments, place.seq) !== place.line) {
     line = place.line;
     segments = await ground.journal.segments(line);
   }
+  const watcher = ground.watchers.follow(session);
+  const unwatch = ground.store.watch(session, () => watcher.tell());
+  try {
+    yield* live(ground, session, { line, segments, seen: place?.seq ?? 0 }, watcher, signal);
+  } finally {
+    unwatch();
+    watcher.leave();
+  }
+}
+
+interface Followed {
+  readonly line: LineId;
+  readonly segments: readonly Segment[];
+  readonly seen: number;
+}
+
+async function* live(
+  ground: Ground,
+  session: SessionId,
+  from: Followed,
+  watcher: Watcher,
+  signal: AbortSignal,
+): AsyncGenerator<SessionEvent> {
+  let { line, segments, seen } = from;
   while (!signal.aborted) {
+    watcher.looks();
     const row = await ground.store.session(session);
     if (row === undefined) return;
     const head = headOf(row);
@@ -91,7 +116,7 @@ export async function* follow(
       if ((await ground.store.session(session)) === undefined) return;
       throw error;
     }
-    if (!any) await ground.watchers.wait(session, POLL_MS, signal);
+    if (!any) await watcher.wait(POLL_MS, signal);
   }
 }
 

@@ -60,13 +60,14 @@ export class Journal {
   /** The line and those it goes back to, newest first, each as far as it belongs to this past. */
   async segments(line: LineId, to = MAX_SEQ): Promise<readonly Segment[]> {
     const segments: Segment[] = [];
-    for (let place: Place | null = { line, seq: to }; place !== null; ) {
-      const found = await this.line(place.line);
-      if (found === undefined) throw lost(place.line);
-      const { origin }: LineDoc = found.doc;
-      segments.push({ line: place.line, from: (origin?.seq ?? 0) + 1, to: place.seq, session: found.session });
+    let place: Place | null = { line, seq: to };
+    for (const row of await this.#store.past(line)) {
+      if (place === null || row.id !== place.line) break;
+      const { origin } = this.#remember(lineOf(row));
+      segments.push({ line: place.line, from: (origin?.seq ?? 0) + 1, to: place.seq, session: row.session });
       place = origin;
     }
+    if (place !== null) throw lost(place.line);
     return segments;
   }
 

@@ -1,34 +1,64 @@
-/** Tells those who follow a session, in this process, that it may have changed. */
-export class Watchers {
-  readonly #waiting = new Map<string, Set<() => void>>();
+/** Tells those who follow a session that it may have changed. */
 
-  changed(session: string): void {
-    const waiting = this.#waiting.get(session);
-    if (waiting === undefined) return;
-    this.#waiting.delete(session);
-    for (const wake of waiting) wake();
+/** One follower. What happens while it looks is not slept over: it says when it begins to look. */
+export class Watcher {
+  readonly #leave: (self: Watcher) => void;
+  #changed = false;
+  #wake: (() => void) | undefined;
+
+  constructor(leave: (self: Watcher) => void) {
+    this.#leave = leave;
   }
 
-  /** Resolves at the next change in this process, after `ms`, or when the signal aborts. */
-  wait(session: string, ms: number, signal?: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const waiting = this.#waiting.get(session) ?? new Set();
-      this.#waiting.set(session, waiting);
+  tell(): void {
+    this.#changed = true;
+    this.#wake?.();
+  }
+
+  looks(): void {
+    this.#changed = false;
+  }
+
+  /** Resolves when there was a change since it last looked, after `ms`, or when the signal aborts. */
+  async wait(ms: number, signal: AbortSignal): Promise<void> {
+    if (this.#changed || signal.aborted) return;
+    await new Promise<void>((resolve) => {
       const done = () => {
         clearTimeout(timer);
-        waiting.delete(done);
-        if (waiting.size === 0 && this.#waiting.get(session) === waiting) this.#waiting.delete(session);
-        signal?.removeEventListener("abort", done);
+        signal.removeEventListener("abort", done);
+        this.#wake = undefined;
         resolve();
       };
       const timer = setTimeout(done, ms);
-      waiting.add(done);
-      signal?.addEventListener("abort", done);
-      if (signal?.aborted) done();
+      this.#wake = done;
+      signal.addEventListener("abort", done);
     });
   }
 
+  leave(): void {
+    this.#leave(this);
+  }
+}
+
+export class Watchers {
+  readonly #following = new Map<string, Set<Watcher>>();
+
+  follow(session: string): Watcher {
+    const followers = this.#following.get(session) ?? new Set();
+    this.#following.set(session, followers);
+    const watcher = new Watcher((self) => {
+      followers.delete(self);
+      if (followers.size === 0 && this.#following.get(session) === followers) this.#following.delete(session);
+    });
+    followers.add(watcher);
+    return watcher;
+  }
+
+  changed(session: string): void {
+    for (const watcher of this.#following.get(session) ?? []) watcher.tell();
+  }
+
   wakeAll(): void {
-    for (const session of [...this.#waiting.keys()]) this.changed(session);
+    for (const session of [...this.#following.keys()]) this.changed(session);
   }
 }

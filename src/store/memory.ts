@@ -129,6 +129,14 @@ export class MemoryStore implements Store {
     return this.#open().lines.get(id)?.row;
   }
 
+  async past(id: string): Promise<readonly LineRow[]> {
+    const past: LineRow[] = [];
+    const { lines } = this.#open();
+    for (let row = lines.get(id)?.row; row !== undefined; row = row.origin === null ? undefined : lines.get(row.origin.line)?.row)
+      past.push(row);
+    return past;
+  }
+
   async lines(of: { readonly session: string } | { readonly origin: string } | { readonly all: true }): Promise<readonly LineRow[]> {
     return [...this.#open().lines.values()]
       .map(({ row }) => row)
@@ -209,6 +217,11 @@ export class MemoryStore implements Store {
     return [...(this.#contents.inboxes.get(session)?.values() ?? [])].filter(({ drained }) => !drained);
   }
 
+  /** There are no other processes. */
+  watch(): () => void {
+    return () => {};
+  }
+
   async counts(): Promise<Counts> {
     const { sessions, lines, blobs } = this.#open();
     const saves = [...lines.values()].flatMap((line) => line.saves.map(({ save }) => save));
@@ -246,13 +259,14 @@ export class MemoryStore implements Store {
 }
 
 function applyOne(into: Contents, change: Change): Refusal | undefined {
-  const { session, when, line, saves = [], head, label, lease, drained = [], remove } = change;
+  const { session, when, line, loose, claims = [], saves = [], head, label, lease, drained = [], remove } = change;
   const row = into.sessions.get(session);
   if (when.absent) {
     if (row !== undefined) return "exists";
     if (when.buried !== undefined && when.buried !== (into.buried.get(session) ?? 0)) return "epoch";
-    if (head === undefined || label === undefined || lease === undefined) throw new TypeError("a new session needs head, label and lease");
-    into.put(into.sessions, session, { no: into.nextSession++, id: session, head, label, lease });
+    if (head !== undefined && label !== undefined && lease !== undefined)
+      into.put(into.sessions, session, { no: into.nextSession++, id: session, head, label, lease });
+    else if (head ?? label ?? lease ?? line) throw new TypeError("a new session needs head, label and lease");
   } else {
     if (row === undefined) return "absent";
     if (when.epoch !== undefined && row.lease.epoch !== when.epoch) return "epoch";
@@ -260,10 +274,19 @@ function applyOne(into: Contents, change: Change): Refusal | undefined {
     if (when.version !== undefined && row.label.version !== when.version) return "version";
     into.put(into.sessions, session, { ...row, head: head ?? row.head, label: label ?? row.label, lease: lease ?? row.lease });
   }
-  if (line !== undefined) {
-    const { origin } = line;
+  const known = loose && into.lines.get(loose.id)?.row;
+  if (known !== undefined && (known.owned || known.text !== loose?.text)) return "line";
+  const begun = line ?? (known === undefined ? loose : undefined);
+  if (begun !== undefined) {
+    const { origin } = begun;
     if (origin !== null && !hasMark(into, origin)) return "origin";
-    into.put(into.lines, line.id, { row: { ...line, no: into.nextLine++, owned: true, session }, saves: [] });
+    const owner = line === undefined ? { owned: false, session: null } : { owned: true, session };
+    into.put(into.lines, begun.id, { row: { ...begun, no: into.nextLine++, ...owner }, saves: [] });
+  }
+  for (const id of claims) {
+    const claimed = into.lines.get(id);
+    if (claimed === undefined || claimed.row.owned) return "line";
+    into.put(into.lines, id, { ...claimed, row: { ...claimed.row, owned: true, session } });
   }
   for (const fresh of saves) if (!append(into, fresh)) return "tail";
   if (drained.length > 0) {

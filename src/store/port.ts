@@ -10,6 +10,7 @@
  * P6  nothing that is passed in or handed out is changed afterwards by either side.
  * P7  ids are compared byte by byte; no text is ever taken for a pattern, a path or a query.
  * P8  lines and sessions are numbered in the order of their making; no number and no line id is used twice.
+ * P9  a store is opened for one tenant. What others keep in the same place is not there for it: not to read, count, fork or delete.
  */
 import type { Digest } from "../core/digest.js";
 import type { LineId, Place } from "../core/ids.js";
@@ -99,7 +100,7 @@ export interface Replacement {
 export interface Change {
   readonly session: string;
   readonly when: {
-    /** There is no such session. `head`, `label`, `lease` and `line` must then be given. */
+    /** There is no such session. `head`, `label` and `lease` must then be given, unless only lines are brought in. */
     readonly absent?: true;
     /** With `absent`: the epoch that a deleted session of this id has left, or 0. Another refuses with `epoch`. */
     readonly buried?: number;
@@ -109,6 +110,13 @@ export interface Change {
   };
   /** Begins a line. Its origin, if it has one, must be a save that still has its checkpoint. */
   readonly line?: NewLine;
+  /**
+   * With `absent`: begins a line that belongs to nobody yet, and makes no session, so that a whole journal can be brought in before
+   * anybody sees it. One that is there already, and the same, stays as it is.
+   */
+  readonly loose?: NewLine;
+  /** Lines that belong to nobody become this session's. */
+  readonly claims?: readonly LineId[];
   /** Appended in order. Each must follow the last record of its line; a line with no save ends at its origin. */
   readonly saves?: readonly NewSave[];
   readonly head?: Head;
@@ -120,7 +128,8 @@ export interface Change {
   readonly remove?: true;
 }
 
-export type Refusal = "exists" | "absent" | "epoch" | "until" | "version" | "tail" | "origin";
+/** `line`: the line to bring in is there and is another, or a line to claim is not there or has an owner. */
+export type Refusal = "exists" | "absent" | "epoch" | "until" | "version" | "tail" | "origin" | "line";
 
 export type Applied = { readonly ok: true } | { readonly ok: false; readonly change: number; readonly why: Refusal };
 
@@ -188,6 +197,8 @@ export interface Store {
   buriedEpoch(id: string): Promise<number>;
 
   line(id: string): Promise<LineRow | undefined>;
+  /** The line and those it goes back to, newest first, as far as they are there. */
+  past(id: string): Promise<readonly LineRow[]>;
   /** Newest first: those of a session, those that begin on a line, or all. */
   lines(of: { readonly session: string } | { readonly origin: string } | { readonly all: true }): Promise<readonly LineRow[]>;
 
@@ -212,6 +223,12 @@ export interface Store {
   post(session: string, mail: Mail): Promise<Posted>;
   /** Entries not yet taken in, oldest first. */
   inbox(session: string, limit: number): Promise<readonly Mail[]>;
+
+  /**
+   * Calls `wake` when another process may have changed the session. Only a hint, which may come too often or not at all: whoever waits
+   * also looks now and then. Answers how to stop it.
+   */
+  watch(session: string, wake: () => void): () => void;
 
   counts(): Promise<Counts>;
   /** The last place known to have been on each line, from outside the store's own file. */

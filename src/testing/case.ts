@@ -5,8 +5,8 @@ import type { Applied, Refusal, Store, Traits } from "../store/port.js";
 
 export interface StoreHarness {
   readonly traits: Traits;
-  /** Opens the store. The first call finds it empty; a later one finds what a durable store was given before. */
-  open(): Promise<Store>;
+  /** Opens the store for a tenant. The first call finds it empty; a later one finds what a durable store was given before. */
+  open(tenant?: string): Promise<Store>;
 }
 
 export interface ContractCase {

@@ -8,8 +8,9 @@ import { expect, test } from "vitest";
 import { HoldfastError, open, type Session } from "../../src/index.js";
 import { Holdfast } from "../../src/runtime/holdfast.js";
 import { monotonicMs, thisMachine } from "../../src/store/machine.js";
-import { type Driver, openDriver } from "../../src/store/sql/driver.js";
-import { type Medium, SqlStore } from "../../src/store/sql/store.js";
+import { type Medium, SqliteDatabase } from "../../src/store/sql/sqlite/database.js";
+import { type Driver, openDriver } from "../../src/store/sql/sqlite/driver.js";
+import { SqlStore } from "../../src/store/sql/store.js";
 import { scratch } from "../support/stores.js";
 import { type Fault, FaultyDriver, faults } from "./faulty-driver.js";
 
@@ -52,7 +53,7 @@ const made = makeTemplate();
 
 const holdfast = (db: Driver, takesOver = false): Holdfast =>
   new Holdfast(
-    new SqlStore(db, medium(db), BUSY_MS),
+    new SqlStore(new SqliteDatabase(db, medium(db), { tenant: "", busyMs: BUSY_MS }), ""),
     { ...thisMachine(), ...(takesOver ? { isDead: () => true } : {}) },
     { now: Date.now },
     LEASE_MS,

@@ -1,5 +1,6 @@
 /** A real driver whose n-th call fails, shaped as SQLite's failures are. */
-import type { Driver, Param, Statement } from "../../src/store/sql/driver.js";
+import type { Param } from "../../src/store/sql/database.js";
+import type { Driver, Statement } from "../../src/store/sql/sqlite/driver.js";
 
 export interface Fault {
   readonly name: string;

@@ -3,7 +3,7 @@ import { HoldfastError, quote } from "../../core/errors.js";
 import type { LineId } from "../../core/ids.js";
 import { CHECK_CHARS, type Save } from "../../core/save.js";
 import type { LineRow, Mail, Present, SessionRow } from "../port.js";
-import type { Param, Row } from "./driver.js";
+import type { Param, Row } from "./database.js";
 import { columnsOf } from "./statements.js";
 
 /** In the order of the statements' placeholders. */

@@ -1,164 +1,116 @@
-/** What changes the database. All of it runs inside transactions that the committer begins and ends; exceptions are the driver's. */
+/** What changes the database, as steps: each yields statements to be run together, and is given what they answered. */
 import { type LineId, MAX_SEQ } from "../../core/ids.js";
 import { firstSeq, type Save } from "../../core/save.js";
-import type { Applied, Change, Freed, Mail, NewSave, Posted, Refusal, Replacement } from "../port.js";
-import type { Job } from "./committer.js";
-import type { Param, Row, Statement } from "./driver.js";
-import type { LineKey, LineKeys } from "./line-keys.js";
-import type { Prepared } from "./prepared.js";
+import type { Applied, Change, Freed, Mail, NewLine, NewSave, Posted, Refusal, Replacement } from "../port.js";
+import type { Ask, Begun, Job, Lock, Param, Row, Steps } from "./database.js";
 import { checkOf, epochRow, pack, saveParams, sessionRow } from "./rows.js";
-import { statements as sql } from "./statements.js";
+import type { Statements } from "./statements.js";
 
-/** A line that a transaction has made. */
-interface Born extends LineKey {
-  readonly id: string;
+interface LineKey {
+  readonly no: number;
+  readonly originSeq: number;
+}
+
+const change = (text: string, ...params: Param[]): Ask => ({ text, params, changes: true });
+const look = (text: string, ...params: Param[]): Ask => ({ text, params, changes: false });
+
+function* rows(text: string, ...params: Param[]): Steps<readonly Row[]> {
+  return (yield [look(text, ...params)])[0] ?? [];
+}
+
+function* row(text: string, ...params: Param[]): Steps<Row | undefined> {
+  return (yield* rows(text, ...params))[0];
+}
+
+function* changed(text: string, ...params: Param[]): Steps<number> {
+  return ((yield [change(text, ...params)])[0]?.[0]?.[0] ?? 0) as number;
 }
 
 export class Writer {
-  readonly #statements: Prepared;
-  readonly #lines: LineKeys;
-  readonly #saved: (save: Save) => void;
+  readonly #sql: Statements;
+  readonly #tenant: string;
 
-  /** `saved` is told of every save that was committed. */
-  constructor(statements: Prepared, lines: LineKeys, saved: (save: Save) => void) {
-    this.#statements = statements;
-    this.#lines = lines;
-    this.#saved = saved;
-  }
-
-  #prepare(text: string): Statement {
-    return this.#statements.of(text);
+  constructor(sql: Statements, tenant: string) {
+    this.#sql = sql;
+    this.#tenant = tenant;
   }
 
   // ---- apply
 
-  apply(changes: readonly Change[]): Job<Applied> {
-    const only = changes.length === 1 ? changes[0] : undefined;
-    const save = only && justASave(only);
-    if (only && save) return this.#saveAlone(only, save);
-    let born: Born[] = [];
+  /** `committed` is told of the lines that were begun. */
+  apply(changes: readonly Change[], committed: (begun: readonly Begun[]) => void): Job<Applied> {
+    let begun: Begun[] = [];
     return {
-      simple: false,
-      refused,
-      run: () => {
-        born = [];
-        return this.#applyAll(changes, born);
+      locks: changes.flatMap(locksOf),
+      steps: () => {
+        begun = [];
+        return this.#applyAll(changes, begun);
       },
+      refused: (applied) => !applied.ok,
+      settle: (applied) => this.#settle(changes, applied),
       committed: (applied) => {
-        if (!applied.ok) return;
-        for (const { id, ...key } of born) this.#lines.remember(id, key);
-        for (const { saves = [] } of changes) {
-          for (const { save: fresh } of saves) {
-            this.#saved(fresh);
-            this.#lines.endsAt(fresh.line, undefined);
-          }
-        }
+        if (applied.ok) committed(begun);
       },
     };
   }
 
-  /** One save and nothing else: the common case, one statement. */
-  #saveAlone(change: Change, save: Save): Job<Applied> {
-    let session: number | undefined;
-    return {
-      simple: true,
-      refused,
-      run: () => {
-        const key = this.#lines.of(save.line);
-        if (key === undefined) return { ok: false, change: 0, why: this.#refusal(change, this.#row(change)) ?? "tail" };
-        session = key.end?.session;
-        if (this.#appendNext(key, change, save)) return done;
-        // Looked up before the save is made: nothing may fail after it.
-        const row = this.#row(change);
-        session = row?.[0] as number | undefined;
-        return this.#appendIf(key, change, row, save);
-      },
-      // Once it is committed, and not before: what was taken back is no end to go on from. Nor is a save that was there already.
-      committed: (applied) => {
-        if (applied.ok) this.#saved(save);
-        const { session: id, when } = change;
-        const isNew = applied === done && session !== undefined;
-        this.#lines.endsAt(save.line, isNew ? { id, session: session as number, epoch: when.epoch as number, seq: save.seq } : undefined);
-      },
-    };
-  }
-
-  /** Where this process knows the end of the line. False: it does not, or another holder has come. */
-  #appendNext(key: LineKey, change: Change, save: Save): boolean {
-    const { end } = key;
-    if (end?.id !== change.session || end.seq !== firstSeq(save) - 1 || end.epoch !== change.when.epoch) return false;
-    const params = saveParams(key.no, save);
-    params.push(end.session, end.epoch);
-    return this.#prepare(sql.appendNext).run(...params) > 0;
-  }
-
-  #appendIf(key: LineKey, change: Change, row: Row | undefined, save: Save): Applied {
-    const params = saveParams(key.no, save);
-    params.push(change.session, change.when.epoch as number, ...tailParams(key, firstSeq(save) - 1));
-    if (this.#prepare(sql.appendIf).run(...params) > 0) return done;
-    const why = this.#refusal(change, row) ?? (this.#isThere(key, save) ? undefined : "tail");
-    return why === undefined ? known : { ok: false, change: 0, why };
-  }
-
-  #applyAll(changes: readonly Change[], born: Born[]): Applied {
-    for (const [i, change] of changes.entries()) {
-      const why = this.#applyOne(change, born);
+  *#applyAll(changes: readonly Change[], begun: Begun[]): Steps<Applied> {
+    for (const [i, one] of changes.entries()) {
+      const why = yield* this.#applyOne(one, begun);
       if (why !== undefined) return { ok: false, change: i, why };
     }
     return done;
   }
 
-  #row({ session }: Change): Row | undefined {
-    return this.#prepare(sql.session).get(session);
+  *#applyOne(one: Change, begun: Begun[]): Steps<Refusal | undefined> {
+    const { session, when, line, loose, claims = [], saves = [], lease, drained = [], remove } = one;
+    const before = yield* row(this.#sql.session, this.#tenant, session);
+    const why = yield* this.#refusal(one, before);
+    if (why !== undefined) return why;
+    const no = before === undefined ? yield* this.#insertSession(one) : (before[0] as number);
+    if (no !== undefined) yield* this.#update(one, no);
+    if (line && no !== undefined) {
+      const made = yield* this.#begin(line, no);
+      if (made === undefined) return "origin";
+      begun.push({ ...made, id: line.id, sessionId: session, session: no, epoch: lease?.epoch ?? when.epoch });
+    }
+    if (loose) {
+      const known = yield* row(this.#sql.line, this.#tenant, loose.id);
+      if (known !== undefined && (known[2] === 1 || known[6] !== loose.text)) return "line";
+      if (known === undefined && (yield* this.#begin(loose, null)) === undefined) return "origin";
+    }
+    for (const id of claims) if (no === undefined || (yield* changed(this.#sql.claimLine, no, this.#tenant, id)) === 0) return "line";
+    for (const fresh of saves) if (!(yield* this.#append(fresh))) return "tail";
+    if (no === undefined) return undefined;
+    if (drained.length > 0) yield drained.map((id) => change(this.#sql.drain, no, id));
+    if (remove && !when.absent) yield* this.#remove(no);
+    return undefined;
   }
 
-  #refusal({ session, when }: Change, row: Row | undefined): Refusal | undefined {
+  *#refusal({ session, when }: Change, before: Row | undefined): Steps<Refusal | undefined> {
     if (when.absent) {
-      if (row !== undefined) return "exists";
-      const buried = this.#prepare(sql.buriedEpoch).get(session);
-      return when.buried !== undefined && when.buried !== (buried ? epochRow(buried, session) : 0) ? "epoch" : undefined;
+      if (before !== undefined) return "exists";
+      if (when.buried === undefined) return undefined;
+      const buried = yield* row(this.#sql.buriedEpoch, this.#tenant, session);
+      return when.buried === (buried ? epochRow(buried, session) : 0) ? undefined : "epoch";
     }
-    if (row === undefined) return "absent";
-    const { lease, label } = sessionRow(row);
+    if (before === undefined) return "absent";
+    const { lease, label } = sessionRow(before);
     if (when.epoch !== undefined && lease.epoch !== when.epoch) return "epoch";
     if (when.until !== undefined && lease.until !== when.until) return "until";
     if (when.version !== undefined && label.version !== when.version) return "version";
     return undefined;
   }
 
-  #applyOne(change: Change, born: Born[]): Refusal | undefined {
-    const { session, when, line, saves = [], head, label, lease, drained = [], remove } = change;
-    const row = this.#row(change);
-    const why = this.#refusal(change, row);
-    if (why !== undefined) return why;
-    const no = row === undefined ? this.#insertSession(change) : (row[0] as number);
-    if (!when.absent) {
-      if (head) this.#prepare(sql.updateHead).run(head.status, head.agent, head.line, head.text, no);
-      if (lease) this.#prepare(sql.updateLease).run(lease.epoch, lease.until, lease.text, no);
-      if (label) this.#prepare(sql.updateLabel).run(label.version, label.archived ? 1 : 0, JSON.stringify(label.tags), label.text, no);
+  /** Undefined where only lines are brought in. */
+  *#insertSession({ session, head, label, lease, line }: Change): Steps<number | undefined> {
+    if (!head || !label || !lease) {
+      if (head ?? label ?? lease ?? line) throw new TypeError("a new session needs head, label and lease");
+      return undefined;
     }
-    if (label) {
-      this.#prepare(sql.deleteTags).run(no);
-      for (const tag of label.tags) this.#prepare(sql.insertTag).run(tag, no);
-    }
-    if (line) {
-      if (line.origin && !this.#hasMark(line.origin.line, line.origin.seq)) return "origin";
-      const originSeq = line.origin?.seq ?? 0;
-      const made = this.#prepare(sql.insertLine).get(line.id, no, line.origin?.line ?? null, originSeq, line.text)?.[0] as number;
-      const epoch = lease?.epoch ?? when.epoch;
-      // Where it ends is known as long as nothing else comes with it.
-      const end = epoch === undefined || saves.length > 0 ? undefined : { id: session, session: no, epoch, seq: originSeq };
-      born.push({ id: line.id, no: made, originSeq, end });
-    }
-    for (const fresh of saves) if (!this.#append(fresh)) return "tail";
-    for (const id of drained) this.#prepare(sql.drain).run(no, id);
-    if (remove) this.#remove(no);
-    return undefined;
-  }
-
-  #insertSession({ session, head, label, lease }: Change): number {
-    if (head === undefined || label === undefined || lease === undefined) throw new TypeError("a new session needs head, label and lease");
-    const params = [
+    const made = yield* row(
+      this.#sql.insertSession,
+      this.#tenant,
       session,
       head.status,
       head.agent,
@@ -171,121 +123,177 @@ export class Writer {
       label.archived ? 1 : 0,
       JSON.stringify(label.tags),
       label.text,
-    ];
-    return this.#prepare(sql.insertSession).get(...params)?.[0] as number;
+    );
+    return made?.[0] as number;
   }
 
-  #remove(no: number): void {
-    this.#prepare(sql.bury).run(no);
-    this.#prepare(sql.deleteTags).run(no);
-    this.#prepare(sql.deleteMail).run(no);
-    this.#prepare(sql.disownLines).run(no);
-    this.#prepare(sql.spendSession).run(no);
-    this.#prepare(sql.deleteSession).run(no);
+  *#update({ when, head, label, lease }: Change, no: number): Steps<void> {
+    const asks: Ask[] = [];
+    if (!when.absent) {
+      if (head) asks.push(change(this.#sql.updateHead, head.status, head.agent, head.line, head.text, no));
+      if (lease) asks.push(change(this.#sql.updateLease, lease.epoch, lease.until, lease.text, no));
+      if (label)
+        asks.push(
+          change(this.#sql.updateLabel, label.version, label.archived ? 1 : 0, JSON.stringify(label.tags), label.text, no),
+          change(this.#sql.deleteTags, no),
+        );
+    }
+    for (const tag of label?.tags ?? []) asks.push(change(this.#sql.insertTag, tag, no));
+    if (asks.length > 0) yield asks;
   }
 
-  #append({ save, refs, blobs }: NewSave): boolean {
-    const key = this.#lines.of(save.line);
+  /** Undefined where there is no checkpoint to begin at. */
+  *#begin({ id, origin, text }: NewLine, session: number | null): Steps<LineKey | undefined> {
+    if (origin && (yield* row(this.#sql.markAt, this.#tenant, origin.line, origin.seq)) === undefined) return undefined;
+    const originSeq = origin?.seq ?? 0;
+    const made = yield* row(this.#sql.insertLine, this.#tenant, id, session, origin?.line ?? null, originSeq, text);
+    return { no: made?.[0] as number, originSeq };
+  }
+
+  *#remove(no: number): Steps<void> {
+    const { bury, deleteTags, deleteMail, disownLines, spendSession, deleteSession } = this.#sql;
+    yield [bury, deleteTags, deleteMail, disownLines, spendSession, deleteSession].flatMap((text) => (text ? change(text, no) : []));
+  }
+
+  *#append({ save, refs, blobs }: NewSave): Steps<boolean> {
+    const key = yield* this.#key(save.line);
     if (key === undefined) return false;
-    if (this.#prepare(sql.append).run(...saveParams(key.no, save), ...tailParams(key, firstSeq(save) - 1)) === 0)
-      return this.#isThere(key, save);
-    for (const { digest, bytes } of blobs) this.#prepare(sql.insertBlob).run(digest, bytes);
-    for (const digest of refs) this.#prepare(sql.insertRef).run(key.no, save.seq, digest);
+    const tail = (yield* row(this.#sql.tailOf, key.no, key.originSeq))?.[0];
+    if (tail !== firstSeq(save) - 1) return yield* this.#isThere(key, save);
+    yield [
+      change(this.#sql.insertSave, ...saveParams(key.no, save)),
+      ...blobs.map(({ digest, bytes }) => change(this.#sql.insertBlob, this.#tenant, digest, bytes)),
+      ...refs.map((digest) => change(this.#sql.insertRef, key.no, save.seq, digest)),
+    ];
     return true;
   }
 
-  #isThere(key: LineKey, save: Save): boolean {
-    const [head] = this.#prepare(sql.headAt).get(key.no, save.seq) ?? [];
+  *#key(line: string): Steps<LineKey | undefined> {
+    const found = yield* row(this.#sql.lineKey, this.#tenant, line);
+    return found && { no: found[0] as number, originSeq: found[1] as number };
+  }
+
+  *#isThere({ no }: LineKey, save: Save): Steps<boolean> {
+    const [head] = (yield* row(this.#sql.headAt, no, save.seq)) ?? [];
     return checkOf(head) === save.check;
   }
 
-  #hasMark(line: string, seq: number): boolean {
-    const key = this.#lines.of(line);
-    return key !== undefined && this.#prepare(sql.markAt).get(key.no, seq) !== undefined;
+  /** Whether a try that was refused found the work of an earlier one, whose answer was lost. */
+  *#settle(changes: readonly Change[], refused: Applied): Steps<Applied> {
+    for (const { session, head, label, lease, saves = [], remove } of changes) {
+      const now = yield* row(this.#sql.session, this.#tenant, session);
+      if (remove ? now !== undefined : now === undefined && (head ?? label ?? lease) !== undefined) return refused;
+      const there = now && sessionRow(now);
+      const differs = (wanted: { readonly text: string } | undefined, found: { readonly text: string } | undefined) =>
+        wanted !== undefined && found !== undefined && wanted.text !== found.text;
+      if (differs(head, there?.head) || differs(label, there?.label) || differs(lease, there?.lease)) return refused;
+      for (const { save } of saves) {
+        const key = yield* this.#key(save.line);
+        if (key === undefined || !(yield* this.#isThere(key, save))) return refused;
+      }
+    }
+    return done;
   }
 
   // ---- the rest
 
-  replace(line: LineId, replacements: readonly Replacement[], unlessForkedSince: number): boolean {
-    const key = this.#lines.of(line);
-    if (key === undefined || this.#prepare(sql.forkedSince).get(line, unlessForkedSince) !== undefined) return false;
-    if (!replacements.every((replacement) => this.#isAsRead(key, replacement))) return false;
-    for (const { save, refs } of replacements) {
+  replace(line: LineId, replacements: readonly Replacement[], unlessForkedSince: number): Job<boolean> {
+    return {
+      locks: [{ line }, { blobs: "use" }],
+      steps: () => this.#replace(line, replacements, unlessForkedSince),
+      refused: (replaced) => !replaced,
+    };
+  }
+
+  *#replace(line: LineId, replacements: readonly Replacement[], unlessForkedSince: number): Steps<boolean> {
+    const key = yield* this.#key(line);
+    if (key === undefined || (yield* row(this.#sql.forkedSince, this.#tenant, line, unlessForkedSince)) !== undefined) return false;
+    const there = yield replacements.map(({ save }) => look(this.#sql.shapes, key.no, firstSeq(save), save.seq));
+    if (!replacements.every(({ was }, i) => areAsRead(there[i] ?? [], was))) return false;
+    yield replacements.flatMap(({ save, refs }) => {
       const range = [key.no, firstSeq(save), save.seq];
-      this.#prepare(sql.deleteRefs).run(...range);
-      this.#prepare(sql.deleteSaves).run(...range);
-      this.#prepare(sql.insertSave).run(...saveParams(key.no, save));
-      for (const digest of refs) this.#prepare(sql.insertRef).run(key.no, save.seq, digest);
-    }
+      return [
+        change(this.#sql.deleteRefs, ...range),
+        change(this.#sql.deleteSaves, ...range),
+        change(this.#sql.insertSave, ...saveParams(key.no, save)),
+        ...refs.map((digest) => change(this.#sql.insertRef, key.no, save.seq, digest)),
+      ];
+    });
     return true;
   }
 
-  #isAsRead({ no }: LineKey, { save, was }: Replacement): boolean {
-    const there = this.#prepare(sql.shapes).all(no, firstSeq(save), save.seq);
-    return (
-      there.length === was.length &&
-      there.every(([seq, head, note, noItems, noState, noMark], i) => {
-        const read = was[i] as Save;
-        const gone = [read.items === null, read.state === null, read.mark === null].map(Number);
-        return (
-          seq === read.seq && head === pack(read) && note === read.note && noItems === gone[0] && noState === gone[1] && noMark === gone[2]
-        );
-      })
-    );
+  cut(line: LineId, after: number, limit: number, dryRun: boolean): Job<Freed> {
+    return { locks: [{ line }], steps: () => this.#cut(line, after, limit, dryRun), refused: () => false };
   }
 
-  cut(line: LineId, after: number, limit: number, dryRun: boolean): Freed {
-    const row = this.#prepare(sql.line).get(line);
-    if (row === undefined || row[2] === 1) return { count: 0, bytes: 0 };
-    const no = row[0] as number;
-    const forked = dryRun ? 0 : (this.#prepare(sql.lastOrigin).get(line)?.[0] as number);
-    const last = this.#prepare(sql.lastSaves).all(no, Math.max(after, forked, 0), limit);
-    if (!dryRun) this.#cut(line, no, last.at(-1)?.[0] as number | undefined, after === -1 && forked === 0);
+  *#cut(line: LineId, after: number, limit: number, dryRun: boolean): Steps<Freed> {
+    const found = yield* row(this.#sql.line, this.#tenant, line);
+    if (found === undefined || found[2] === 1) return { count: 0, bytes: 0 };
+    const no = found[0] as number;
+    const forked = dryRun ? 0 : ((yield* row(this.#sql.lastOrigin, this.#tenant, line))?.[0] as number);
+    const last = yield* rows(this.#sql.lastSaves, no, Math.max(after, forked, 0), limit);
+    if (dryRun) return freedOf(last);
+    const asks = [change(this.#sql.noteCut, this.#tenant, line)];
+    const lowest = last.at(-1)?.[0] as number | undefined;
+    if (lowest !== undefined)
+      asks.push(change(this.#sql.deleteRefs, no, lowest, MAX_SEQ), change(this.#sql.deleteSaves, no, lowest, MAX_SEQ));
+    if (after === -1 && forked === 0) {
+      if (this.#sql.spendLine) asks.push(change(this.#sql.spendLine, no));
+      asks.push(change(this.#sql.deleteLine, no, no));
+    }
+    yield asks;
     return freedOf(last);
   }
 
-  #cut(line: LineId, no: number, lowest: number | undefined, whole: boolean): void {
-    this.#prepare(sql.noteCut).run(line);
-    if (lowest !== undefined) {
-      this.#prepare(sql.deleteRefs).run(no, lowest, MAX_SEQ);
-      this.#prepare(sql.deleteSaves).run(no, lowest, MAX_SEQ);
-    }
-    if (whole) {
-      this.#prepare(sql.spendLine).run(no);
-      this.#prepare(sql.deleteLine).run(no, no);
-    }
+  sweep(limit: number, dryRun: boolean): Job<Freed> {
+    return { locks: [{ blobs: "sweep" }], steps: () => this.#sweep(limit, dryRun), refused: () => false };
   }
 
-  sweep(limit: number, dryRun: boolean): Freed {
-    const unused = this.#prepare(sql.unusedBlobs).all(limit);
-    if (!dryRun) for (const [digest] of unused) this.#prepare(sql.deleteBlob).run(digest as string);
+  *#sweep(limit: number, dryRun: boolean): Steps<Freed> {
+    const unused = yield* rows(this.#sql.unusedBlobs, this.#tenant, limit);
+    if (!dryRun && unused.length > 0) yield unused.map(([digest]) => change(this.#sql.deleteBlob, this.#tenant, digest as string));
     return freedOf(unused);
   }
 
-  post(session: string, { id, text }: Mail): Posted {
-    if (this.#prepare(sql.post).run(id, text, session) > 0) return "posted";
-    const before = this.#prepare(sql.mailBody).get(session, id)?.[0];
+  post(session: string, mail: Mail): Job<Posted> {
+    return { locks: [], steps: () => this.#post(session, mail), refused: () => false };
+  }
+
+  *#post(session: string, { id, text }: Mail): Steps<Posted> {
+    if ((yield* changed(this.#sql.post, id, text, this.#tenant, session)) > 0) return "posted";
+    const before = (yield* row(this.#sql.mailBody, this.#tenant, session, id))?.[0];
     return before === undefined ? "absent" : before === text ? "known" : "conflict";
   }
 }
 
+function locksOf({ session, when, line, loose, claims = [], saves = [] }: Change): Lock[] {
+  const locks: Lock[] = [{ session }];
+  for (const begun of [line, loose]) if (begun?.origin) locks.push({ line: begun.origin.line });
+  // Lines that nobody owns may be cut at any time, and others may bring in the same.
+  if (loose) locks.push({ line: loose.id });
+  if (when.absent) for (const { save } of saves) locks.push({ line: save.line });
+  for (const claimed of claims) locks.push({ line: claimed });
+  if (saves.some(({ refs }) => refs.length > 0)) locks.push({ blobs: "use" });
+  return locks;
+}
+
+function areAsRead(there: readonly Row[], was: readonly Save[]): boolean {
+  return (
+    there.length === was.length &&
+    there.every(([seq, head, note, noItems, noState, noMark], i) => {
+      const read = was[i] as Save;
+      const gone = [read.items === null, read.state === null, read.mark === null].map(Number);
+      return (
+        seq === read.seq && head === pack(read) && note === read.note && noItems === gone[0] && noState === gone[1] && noMark === gone[2]
+      );
+    })
+  );
+}
+
 /** Of rows that end with what they hold, in bytes. */
-const freedOf = (rows: readonly Row[]): Freed => ({
-  count: rows.length,
-  bytes: rows.reduce((sum, [, bytes]) => sum + (bytes as number), 0),
+const freedOf = (found: readonly Row[]): Freed => ({
+  count: found.length,
+  bytes: found.reduce((sum, [, bytes]) => sum + (bytes as number), 0),
 });
 
 const done: Applied = { ok: true };
-/** It was there already. */
-const known: Applied = { ok: true };
-const refused = (applied: Applied): boolean => !applied.ok;
-
-/** The save of a change that is nothing else: the common case, one statement. */
-function justASave({ when, line, saves, head, label, lease, drained, remove }: Change): Save | undefined {
-  const only = saves?.length === 1 ? saves[0] : undefined;
-  if (only === undefined || only.refs.length > 0 || when.epoch === undefined || when.until !== undefined || when.version !== undefined)
-    return undefined;
-  return line || head || label || lease || drained?.length || remove ? undefined : only.save;
-}
-
-const tailParams = ({ no, originSeq }: LineKey, tail: number): Param[] => [no, originSeq, tail];

@@ -8,11 +8,11 @@
  * C4        after a failed write or sync nothing more is written through this connection: the system may have forgotten the pages
  *           it could not write, and a second sync would report success.
  */
-import { HoldfastError } from "../../core/errors.js";
+import { HoldfastError } from "../../../core/errors.js";
 import { type Driver, failureOf } from "./driver.js";
 
 /** Work inside a transaction. `simple` work is one statement that changes something or does not: it needs no savepoint. */
-export interface Job<T> {
+export interface Work<T> {
   readonly simple: boolean;
   /** Does the work. A refusal is an answer for which `refused` is true; exceptions are the driver's. */
   run(): T;
@@ -22,7 +22,7 @@ export interface Job<T> {
 }
 
 interface Waiting {
-  readonly job: Job<unknown>;
+  readonly job: Work<unknown>;
   readonly resolve: (answer: unknown) => void;
   readonly reject: (error: unknown) => void;
   /** Until when a busy database is waited for; set when it is first found busy. */
@@ -62,7 +62,7 @@ export class Committer {
     this.#undo = db.prepare("ROLLBACK TO job");
   }
 
-  submit<T>(job: Job<T>): Promise<T> {
+  submit<T>(job: Work<T>): Promise<T> {
     if (this.#failed) return Promise.reject(this.#failed);
     if (this.#queue.length >= MAX_QUEUE) {
       return Promise.reject(
@@ -158,14 +158,14 @@ export class Committer {
   }
 
   /** The whole transaction is its own: it can be taken back with it, and needs no savepoint. */
-  #alone<T>(job: Job<T>): T {
+  #alone<T>(job: Work<T>): T {
     const answer = job.run();
     if (job.refused(answer)) this.#rollback.run();
     else this.#commit.run();
     return answer;
   }
 
-  #inSavepoint<T>(job: Job<T>): T {
+  #inSavepoint<T>(job: Work<T>): T {
     this.#savepoint.run();
     const answer = job.run();
     if (job.refused(answer)) this.#undo.run();

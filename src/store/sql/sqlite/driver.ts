@@ -2,10 +2,8 @@
  * The thin layer over SQLite: `node:sqlite` on Node 24 and newer, better-sqlite3 before. Both are synchronous; rows are arrays.
  */
 import { createRequire } from "node:module";
-import { HoldfastError } from "../../core/errors.js";
-
-export type Param = string | number | Uint8Array | null;
-export type Row = readonly unknown[];
+import { HoldfastError } from "../../../core/errors.js";
+import type { Param, Row } from "../database.js";
 
 export interface Statement {
   /** How many rows it changed. */

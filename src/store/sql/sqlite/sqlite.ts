@@ -11,18 +11,21 @@ import { randomBytes, randomInt } from "node:crypto";
 import { closeSync, existsSync, lstatSync, mkdirSync, openSync, realpathSync, statfsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { HoldfastError, quote } from "../../core/errors.js";
-import { Anchors } from "../anchors.js";
-import { monotonicMs } from "../machine.js";
+import { digest } from "../../../core/digest.js";
+import { HoldfastError, quote } from "../../../core/errors.js";
+import { Anchors } from "../../anchors.js";
+import { monotonicMs } from "../../machine.js";
+import { SqlStore } from "../store.js";
 import { translate } from "./committer.js";
+import { type Medium, SqliteDatabase } from "./database.js";
 import { type Driver, type DriverName, failureOf, openDriver } from "./driver.js";
 import { checkIdentity, inspect } from "./header.js";
 import { APPLICATION_ID, formatOf, migrations, STAMPS, stampOf, userVersionOf } from "./schema.js";
-import { type Medium, SqlStore } from "./store.js";
 
 export interface SqliteOptions {
   /** How long a busy file is waited for before a call fails with BUSY. */
   readonly busyMs?: number;
+  readonly tenant?: string;
   readonly driver?: DriverName;
 }
 
@@ -30,7 +33,7 @@ const OLDEST_SQLITE = [3, 53, 2] as const;
 const PAGE_BYTES = 8192;
 const CHECKED_WHOLE_BYTES = 16 * 1024 * 1024;
 
-export async function openSqlite(path: string, { busyMs = 5_000, driver }: SqliteOptions = {}): Promise<SqlStore> {
+export async function openSqlite(path: string, { busyMs = 5_000, tenant = "", driver }: SqliteOptions = {}): Promise<SqlStore> {
   const { file, leave } = enter(path);
   let db: Driver | undefined;
   try {
@@ -43,7 +46,8 @@ export async function openSqlite(path: string, { busyMs = 5_000, driver }: Sqlit
     await retry(deadline, () => checkSchema(opened, file));
     await retry(deadline, () => checkTrees(opened, file));
     const gone = await retry(deadline, () => isGone(opened));
-    return new SqlStore(opened, medium(opened, new Anchors(`${file}-anchors`, storeId, gone), leave), busyMs);
+    const anchors = new Anchors(`${file}-anchors`, storeId, gone);
+    return new SqlStore(new SqliteDatabase(opened, medium(opened, anchors, tenant, leave), { tenant, busyMs }), tenant);
   } catch (error) {
     db?.close();
     leave();
@@ -232,17 +236,24 @@ async function retry<T>(deadline: number, run: () => T): Promise<T> {
 }
 
 /** Whether a line was deleted, or its session was: its end is then no loss. */
-function isGone(db: Driver): (line: string) => boolean {
-  const find = db.prepare("SELECT 1 FROM line WHERE id = ? AND session IS NOT NULL");
-  return (line) => find.get(line) === undefined;
+function isGone(db: Driver): (witness: string) => boolean {
+  const find = db.prepare("SELECT tenant FROM line WHERE id = ? AND session IS NOT NULL");
+  return (witness) => !find.all(lineOf(witness)).some(([tenant]) => witnessOf(String(tenant), lineOf(witness)) === witness);
 }
 
-function medium(db: Driver, anchors: Anchors, leave: () => void): Medium {
+/** A line as its anchor names it. One that was brought over from another tenant has the same id in both; their names stay theirs. */
+const witnessOf = (tenant: string, line: string): string => (tenant === "" ? line : `${line}@${digest(tenant).slice(0, 16)}`);
+const lineOf = (witness: string): string => witness.split("@")[0] as string;
+
+function medium(db: Driver, anchors: Anchors, tenant: string, leave: () => void): Medium {
   return {
     traits: { durable: true, oneMachine: true, shared: true },
     now: monotonicMs,
-    saved: (line, seq, check) => anchors.note(line, seq, check),
-    anchors: () => anchors.read(),
+    saved: (line, seq, check) => anchors.note(witnessOf(tenant, line), seq, check),
+    async anchors() {
+      const all = await anchors.read();
+      return all.filter(({ line }) => witnessOf(tenant, lineOf(line)) === line).map((anchor) => ({ ...anchor, line: lineOf(anchor.line) }));
+    },
     async compact() {
       const before = (pragma(db, "page_count") as number) * PAGE_BYTES;
       if ((pragma(db, "freelist_count") as number) * PAGE_BYTES < before / 4) return 0;

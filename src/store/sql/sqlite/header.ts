@@ -11,7 +11,7 @@
  * very store from another time, beside an older copy. The store is then damaged; opening it, its anchors or `verify` say so.
  */
 import { closeSync, lstatSync, openSync, readSync, statSync } from "node:fs";
-import { HoldfastError, quote } from "../../core/errors.js";
+import { HoldfastError, quote } from "../../../core/errors.js";
 import { APPLICATION_ID, formatOf, migrations, stampOf } from "./schema.js";
 
 const HEADER_BYTES = 100;

@@ -1,7 +1,6 @@
 /** What this process knows of lines, so that it need not look again: their numbers, and where those it writes end. */
 import type { Driver } from "./driver.js";
 import type { Prepared } from "./prepared.js";
-import { statements as sql } from "./statements.js";
 
 export interface LineKey {
   readonly no: number;
@@ -13,23 +12,26 @@ export interface LineKey {
   end: { readonly id: string; readonly session: number; readonly epoch: number; readonly seq: number } | undefined;
 }
 
+const lineKey = "SELECT no, origin_seq FROM line WHERE tenant = ? AND id = ?";
 const MAX_KEYS = 50_000;
 
 export class LineKeys {
   readonly #db: Driver;
   readonly #statements: Prepared;
+  readonly #tenant: string;
   readonly #keys = new Map<string, LineKey>();
 
-  constructor(db: Driver, statements: Prepared) {
+  constructor(db: Driver, statements: Prepared, tenant: string) {
     this.#db = db;
     this.#statements = statements;
+    this.#tenant = tenant;
   }
 
   /** Undefined where there is no such line. Throws what the driver throws. */
   of(id: string): LineKey | undefined {
     const known = this.#keys.get(id);
     if (known) return known;
-    const row = this.#statements.of(sql.lineKey).get(id);
+    const row = this.#statements.of(lineKey).get(this.#tenant, id);
     if (row === undefined) return undefined;
     const key: LineKey = { no: row[0] as number, originSeq: row[1] as number, end: undefined };
     // Inside a transaction the line may yet be taken back.

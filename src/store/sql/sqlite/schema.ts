@@ -28,7 +28,8 @@ export const migrations: readonly string[] = [
 
   CREATE TABLE session (
     no INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
     status TEXT NOT NULL,
     agent TEXT,
     line TEXT NOT NULL,
@@ -39,29 +40,34 @@ export const migrations: readonly string[] = [
     version INTEGER NOT NULL,
     archived INTEGER NOT NULL,
     tags TEXT NOT NULL,
-    label TEXT NOT NULL
+    label TEXT NOT NULL,
+    UNIQUE (tenant, id)
   );
-  CREATE INDEX session_by_status ON session (status, no);
-  CREATE INDEX session_by_agent ON session (agent, no) WHERE agent IS NOT NULL;
-  CREATE INDEX session_archived ON session (no) WHERE archived = 1;
+  -- Most files have one tenant, without a name: its sessions are listed by the table itself.
+  CREATE INDEX session_of_tenant ON session (tenant, no) WHERE tenant <> '';
+  CREATE INDEX session_by_status ON session (tenant, status, no);
+  CREATE INDEX session_by_agent ON session (tenant, agent, no) WHERE agent IS NOT NULL;
+  CREATE INDEX session_archived ON session (tenant, no) WHERE archived = 1;
 
   CREATE TABLE tag (tag TEXT NOT NULL, session INTEGER NOT NULL, PRIMARY KEY (tag, session)) WITHOUT ROWID;
   CREATE INDEX tag_by_session ON tag (session);
 
-  CREATE TABLE buried (id TEXT PRIMARY KEY, epoch INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE buried (tenant TEXT NOT NULL, id TEXT NOT NULL, epoch INTEGER NOT NULL, PRIMARY KEY (tenant, id)) WITHOUT ROWID;
 
   CREATE TABLE line (
     no INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
     session INTEGER,
     origin_line TEXT,
     origin_seq INTEGER NOT NULL,
-    body TEXT NOT NULL
+    body TEXT NOT NULL,
+    UNIQUE (tenant, id)
   );
   CREATE INDEX line_by_session ON line (session, no);
   CREATE INDEX line_by_origin ON line (origin_line, no) WHERE origin_line IS NOT NULL;
 
-  CREATE TABLE cut_line (id TEXT PRIMARY KEY) WITHOUT ROWID;
+  CREATE TABLE cut_line (tenant TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (tenant, id)) WITHOUT ROWID;
 
   CREATE TABLE save (
     no INTEGER PRIMARY KEY,
@@ -75,7 +81,7 @@ export const migrations: readonly string[] = [
   );
   CREATE UNIQUE INDEX save_by_place ON save (line, seq);
 
-  CREATE TABLE blob (digest TEXT PRIMARY KEY, bytes BLOB NOT NULL);
+  CREATE TABLE blob (tenant TEXT NOT NULL, digest TEXT NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (tenant, digest));
   CREATE TABLE ref (line INTEGER NOT NULL, seq INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (line, seq, digest)) WITHOUT ROWID;
   CREATE INDEX ref_by_digest ON ref (digest);
 

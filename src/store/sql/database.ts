@@ -1,0 +1,82 @@
+/**
+ * What the SQL store needs of a database. SQLite answers in the same tick, Postgres over a wire; what is asked, and in which order, is
+ * written once (`writer.ts`), as steps that yield what they ask and are given what it answered.
+ */
+import type { LineId } from "../../core/ids.js";
+import type { Anchor, Applied, Change, NewSave, Traits } from "../port.js";
+
+export type Param = string | number | Uint8Array | null;
+export type Row = readonly unknown[];
+
+/** A statement to run. `changes` tells that it changes rows, and that only how many is of interest. */
+export interface Ask {
+  readonly text: string;
+  readonly params: readonly Param[];
+  readonly changes: boolean;
+}
+
+/** The rows of each statement; of one that changes rows, a single row with their number. */
+export type Steps<T> = Generator<readonly Ask[], T, readonly (readonly Row[])[]>;
+
+/**
+ * What a job must have for itself while it looks and writes. `session`: all that is written to a session. `line`: what begins on a
+ * line, and what is taken away from it. `blobs`: bodies that come to be used, and bodies that nobody uses; many may use some at once.
+ */
+export type Lock = { readonly session: string } | { readonly line: string } | { readonly blobs: "use" | "sweep" };
+
+/** Work in one transaction. */
+export interface Job<T> {
+  readonly locks: readonly Lock[];
+  steps(): Steps<T>;
+  /** Whether an answer says that nothing may be changed. */
+  refused(answer: T): boolean;
+  /**
+   * The answer of work that may have been done before: an earlier try was committed perhaps, and its answer lost. Given what this try
+   * was refused with, it looks whether all is as it was asked for.
+   */
+  settle?(answer: T): Steps<T>;
+  /** Told the answer once it is committed, before anybody else is. It does not throw. */
+  committed?(answer: T): void;
+}
+
+/** A line that a job has begun for a session. */
+export interface Begun {
+  readonly id: string;
+  readonly no: number;
+  readonly originSeq: number;
+  readonly sessionId: string;
+  readonly session: number;
+  readonly epoch: number | undefined;
+}
+
+/** How two databases say the same. */
+export interface Dialect {
+  /** A number for a new row, one that no row had before. */
+  fresh(table: "session" | "line"): string;
+  /** Notes that a number was used, where the database would not remember it. */
+  spend(table: "session" | "line"): string | undefined;
+  /** A text that is kept as bytes, read as text. */
+  text(column: string): string;
+  /** How many messages a save's head says that there are. */
+  messages(head: string): string;
+  /** What is added to a list of a named tenant's sessions, so that its own index is seen to be enough. */
+  readonly ofNamedTenant: string;
+}
+
+export interface Database {
+  readonly traits: Traits;
+  readonly dialect: Dialect;
+  read(text: string, params: readonly Param[]): Promise<readonly Row[]>;
+  write<T>(job: Job<T>): Promise<T>;
+  /** The quick way for a save and nothing else. Undefined where this is none of those it knows. */
+  append(change: Change, fresh: NewSave): Promise<Applied> | undefined;
+  /** Told what was committed, unless it was an `append`. */
+  applied(changes: readonly Change[], begun: readonly Begun[]): void;
+  wasCut(line: LineId): void;
+  now(): Promise<number>;
+  watch(session: string, wake: () => void): () => void;
+  anchors(): Promise<readonly Anchor[]>;
+  check(): Promise<readonly string[]>;
+  compact(): Promise<number>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,155 @@
+/** SQLite as a database of the SQL store: one connection, answers in the same tick, commits of one tick together. */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { LineId } from "../../../core/ids.js";
+import type { Save } from "../../../core/save.js";
+import type { Anchor, Applied, Change, NewSave, Traits } from "../../port.js";
+import type { Ask, Begun, Database, Dialect, Job, Param, Row } from "../database.js";
+import { Appender } from "./append.js";
+import { Committer, translate } from "./committer.js";
+import { type Driver, failureOf } from "./driver.js";
+import { LineKeys } from "./line-keys.js";
+import { Prepared } from "./prepared.js";
+import { Watch } from "./watch.js";
+
+/** What the file a database is in adds to it. */
+export interface Medium {
+  readonly traits: Traits;
+  now(): number;
+  /** Told of every save that was committed. */
+  saved(line: LineId, seq: number, check: string): void;
+  anchors(): Promise<readonly Anchor[]>;
+  compact(): Promise<number>;
+  close(): Promise<void>;
+}
+
+export interface SqliteSettings {
+  readonly tenant: string;
+  readonly busyMs: number;
+}
+
+const sqliteDialect: Dialect = {
+  // AUTOINCREMENT would write a page of its own for it at every insert.
+  fresh: (table) =>
+    `(SELECT 1 + max(coalesce((SELECT max(no) FROM ${table}), 0), coalesce((SELECT no FROM used WHERE what = '${table}'), 0)))`,
+  spend: (table) => `INSERT INTO used (what, no) VALUES ('${table}', ?) ON CONFLICT (what) DO UPDATE SET no = max(no, excluded.no)`,
+  text: (column) => column,
+  messages: (head) => `CAST(${head} AS INTEGER)`,
+  ofNamedTenant: " AND s.tenant <> ''",
+};
+
+export class SqliteDatabase implements Database {
+  readonly traits: Traits;
+  readonly dialect = sqliteDialect;
+  readonly #medium: Medium;
+  readonly #committer: Committer;
+  readonly #statements: Prepared;
+  readonly #lines: LineKeys;
+  readonly #appender: Appender;
+  readonly #watch: Watch;
+  readonly #tenant: string;
+  readonly #busyMs: number;
+
+  constructor(db: Driver, medium: Medium, { tenant, busyMs }: SqliteSettings) {
+    this.#medium = medium;
+    this.#tenant = tenant;
+    this.#busyMs = busyMs;
+    this.traits = medium.traits;
+    this.#committer = new Committer(db, { busyMs });
+    this.#statements = new Prepared(db);
+    this.#lines = new LineKeys(db, this.#statements, tenant);
+    this.#appender = new Appender(this.#statements, this.#lines, tenant, (save) => this.#saved(save));
+    this.#watch = new Watch(db);
+  }
+
+  append(change: Change, { save, refs }: NewSave): Promise<Applied> | undefined {
+    return refs.length > 0 ? undefined : this.#committer.submit(this.#appender.append(change, save));
+  }
+
+  write<T>({ steps, refused, committed }: Job<T>): Promise<T> {
+    const run = (): T => {
+      const work = steps();
+      for (let step = work.next(); ; ) {
+        if (step.done) return step.value;
+        step = work.next(step.value.map((ask) => this.#ask(ask)));
+      }
+    };
+    return this.#committer.submit({ simple: false, refused, run, ...(committed && { committed }) });
+  }
+
+  #ask({ text, params, changes }: Ask): readonly Row[] {
+    const statement = this.#statements.of(text);
+    return changes ? [[statement.run(...params)]] : statement.all(...params);
+  }
+
+  applied(changes: readonly Change[], begun: readonly Begun[]): void {
+    for (const { id, no, originSeq, sessionId, session, epoch } of begun) {
+      this.#lines.remember(id, {
+        no,
+        originSeq,
+        end: epoch === undefined ? undefined : { id: sessionId, session, epoch, seq: originSeq },
+      });
+    }
+    for (const { saves = [] } of changes) {
+      for (const { save } of saves) {
+        this.#saved(save);
+        this.#lines.endsAt(save.line, undefined);
+      }
+    }
+  }
+
+  #saved({ line, seq, check }: Save): void {
+    this.#medium.saved(line, seq, check);
+  }
+
+  wasCut(line: LineId): void {
+    this.#lines.forget(line);
+  }
+
+  read(text: string, params: readonly Param[]): Promise<readonly Row[]> {
+    return this.#patiently(() => this.#statements.of(text).all(...params));
+  }
+
+  /** Reads wait for nobody but a process that is just recovering the file or its log. */
+  async #patiently<T>(look: () => T): Promise<T> {
+    for (let deadline: number | undefined; ; ) {
+      try {
+        return look();
+      } catch (error) {
+        if (failureOf(error) !== "busy") throw translate(error);
+        deadline ??= performance.now() + this.#busyMs;
+        if (performance.now() > deadline) throw translate(error);
+      }
+      await sleep(2 + Math.random() * 18);
+    }
+  }
+
+  async now(): Promise<number> {
+    return this.#medium.now();
+  }
+
+  watch(_session: string, wake: () => void): () => void {
+    return this.#watch.begin(wake);
+  }
+
+  /** Anchors of lines that were cut on purpose are no witnesses: another process may have written them after that. */
+  async anchors(): Promise<readonly Anchor[]> {
+    const anchors = await this.#medium.anchors();
+    const wasCut = "SELECT 1 FROM cut_line WHERE tenant = ? AND id = ?";
+    return this.#patiently(() => anchors.filter(({ line }) => this.#statements.of(wasCut).get(this.#tenant, line) === undefined));
+  }
+
+  async check(): Promise<readonly string[]> {
+    return (await this.read("PRAGMA integrity_check", [])).map(([line]) => String(line)).filter((line) => line !== "ok");
+  }
+
+  async compact(): Promise<number> {
+    await this.#committer.drain();
+    return this.#medium.compact();
+  }
+
+  async close(): Promise<void> {
+    this.#watch.end();
+    await this.#committer.drain();
+    await this.#medium.close();
+  }
+}
