@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { load } from "./cases/load.mjs";
 import { longRuns } from "./cases/long-runs.mjs";
 import { atOnce, lookups } from "./cases/many-sessions.mjs";
+import { postgres } from "./cases/postgres.mjs";
 import { save } from "./cases/save.mjs";
 import { bareTable, median, now, prose, scratch } from "./measure.mjs";
 
@@ -22,6 +23,12 @@ const cases = {
   load: (directory) => load({ directory, rounds: quick ? 20 : 200 }),
   once: (directory) => atOnce({ directory, rounds: quick ? 2 : 12, sessions: quick ? 64 : 512 }),
   lookups: (directory) => lookups({ directory, rounds: quick ? 100 : 5000, sessions: quick ? 100 : 10_000, checkpoints: 100, about: 200 }),
+  postgres: () =>
+    postgres({
+      rounds: quick ? 100 : 3000,
+      steps: quick ? [100, 300] : [100, 1000, 10_000],
+      together: { sessions: quick ? 8 : 32, rounds: quick ? 2 : 8 },
+    }),
 };
 
 const chosen = Object.keys(cases).filter((name) => only.length === 0 || only.includes(name));

@@ -4,10 +4,11 @@ import { checkName, typeName } from "./core/ids.js";
 import type { Clock } from "./runtime/ground.js";
 import { Holdfast } from "./runtime/holdfast.js";
 import { checkLeaseMs } from "./runtime/opening.js";
-import { invalid, options, wholeNumber } from "./runtime/options.js";
+import { flag, invalid, options, wholeNumber } from "./runtime/options.js";
 import { thisMachine } from "./store/machine.js";
 import { MemoryStore } from "./store/memory.js";
 import type { Store } from "./store/port.js";
+import { openPostgres } from "./store/sql/postgres/postgres.js";
 import { openSqlite } from "./store/sql/sqlite/sqlite.js";
 
 export interface OpenOptions {
@@ -19,47 +20,71 @@ export interface OpenOptions {
   readonly busyMs?: number;
   /** Whose sessions these are. Tenants share a place and see nothing of each other; the same id in two tenants is two sessions. */
   readonly tenant?: string;
+  /** Postgres: the schema that the tables are in, `holdfast` by default. */
+  readonly schema?: string;
+  /** Postgres: how many connections at most, 10 by default. */
+  readonly connections?: number;
+  /** Postgres: how many calls wait for a connection at most, 10,000 by default; one more is BUSY. */
+  readonly queue?: number;
+  /** Postgres: prepare statements by name. Faster; not behind a pooler that gives transactions to any connection. */
+  readonly prepare?: boolean;
 }
 
 const LEASE_MS = 30_000;
 const BUSY_MS = 5_000;
 
 /**
- * Opens a store: a path (SQLite, one file) or `memory:`. Without an address, the one in HOLDFAST_STORE, else `.holdfast/state.db`.
+ * Opens a store: a path (SQLite, one file), `postgres://…`, or `memory:`. Without an address, the one in HOLDFAST_STORE, else
+ * `.holdfast/state.db`.
  */
 export async function open(address?: string, given?: OpenOptions): Promise<Holdfast> {
-  const { clock = { now: Date.now }, leaseMs, busyMs, tenant } = options(given, "open", ["clock", "leaseMs", "busyMs", "tenant"]);
+  const { clock = { now: Date.now }, leaseMs, ...forStore } = options(given, "open", ["clock", "leaseMs", ...STORE_OPTIONS]);
   if (typeof clock?.now !== "function") throw invalid("clock", "it must have a function now()");
   const lease = checkLeaseMs(leaseMs) ?? LEASE_MS;
-  const store = await openStore(address, {
-    ...(busyMs === undefined ? undefined : { busyMs: wholeNumber(busyMs, "busyMs", 0, 3_600_000) }),
-    ...(tenant === undefined ? undefined : { tenant: checkName(tenant, "tenant") }),
-  });
+  const store = await openStore(address, forStore);
   return new Holdfast(store, thisMachine(), clock, lease);
 }
 
-export interface StoreOptions {
-  readonly busyMs?: number;
-  readonly tenant?: string;
-}
+const STORE_OPTIONS = ["busyMs", "tenant", "schema", "connections", "queue", "prepare"] as const;
+export type StoreOptions = Pick<OpenOptions, (typeof STORE_OPTIONS)[number]>;
+const OF_POSTGRES = ["schema", "connections", "queue", "prepare"] as const;
 
 /** Opens the store alone, without sessions on top: for tests of stores. The tenant with no name is one like others. */
 export async function openStore(
   address: string = process.env["HOLDFAST_STORE"] || ".holdfast/state.db",
-  { busyMs = BUSY_MS, tenant = "" }: StoreOptions = {},
+  given: StoreOptions = {},
 ): Promise<Store> {
   if (typeof address !== "string") throw invalid("store", `its address is text, not ${typeName(address)}`);
   if (address === "") throw invalid("store", "its address is empty");
   if (address.includes("\0")) throw invalid("store", "its address holds a NUL character");
   // Node and SQLite would each make another name of it.
   if (!address.isWellFormed()) throw invalid("store", "its address holds half a character (a lone surrogate)");
+  const checked = checkStoreOptions(given);
   const scheme = /^([a-z][a-z0-9+.-]+):/i.exec(address)?.[1]?.toLowerCase();
-  if (scheme === undefined) return openSqlite(address, { busyMs, tenant });
+  if (scheme === "postgres" || scheme === "postgresql") return openPostgres(address, checked);
+  for (const name of OF_POSTGRES) if (checked[name] !== undefined) throw invalid(name, "only a store in Postgres has it");
+  if (scheme === undefined) return openSqlite(address, checked);
   if (scheme === "memory") {
     if (address.length > "memory:".length) throw invalid("store", 'nothing comes after "memory:": such a store has no name and no file');
     return new MemoryStore();
   }
-  throw new HoldfastError("UNSUPPORTED", `There is no store for ${quote(`${scheme}:`)}. Known are a path (SQLite) and "memory:".`, {
-    found: scheme,
-  });
+  throw new HoldfastError(
+    "UNSUPPORTED",
+    `There is no store for ${quote(`${scheme}:`)}. Known are a path (SQLite), "postgres:" and "memory:".`,
+    {
+      found: scheme,
+    },
+  );
+}
+
+function checkStoreOptions({ busyMs, tenant, schema, connections, queue, prepare }: StoreOptions): StoreOptions {
+  const checkedPrepare = flag(prepare, "prepare");
+  return {
+    busyMs: busyMs === undefined ? BUSY_MS : wholeNumber(busyMs, "busyMs", 0, 3_600_000),
+    ...(tenant === undefined ? undefined : { tenant: checkName(tenant, "tenant") }),
+    ...(schema === undefined ? undefined : { schema: checkName(schema, "schema") }),
+    ...(connections === undefined ? undefined : { connections: wholeNumber(connections, "connections", 1, 1_000) }),
+    ...(queue === undefined ? undefined : { queue: wholeNumber(queue, "queue", 0, 1_000_000) }),
+    ...(checkedPrepare === undefined ? undefined : { prepare: checkedPrepare }),
+  };
 }

@@ -95,7 +95,7 @@ export class Checkpoints {
     const found = place && (await this.#ground.journal.checkpointAt(place));
     if (place === undefined || found === undefined) throw notFound(id);
     try {
-      const { fold } = await this.#ground.loader.at(found, { sized: false });
+      const { fold } = await this.#ground.loader.at(found, { sized: false }, found.segments());
       return { checkpoint: found.checkpoint, messages: fold.messages, state: fold.state, status: fold.status, effects: [] };
     } catch (error) {
       // It may have been removed while it was being read; that is no damage.

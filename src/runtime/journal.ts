@@ -6,7 +6,7 @@ import { type Digest, digest } from "../core/digest.js";
 import { HoldfastError } from "../core/errors.js";
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../core/ids.js";
 import { firstSeq, isGap, open, priorOf, type Save } from "../core/save.js";
-import type { Anchor, SessionRow, Store } from "../store/port.js";
+import type { Anchor, LineRow, SessionRow, Store } from "../store/port.js";
 import { type HeadDoc, headOf, type LineDoc, lineOf } from "./rows.js";
 
 /** A stretch of a line that belongs to another line's past, or to its own. */
@@ -22,6 +22,13 @@ export interface Segment {
 export interface Read {
   readonly save: Save;
   readonly digest: Digest;
+}
+
+/** A checkpoint, its save, and the past it stands on. */
+export interface CheckpointRead extends Read {
+  readonly checkpoint: Checkpoint;
+  readonly session: string;
+  readonly segments: () => readonly Segment[];
 }
 
 /** Where a session stands: what it says of itself, the line it is on, and where that ends. */
@@ -59,9 +66,13 @@ export class Journal {
 
   /** The line and those it goes back to, newest first, each as far as it belongs to this past. */
   async segments(line: LineId, to = MAX_SEQ): Promise<readonly Segment[]> {
+    return this.#segmentsOf(await this.#store.past(line), { line, seq: to });
+  }
+
+  #segmentsOf(past: readonly LineRow[], from: Place): readonly Segment[] {
     const segments: Segment[] = [];
-    let place: Place | null = { line, seq: to };
-    for (const row of await this.#store.past(line)) {
+    let place: Place | null = from;
+    for (const row of past) {
       if (place === null || row.id !== place.line) break;
       const { origin } = this.#remember(lineOf(row));
       segments.push({ line: place.line, from: (origin?.seq ?? 0) + 1, to: place.seq, session: row.session });
@@ -118,13 +129,18 @@ export class Journal {
     return save.seq === seq ? found : undefined;
   }
 
-  /** The checkpoint at a place of a line that some session owns. */
-  async checkpointAt(place: Place): Promise<(Read & { readonly checkpoint: Checkpoint; readonly session: string }) | undefined> {
-    const line = await this.line(place.line);
-    const found = line && (await this.saveAt(place));
-    if (found === undefined || line === undefined || line.session === null) return undefined;
-    const checkpoint = await this.#checkpoint(found, line.session as SessionId, line.doc);
-    return checkpoint && { ...found, checkpoint, session: line.session };
+  /** The checkpoint at a place of a line that some session owns, and the past that it stands on. */
+  async checkpointAt(place: Place): Promise<CheckpointRead | undefined> {
+    const looking = this.saveAt(place);
+    // Both at once; of a line that is nobody's, no matter what is found on it.
+    looking.catch(() => {});
+    const past = await this.#store.past(place.line);
+    const [row] = past;
+    if (row === undefined || row.session === null) return undefined;
+    const doc = this.#remember(lineOf(row));
+    const found = await looking;
+    const checkpoint = found && (await this.#checkpoint(found, row.session as SessionId, doc));
+    return found && checkpoint && { ...found, checkpoint, session: row.session, segments: () => this.#segmentsOf(past, place) };
   }
 
   async #checkpoint({ save, digest: end }: Read, session: SessionId, { id, origin }: LineDoc): Promise<Checkpoint | undefined> {

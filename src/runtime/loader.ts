@@ -52,10 +52,10 @@ export class Loader {
     return this.at(read, options);
   }
 
-  /** The state at a save. */
-  async at({ save: end, digest }: Read, options: LoadOptions): Promise<Loaded> {
+  /** The state at a save. Its past is looked up where the caller has not done so. */
+  async at({ save: end, digest }: Read, options: LoadOptions, past?: readonly Segment[]): Promise<Loaded> {
     const fold = new Fold(options);
-    const oldestFirst = (await this.#journal.segments(end.line, end.seq)).toReversed();
+    const oldestFirst = (past ?? (await this.#journal.segments(end.line, end.seq))).toReversed();
     if (end.base > 0) await this.#loadBase(fold, oldestFirst, end.base);
     const mark = await this.#loadSince(fold, oldestFirst, end);
     const missing = fold.missing();

@@ -12,6 +12,7 @@ describe("the table", () => {
         "CLOSED",
         "CONFLICT",
         "CORRUPT",
+        "DENIED",
         "DISK_FULL",
         "INVALID_ID",
         "INVALID_OPTION",
@@ -23,6 +24,7 @@ describe("the table", () => {
         "NOT_FOUND",
         "STALE_LEASE",
         "TOO_LARGE",
+        "UNREACHABLE",
         "UNSAVED",
         "UNSUPPORTED",
       ].toSorted(),
@@ -43,7 +45,7 @@ describe("the table", () => {
   });
 
   test("only what others or time can change is worth the same call again", () => {
-    expect(codes.filter((code) => errorTable[code].retryable).toSorted()).toEqual(["BUSY", "DISK_FULL", "LEASE_HELD"]);
+    expect(codes.filter((code) => errorTable[code].retryable).toSorted()).toEqual(["BUSY", "DISK_FULL", "LEASE_HELD", "UNREACHABLE"]);
   });
 
   test("the caller's mistakes are 4xx and the store's troubles are 5xx", () => {

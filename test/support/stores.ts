@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { inject } from "vitest";
 import type { Traits } from "../../src/testing/index.js";
 
 /** A place for files that is removed when the test run's process ends. */
@@ -30,6 +31,14 @@ export const stores: readonly StoreKind[] = [
       directory ??= scratch();
       count += 1;
       return join(directory, `store-${count}.db`);
+    },
+  },
+  {
+    name: "postgres",
+    traits: { durable: true, oneMachine: false, shared: true },
+    address() {
+      count += 1;
+      return `${inject("postgres")}?schema=${encodeURIComponent(`test ${process.pid}-${count}`)}`;
     },
   },
 ];

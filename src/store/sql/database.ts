@@ -27,16 +27,16 @@ export type Lock = { readonly session: string } | { readonly line: string } | { 
 /** Work in one transaction. */
 export interface Job<T> {
   readonly locks: readonly Lock[];
-  steps(): Steps<T>;
+  readonly steps: () => Steps<T>;
   /** Whether an answer says that nothing may be changed. */
-  refused(answer: T): boolean;
+  readonly refused: (answer: T) => boolean;
   /**
    * The answer of work that may have been done before: an earlier try was committed perhaps, and its answer lost. Given what this try
    * was refused with, it looks whether all is as it was asked for.
    */
-  settle?(answer: T): Steps<T>;
+  readonly settle?: (answer: T) => Steps<T>;
   /** Told the answer once it is committed, before anybody else is. It does not throw. */
-  committed?(answer: T): void;
+  readonly committed?: (answer: T) => void;
 }
 
 /** A line that a job has begun for a session. */
@@ -52,13 +52,14 @@ export interface Begun {
 /** How two databases say the same. */
 export interface Dialect {
   /** A number for a new row, one that no row had before. */
-  fresh(table: "session" | "line"): string;
+  readonly fresh: (table: "session" | "line") => string;
   /** Notes that a number was used, where the database would not remember it. */
-  spend(table: "session" | "line"): string | undefined;
-  /** A text that is kept as bytes, read as text. */
-  text(column: string): string;
+  readonly spend: (table: "session" | "line") => string | undefined;
+  /** A section of a save, as it is kept, and as it is read. */
+  readonly section: (text: string | null) => Param;
+  readonly text: (column: string) => string;
   /** How many messages a save's head says that there are. */
-  messages(head: string): string;
+  readonly messages: (head: string) => string;
   /** What is added to a list of a named tenant's sessions, so that its own index is seen to be enough. */
   readonly ofNamedTenant: string;
 }

@@ -6,9 +6,9 @@ import type { LineRow, Mail, Present, SessionRow } from "../port.js";
 import type { Param, Row } from "./database.js";
 import { columnsOf } from "./statements.js";
 
-/** In the order of the statements' placeholders. */
-export function saveParams(line: number, save: Save): Param[] {
-  return [line, save.seq, pack(save), save.mark, save.note, save.items, save.state];
+/** In the order of the statements' placeholders. `section` says how a database keeps sections. */
+export function saveParams(line: number, save: Save, section: (text: string | null) => Param): Param[] {
+  return [line, save.seq, pack(save), section(save.mark), save.note, section(save.items), section(save.state)];
 }
 
 export function saveRow(line: LineId, row: Row): Save {

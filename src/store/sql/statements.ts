@@ -58,7 +58,7 @@ export function statementsIn(dialect: Dialect) {
     line: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.id = ?`,
     /** Numbers of origins fall along a past; that each line comes once ends it where damage has made a circle. */
     past: `WITH RECURSIVE past (id) AS (
-        SELECT CAST(? AS text)
+        SELECT id FROM line WHERE tenant = ? AND id = ?
         UNION SELECT o.origin_line FROM line o JOIN past p ON o.id = p.id WHERE o.tenant = ? AND o.origin_line IS NOT NULL)
       SELECT ${lineColumns} FROM past JOIN line l ON l.tenant = ? AND l.id = past.id LEFT JOIN session s ON s.no = l.session ORDER BY l.origin_seq DESC`,
     linesOfSession: `SELECT ${lineColumns} FROM session s JOIN line l ON l.session = s.no WHERE s.tenant = ? AND s.id = ? ORDER BY l.no DESC`,

@@ -44,7 +44,7 @@ export class SqlStore implements Store {
     this.#tenant = tenant;
     this.traits = db.traits;
     this.#sql = statementsIn(db.dialect);
-    this.#writer = new Writer(this.#sql, tenant);
+    this.#writer = new Writer(db.dialect, this.#sql, tenant);
   }
 
   // ---- writing
@@ -125,7 +125,7 @@ export class SqlStore implements Store {
   }
 
   async past(id: string): Promise<readonly LineRow[]> {
-    return (await this.#read(this.#sql.past, id, this.#tenant, this.#tenant)).map(lineRow);
+    return (await this.#read(this.#sql.past, this.#tenant, id, this.#tenant, this.#tenant)).map(lineRow);
   }
 
   async lines(of: { readonly session: string } | { readonly origin: string } | { readonly all: true }): Promise<readonly LineRow[]> {
@@ -227,4 +227,4 @@ function justASave({ when, line, loose, claims, saves, head, label, lease, drain
   return line || loose || claims || head || label || lease || drained?.length || remove ? undefined : saves[0];
 }
 
-export const closed = (): HoldfastError => new HoldfastError("CLOSED", "The store has been closed. Open it again.");
+const closed = (): HoldfastError => new HoldfastError("CLOSED", "The store has been closed. Open it again.");

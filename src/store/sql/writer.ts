@@ -2,7 +2,7 @@
 import { type LineId, MAX_SEQ } from "../../core/ids.js";
 import { firstSeq, type Save } from "../../core/save.js";
 import type { Applied, Change, Freed, Mail, NewLine, NewSave, Posted, Refusal, Replacement } from "../port.js";
-import type { Ask, Begun, Job, Lock, Param, Row, Steps } from "./database.js";
+import type { Ask, Begun, Dialect, Job, Lock, Param, Row, Steps } from "./database.js";
 import { checkOf, epochRow, pack, saveParams, sessionRow } from "./rows.js";
 import type { Statements } from "./statements.js";
 
@@ -27,10 +27,12 @@ function* changed(text: string, ...params: Param[]): Steps<number> {
 }
 
 export class Writer {
+  readonly #dialect: Dialect;
   readonly #sql: Statements;
   readonly #tenant: string;
 
-  constructor(sql: Statements, tenant: string) {
+  constructor(dialect: Dialect, sql: Statements, tenant: string) {
+    this.#dialect = dialect;
     this.#sql = sql;
     this.#tenant = tenant;
   }
@@ -161,7 +163,7 @@ export class Writer {
     const tail = (yield* row(this.#sql.tailOf, key.no, key.originSeq))?.[0];
     if (tail !== firstSeq(save) - 1) return yield* this.#isThere(key, save);
     yield [
-      change(this.#sql.insertSave, ...saveParams(key.no, save)),
+      change(this.#sql.insertSave, ...saveParams(key.no, save, this.#dialect.section)),
       ...blobs.map(({ digest, bytes }) => change(this.#sql.insertBlob, this.#tenant, digest, bytes)),
       ...refs.map((digest) => change(this.#sql.insertRef, key.no, save.seq, digest)),
     ];
@@ -215,7 +217,7 @@ export class Writer {
       return [
         change(this.#sql.deleteRefs, ...range),
         change(this.#sql.deleteSaves, ...range),
-        change(this.#sql.insertSave, ...saveParams(key.no, save)),
+        change(this.#sql.insertSave, ...saveParams(key.no, save, this.#dialect.section)),
         ...refs.map((digest) => change(this.#sql.insertRef, key.no, save.seq, digest)),
       ];
     });

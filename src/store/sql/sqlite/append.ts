@@ -15,6 +15,9 @@ const appendNext = `INSERT INTO save (line, seq, ${saveColumns}) SELECT ?, ?, ${
 const appendIf = `INSERT INTO save (line, seq, ${saveColumns})
   SELECT ?, ?, ${savePlaceholders} WHERE (SELECT epoch FROM session WHERE tenant = ? AND id = ?) = ? AND ${tail} = ?`;
 
+/** Sections are texts, and kept as such. */
+export const asText = (text: string | null): string | null => text;
+
 export class Appender {
   readonly #statements: Prepared;
   readonly #lines: LineKeys;
@@ -63,13 +66,13 @@ export class Appender {
   #appendNext(key: LineKey, change: Change, save: Save): boolean {
     const { end } = key;
     if (end?.id !== change.session || end.seq !== firstSeq(save) - 1 || end.epoch !== change.when.epoch) return false;
-    const params = saveParams(key.no, save);
+    const params = saveParams(key.no, save, asText);
     params.push(end.session, end.epoch);
     return this.#statements.of(appendNext).run(...params) > 0;
   }
 
   #appendIf(key: LineKey, { session, when }: Change, save: Save): boolean {
-    const params = saveParams(key.no, save);
+    const params = saveParams(key.no, save, asText);
     params.push(this.#tenant, session, when.epoch as number, key.no, key.originSeq, firstSeq(save) - 1);
     return this.#statements.of(appendIf).run(...params) > 0;
   }

@@ -4,7 +4,7 @@ import type { LineId } from "../../../core/ids.js";
 import type { Save } from "../../../core/save.js";
 import type { Anchor, Applied, Change, NewSave, Traits } from "../../port.js";
 import type { Ask, Begun, Database, Dialect, Job, Param, Row } from "../database.js";
-import { Appender } from "./append.js";
+import { Appender, asText } from "./append.js";
 import { Committer, translate } from "./committer.js";
 import { type Driver, failureOf } from "./driver.js";
 import { LineKeys } from "./line-keys.js";
@@ -32,6 +32,7 @@ const sqliteDialect: Dialect = {
   fresh: (table) =>
     `(SELECT 1 + max(coalesce((SELECT max(no) FROM ${table}), 0), coalesce((SELECT no FROM used WHERE what = '${table}'), 0)))`,
   spend: (table) => `INSERT INTO used (what, no) VALUES ('${table}', ?) ON CONFLICT (what) DO UPDATE SET no = max(no, excluded.no)`,
+  section: asText,
   text: (column) => column,
   messages: (head) => `CAST(${head} AS INTEGER)`,
   ofNamedTenant: " AND s.tenant <> ''",

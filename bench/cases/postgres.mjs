@@ -1,0 +1,174 @@
+/** Postgres, synced: a save against a bare insert with commit, many sessions at once, long runs, and loads. */
+import { hash } from "node:crypto";
+import pg from "pg";
+import { open } from "../../dist/index.js";
+import { startPostgres } from "../../test/support/postgres.mjs";
+import { fill, median, now, step } from "../measure.mjs";
+
+const WARM = 500;
+
+/** One row with the same bytes, kept as the store keeps them: not compressed, in the row. */
+async function bareTable(server) {
+  await server.run(`CREATE TABLE bare (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL) WITH (toast_tuple_target = 8160);
+    ALTER TABLE bare ALTER COLUMN body SET STORAGE EXTERNAL; ALTER TABLE bare OWNER TO holdfast`);
+}
+
+async function connect(server) {
+  const client = new pg.Client({ connectionString: server.url() });
+  await client.connect();
+  return client;
+}
+
+const insert = (client, body) => client.query("INSERT INTO bare (body) VALUES ($1)", [body]);
+
+export async function postgres({ rounds, steps, together }) {
+  const server = await startPostgres({ settings: { fsync: "on", max_connections: 120 } });
+  try {
+    await bareTable(server);
+    return [
+      ...(await saves(server, rounds)),
+      ...(await atOnce(server, together)),
+      ...(await longRun(server, steps, Math.min(rounds, 500))),
+      ...(await loads(server, Math.min(rounds, 100))),
+    ];
+  } finally {
+    await server.remove();
+  }
+}
+
+async function saves(server, rounds) {
+  const hold = await open(server.url(), { connections: 1 });
+  const session = await hold.session("bench");
+  const client = await connect(server);
+  const ours = [];
+  const theirs = [];
+  const all = Array.from({ length: rounds + WARM }, () => {
+    const messages = step();
+    return { messages, raw: Buffer.from(JSON.stringify(messages)) };
+  });
+  for (const [i, { messages, raw }] of all.entries()) {
+    let start = now();
+    await insert(client, raw);
+    const bareUs = now() - start;
+    start = now();
+    session.append(...messages);
+    await session.checkpoint();
+    const saveUs = now() - start;
+    if (i >= WARM) {
+      theirs.push(bareUs);
+      ours.push(saveUs);
+    }
+  }
+  await client.end();
+  await hold.close();
+  return [
+    {
+      name: "postgres: save p50 / bare insert with commit p50",
+      value: median(ours) / median(theirs),
+      floor: 1.4,
+      note: `${median(ours).toFixed(0)} / ${median(theirs).toFixed(0)} µs`,
+    },
+  ];
+}
+
+/** The rate of many who save without waiting for each other, against as many bare inserts on as many connections. */
+async function atOnce(server, { sessions: count, rounds }) {
+  const hold = await open(server.url(), { connections: count });
+  const sessions = await Promise.all(Array.from({ length: count }, (_, i) => hold.session(`at once ${i}`)));
+  const clients = await Promise.all(Array.from({ length: count }, () => connect(server)));
+  const each = Array.from({ length: 40 }, () => {
+    const messages = step();
+    return { messages, raw: Buffer.from(JSON.stringify(messages)) };
+  });
+  const bare = () => Promise.all(clients.map(async (client) => void (await each.reduce((before, { raw }) => before.then(() => insert(client, raw)), Promise.resolve()))));
+  const save = async (session, { messages }) => {
+    session.append(...messages);
+    await session.checkpoint();
+  };
+  const ours = () => Promise.all(sessions.map((session) => each.reduce((before, one) => before.then(() => save(session, one)), Promise.resolve())));
+  const rates = { ours: [], theirs: [] };
+  for (let i = 0; i < rounds + 1; i++) {
+    let start = now();
+    await bare();
+    const bareUs = now() - start;
+    start = now();
+    await ours();
+    const oursUs = now() - start;
+    if (i > 0) {
+      rates.theirs.push((count * each.length) / (bareUs / 1e6));
+      rates.ours.push((count * each.length) / (oursUs / 1e6));
+    }
+  }
+  for (const client of clients) await client.end();
+  await hold.close();
+  return [
+    {
+      name: `postgres: ${count} sessions at once / bare inserts on ${count} connections`,
+      value: median(rates.ours) / median(rates.theirs),
+      floor: 0.8,
+      higher: true,
+      note: `${median(rates.ours).toFixed(0)} / ${median(rates.theirs).toFixed(0)} per second`,
+    },
+  ];
+}
+
+async function longRun(server, steps, rounds) {
+  const hold = await open(server.url(), { connections: 1 });
+  const session = await hold.session("long");
+  const at = [];
+  let done = 0;
+  for (const goal of steps) {
+    await fill(session, goal - done);
+    const times = [];
+    for (let i = 0; i < rounds; i++) {
+      const messages = step();
+      const start = now();
+      session.append(...messages);
+      await session.checkpoint();
+      times.push(now() - start);
+    }
+    done = goal + rounds;
+    at.push(median(times));
+  }
+  await hold.close();
+  return at.slice(1).map((time, i) => ({
+    name: `postgres: save at step ${steps[i + 1].toLocaleString("en")} / at step ${steps[0]}`,
+    value: time / at[0],
+    floor: 1.1,
+    note: `${time.toFixed(0)} / ${at[0].toFixed(0)} µs`,
+  }));
+}
+
+async function loads(server, rounds) {
+  const hold = await open(server.url(), { connections: 1 });
+  const session = await hold.session("load");
+  await fill(session, 500);
+  const { id } = session.head;
+  await session.close();
+  const { messages } = await hold.checkpoints.state(id);
+  const bytes = Buffer.from(JSON.stringify(messages.map(({ role, content }) => ({ role, content }))));
+  const ours = [];
+  const theirs = [];
+  for (let i = 0; i < rounds + 20; i++) {
+    let start = now();
+    hash("sha256", bytes, "hex");
+    JSON.parse(bytes.toString("utf8"));
+    const bareUs = now() - start;
+    start = now();
+    await hold.checkpoints.state(id);
+    const loadUs = now() - start;
+    if (i >= 20) {
+      theirs.push(bareUs);
+      ours.push(loadUs);
+    }
+  }
+  await hold.close();
+  return [
+    {
+      name: "postgres: load of 1,000 messages, verified / JSON.parse + SHA-256",
+      value: median(ours) / median(theirs),
+      floor: 3.5,
+      note: `${(median(ours) / 1000).toFixed(2)} / ${(median(theirs) / 1000).toFixed(2)} ms`,
+    },
+  ];
+}

@@ -1,0 +1,231 @@
+/**
+ * Postgres as a database of the SQL store: a save is one call of a function, everything else a transaction of a few round trips.
+ *
+ * G1 (D5)  what is written to a session is written under its lock: a save finds the epoch that a grant left, and a grant what was saved.
+ * G2 (D4)  a commit whose answer was lost is settled by looking for its work, not by doing it again.
+ * G3       a transaction names its tenant, and leaves nothing behind on its connection: a pooler may stand in between.
+ */
+import { createHash } from "node:crypto";
+import type { LineId } from "../../../core/ids.js";
+import { firstSeq } from "../../../core/save.js";
+import type { Anchor, Applied, Change, NewSave, Traits } from "../../port.js";
+import type { Ask, Begun, Database, Dialect, Job, Lock, Param, Row } from "../database.js";
+import { pack } from "../rows.js";
+import { Appends } from "./appends.js";
+import type { Connection, Connections } from "./connections.js";
+import type { Notices } from "./notices.js";
+import { Reads } from "./reads.js";
+import { Turns } from "./turns.js";
+import type { Answer, Statement } from "./wire.js";
+
+export interface PostgresSettings {
+  /** Quoted. */
+  readonly schema: string;
+  readonly tenant: string;
+  /** Whether transactions are `read committed` without being told. */
+  readonly readCommitted: boolean;
+  /** How many saves may wait. */
+  readonly queue: number;
+}
+
+/** Sections are bytes: the server neither reads them nor cares for what a backslash means. */
+function asBytes(text: string | null): Buffer | null {
+  return text === null ? null : Buffer.from(text);
+}
+
+const postgresDialect: Dialect = {
+  fresh: () => "DEFAULT",
+  spend: () => undefined,
+  section: asBytes,
+  text: (column) => `convert_from(${column}, 'UTF8')`,
+  messages: (head) => `CAST(split_part(${head}, ' ', 1) AS bigint)`,
+  ofNamedTenant: "",
+};
+
+const MAX_KEYS = 10_000;
+const BEGIN: Statement = { text: "BEGIN ISOLATION LEVEL READ COMMITTED", params: [] };
+const COMMIT: Statement = { text: "COMMIT", params: [] };
+const ROLLBACK: Statement = { text: "ROLLBACK", params: [] };
+
+export class PostgresDatabase implements Database {
+  readonly traits: Traits = { durable: true, oneMachine: false, shared: true };
+  readonly dialect = postgresDialect;
+  readonly #connections: Connections;
+  readonly #notices: Notices;
+  readonly #tenant: string;
+  readonly #turns = new Turns();
+  readonly #appends: Appends;
+  readonly #reads: Reads;
+  readonly #beginAs: Statement;
+  readonly #save: string;
+  readonly #lockSpace: string;
+  readonly #lockKeys = new Map<string, string>();
+  readonly #blobLock: string;
+
+  constructor(connections: Connections, notices: Notices, { schema, tenant, readCommitted, queue }: PostgresSettings) {
+    this.#connections = connections;
+    this.#notices = notices;
+    this.#tenant = tenant;
+    this.#appends = new Appends(connections, this.#turns, {
+      queue,
+      before: readCommitted ? [] : [BEGIN],
+      after: readCommitted ? [] : [COMMIT],
+    });
+    this.#beginAs = { text: `SELECT ${schema}.begin_as($1)`, params: [tenant] };
+    this.#save = `SELECT ${schema}.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`;
+    this.#reads = new Reads(connections, this.#beginAs);
+    this.#lockSpace = `${schema}\0${tenant}\0`;
+    this.#blobLock = this.#lockKey("blobs", "");
+  }
+
+  // ---- writing
+
+  async append(change: Change, fresh: NewSave): Promise<Applied> {
+    const applied = await this.#appends.append({ session: change.session, call: this.#saveCall(change, fresh) });
+    if (applied.ok) this.#notices.tell(change.session);
+    return applied;
+  }
+
+  #saveCall({ session, when }: Change, { save, refs, blobs }: NewSave): Statement {
+    const params: Param[] = [
+      this.#tenant,
+      this.#lockKey("session", session),
+      this.#blobLock,
+      session,
+      when.epoch as number,
+      save.line,
+      firstSeq(save) - 1,
+      save.seq,
+      save.check,
+      pack(save),
+      asBytes(save.mark),
+      save.note,
+      asBytes(save.items),
+      asBytes(save.state),
+    ];
+    if (refs.length === 0) params.push(null, null, null);
+    else {
+      const list = (values: readonly string[]) => `{${values.join(",")}}`;
+      const bodies = blobs.map(({ bytes }) => `"\\\\x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex")}"`);
+      params.push(list(refs), list(blobs.map(({ digest }) => digest)), list(bodies));
+    }
+    return { text: this.#save, params };
+  }
+
+  write<T>(job: Job<T>): Promise<T> {
+    const locks = this.#locksOf(job.locks);
+    const sessions = job.locks.flatMap((lock) => ("session" in lock ? lock.session : []));
+    return this.#turns.take(sessions, () =>
+      this.#connections.use(async (connection, again) => {
+        const answer = await this.#transaction(connection, job, locks, again);
+        job.committed?.(answer);
+        return answer;
+      }),
+    );
+  }
+
+  async #transaction<T>(connection: Connection, job: Job<T>, locks: readonly Statement[], again: boolean): Promise<T> {
+    let opening: readonly Statement[] = [BEGIN, this.#beginAs, ...locks];
+    const send = async (asks: readonly Ask[]): Promise<readonly (readonly Row[])[]> => {
+      const answers = await connection.send([...opening, ...asks.map(statementOf)]);
+      const own = answers.slice(opening.length);
+      opening = [];
+      return asks.map(({ changes }, i) => rowsOf(own[i] as Answer, changes));
+    };
+    let answer = await drive(job.steps(), send);
+    // Refused, and perhaps by what an earlier try has done: then there is nothing to change, and only to tell.
+    const settles = again && job.refused(answer) && job.settle !== undefined;
+    if (settles) answer = await drive((job.settle as NonNullable<Job<T>["settle"]>)(answer), send);
+    if (opening.length === 0) await connection.send([settles || job.refused(answer) ? ROLLBACK : COMMIT]);
+    return answer;
+  }
+
+  /** Always in one order: those who want several of the same do not wait for each other in a circle. */
+  #locksOf(locks: readonly Lock[]): readonly Statement[] {
+    const keys = new Map<string, { readonly order: string; readonly shared: boolean }>();
+    for (const lock of locks) {
+      const [kind, name] = "session" in lock ? ["1 session", lock.session] : "line" in lock ? ["2 line", lock.line] : ["3 blobs", ""];
+      const key = this.#lockKey(kind.slice(2), name);
+      keys.set(key, { order: `${kind} ${key}`, shared: "blobs" in lock && lock.blobs === "use" });
+    }
+    return [...keys]
+      .sort(([, a], [, b]) => (a.order < b.order ? -1 : 1))
+      .map(([key, { shared }]) => ({ text: `SELECT pg_advisory_xact_lock${shared ? "_shared" : ""}($1)`, params: [key] }));
+  }
+
+  #lockKey(kind: string, name: string): string {
+    const text = `${this.#lockSpace}${kind}\0${name}`;
+    let key = this.#lockKeys.get(text);
+    if (key === undefined) {
+      key = createHash("sha256").update(text).digest().readBigInt64BE(0).toString();
+      if (this.#lockKeys.size >= MAX_KEYS) this.#lockKeys.clear();
+      this.#lockKeys.set(text, key);
+    }
+    return key;
+  }
+
+  applied(changes: readonly Change[], _begun: readonly Begun[]): void {
+    for (const { session } of changes) this.#notices.tell(session);
+  }
+
+  wasCut(_line: LineId): void {}
+
+  // ---- reading
+
+  read(text: string, params: readonly Param[]): Promise<readonly Row[]> {
+    return this.#reads.read(statementOf({ text, params }));
+  }
+
+  async now(): Promise<number> {
+    const text = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)";
+    return this.#connections.use(async (connection) => (await connection.send([{ text, params: [] }]))[0]?.rows[0]?.[0] as number);
+  }
+
+  watch(session: string, wake: () => void): () => void {
+    return this.#notices.hear(session, wake);
+  }
+
+  /** A server keeps its own log of what it acknowledged; there is no file beside it to ask. */
+  async anchors(): Promise<readonly Anchor[]> {
+    return [];
+  }
+
+  async check(): Promise<readonly string[]> {
+    return [];
+  }
+
+  /** The server vacuums by itself. */
+  async compact(): Promise<number> {
+    return 0;
+  }
+
+  async close(): Promise<void> {
+    await this.#notices.close();
+    await this.#connections.close();
+  }
+}
+
+const numbered = new Map<string, string>();
+
+/** `?` is `$1`, `$2`, … here. */
+function statementOf({ text, params }: { readonly text: string; readonly params: readonly Param[] }): Statement {
+  let own = numbered.get(text);
+  if (own === undefined) {
+    let n = 0;
+    own = text.replaceAll("?", () => `$${++n}`);
+    numbered.set(text, own);
+  }
+  return { text: own, params };
+}
+
+const rowsOf = ({ rows, count }: Answer, changes: boolean): readonly Row[] => (changes ? [[count]] : rows);
+
+async function drive<T>(
+  work: ReturnType<Job<T>["steps"]>,
+  send: (asks: readonly Ask[]) => Promise<readonly (readonly Row[])[]>,
+): Promise<T> {
+  for (let step = work.next(); ; ) {
+    if (step.done) return step.value;
+    step = work.next(await send(step.value));
+  }
+}

@@ -1,0 +1,104 @@
+/**
+ * Tells other processes that sessions have changed, and hears it from them. A hint only: saves do not wait for it, and what is lost
+ * with a process or a connection is made good by looking now and then.
+ *
+ * What is sent is a digest: whoever may connect to the database may listen, and shall not learn names. A NOTIFY inside every save would
+ * make all commits of the database wait for each other; many changes are told in one, apart from them.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { digest } from "../../../core/digest.js";
+import type { Connections } from "./connections.js";
+import type { Client } from "./wire.js";
+
+const TOLD_EVERY_MS = 20;
+const NAME_CHARS = 16;
+/** A notice holds less than 8,000 bytes. */
+const AT_ONCE = 400;
+const RECONNECT_MS = 500;
+
+export class Notices {
+  readonly #connections: Connections;
+  readonly #channel: string;
+  readonly #tenant: string;
+  readonly #wakes = new Map<string, Set<() => void>>();
+  #changed = new Set<string>();
+  #timer: NodeJS.Timeout | undefined;
+  #listening: Client | undefined;
+  #running = false;
+  #closed = false;
+
+  constructor(connections: Connections, schema: string, tenant: string) {
+    this.#connections = connections;
+    this.#channel = `holdfast_${digest(schema).slice(0, NAME_CHARS)}`;
+    this.#tenant = tenant;
+  }
+
+  tell(session: string): void {
+    if (this.#closed) return;
+    this.#changed.add(session);
+    this.#timer ??= setTimeout(() => void this.#flush(), TOLD_EVERY_MS).unref();
+  }
+
+  hear(session: string, wake: () => void): () => void {
+    const name = this.#nameOf(session);
+    const wakes = this.#wakes.get(name) ?? new Set();
+    this.#wakes.set(name, wakes);
+    const own = () => wake();
+    wakes.add(own);
+    if (!this.#running) void this.#listen();
+    return () => {
+      wakes.delete(own);
+      if (wakes.size === 0 && this.#wakes.get(name) === wakes) this.#wakes.delete(name);
+      if (this.#wakes.size === 0) void this.#listening?.end().catch(() => {});
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#wakes.clear();
+    await this.#flush();
+    this.#closed = true;
+    await this.#listening?.end().catch(() => {});
+  }
+
+  #nameOf(session: string): string {
+    return digest(`${this.#tenant}\0${session}`).slice(0, NAME_CHARS);
+  }
+
+  async #flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const names = [...this.#changed].map((session) => this.#nameOf(session));
+    this.#changed = new Set();
+    for (let i = 0; i < names.length; i += AT_ONCE) {
+      const params = [this.#channel, names.slice(i, i + AT_ONCE).join("")];
+      await this.#connections.use((connection) => connection.send([{ text: "SELECT pg_notify($1, $2)", params }])).catch(() => {});
+    }
+  }
+
+  /** Listens as long as anybody follows anything. */
+  async #listen(): Promise<void> {
+    this.#running = true;
+    while (this.#wakes.size > 0 && !this.#closed) {
+      try {
+        const client = await this.#connections.apart();
+        this.#listening = client;
+        const ended = new Promise<void>((resolve) => client.on("end", () => resolve()));
+        client.on("notification", ({ payload = "" }) => {
+          for (let i = 0; i < payload.length; i += NAME_CHARS)
+            for (const wake of this.#wakes.get(payload.slice(i, i + NAME_CHARS)) ?? []) wake();
+        });
+        client.unref();
+        await client.query(`LISTEN "${this.#channel}"`);
+        // Whatever happened before it listened, or while it could not.
+        for (const wakes of this.#wakes.values()) for (const wake of wakes) wake();
+        if (this.#wakes.size > 0 && !this.#closed) await ended;
+        else await client.end();
+      } catch {
+        // Polling goes on; this is tried again.
+      }
+      this.#listening = undefined;
+      if (this.#wakes.size > 0 && !this.#closed) await sleep(RECONNECT_MS * (0.5 + Math.random()), undefined, { ref: false });
+    }
+    this.#running = false;
+  }
+}

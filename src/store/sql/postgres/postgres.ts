@@ -1,0 +1,198 @@
+/**
+ * A store in a Postgres schema: how it is opened and brought up to date.
+ *
+ * M1  whoever comes first migrates, under a lock that others wait for; a process that finds everything in place needs no right to make
+ *     anything.
+ * M2  a schema made by a newer version is refused before anything is read from it.
+ * M3  what is sent to the server of names is quoted; what is shown of an address has no password.
+ */
+import { createHash, randomBytes } from "node:crypto";
+import { HoldfastError, quote } from "../../../core/errors.js";
+import { SqlStore } from "../store.js";
+import { type Connection, Connections } from "./connections.js";
+import { PostgresDatabase } from "./database.js";
+import { Notices } from "./notices.js";
+import { migrations } from "./schema.js";
+import type { Answer } from "./wire.js";
+
+export interface PostgresOptions {
+  readonly tenant?: string;
+  readonly busyMs?: number;
+  /** The schema that the tables are in. */
+  readonly schema?: string;
+  /** How many connections there are at most. */
+  readonly connections?: number;
+  /** How many callers wait for one at most. */
+  readonly queue?: number;
+  /** Prepare statements by name: faster, and not behind a pooler that moves transactions between connections. */
+  readonly prepare?: boolean;
+}
+
+const SCHEMA = "holdfast";
+const CONNECTIONS = 10;
+const QUEUE = 10_000;
+const BUSY_MS = 5_000;
+const OLDEST = 130_000;
+
+export async function openPostgres(address: string, given: PostgresOptions = {}): Promise<SqlStore> {
+  const { url, schema: inAddress } = addressOf(address);
+  const {
+    tenant = "",
+    busyMs = BUSY_MS,
+    schema = inAddress ?? SCHEMA,
+    connections: size = CONNECTIONS,
+    queue = QUEUE,
+    prepare = false,
+  } = given;
+  const connections = new Connections({ url, connections: size, queue, busyMs, prepare });
+  // Never empty: what a transaction that named no tenant finds in the setting is the empty text.
+  const key = `=${tenant}`;
+  try {
+    const { isolation } = await connections.use(async (connection) => {
+      const server = await look(connection, schema);
+      if (server.format < migrations.length) await migrate(connection, schema);
+      return server;
+    });
+    const quoted = identifier(schema);
+    const notices = new Notices(connections, quoted, key);
+    const database = new PostgresDatabase(connections, notices, {
+      schema: quoted,
+      tenant: key,
+      readCommitted: isolation === "read committed",
+      queue,
+    });
+    return new SqlStore(database, key);
+  } catch (error) {
+    await connections.close();
+    throw error;
+  }
+}
+
+/** The schema may stand in the address; the driver must not see it. */
+function addressOf(address: string): { readonly url: string; readonly schema: string | undefined } {
+  try {
+    const url = new URL(address);
+    const schema = url.searchParams.get("schema") ?? undefined;
+    url.searchParams.delete("schema");
+    return { url: url.toString(), schema };
+  } catch (error) {
+    throw new HoldfastError(
+      "INVALID_OPTION",
+      "store: the address is not one of Postgres. It looks like postgres://user@host:5432/database.",
+      { path: "store" },
+      error,
+    );
+  }
+}
+
+const identifier = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+
+interface Server {
+  readonly format: number;
+  readonly isolation: string;
+}
+
+/** Which server this is, and how far the schema is. 0: it is not there, or nothing is in it. */
+async function look(connection: Connection, schema: string): Promise<Server> {
+  const text = `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
+    current_setting('default_transaction_isolation'), to_regclass($1) IS NOT NULL`;
+  const [version, encoding, isolation, made] = only(await connection.send([{ text, params: [`${identifier(schema)}.meta`] }])) as [
+    number,
+    string,
+    string,
+    number,
+  ];
+  if (version < OLDEST) throw new HoldfastError("UNSUPPORTED", "This Postgres is too old: 13 or newer is needed.", { found: version });
+  if (encoding !== "UTF8")
+    throw new HoldfastError(
+      "UNSUPPORTED",
+      `The database keeps its text as ${quote(encoding)}; UTF8 is needed. Create it with createdb -E UTF8.`,
+      {
+        found: encoding,
+      },
+    );
+  return { format: made === 1 ? await formatOf(connection, schema) : 0, isolation };
+}
+
+async function formatOf(connection: Connection, schema: string): Promise<number> {
+  const text = `SELECT value FROM ${identifier(schema)}.meta WHERE key = 'format'`;
+  const found = Number((only(await connection.send([{ text, params: [] }])) ?? [])[0] ?? 0);
+  if (!Number.isInteger(found))
+    throw new HoldfastError("NOT_A_STORE", `The schema ${quote(schema)} holds tables of another program. It was left untouched.`);
+  if (found > migrations.length) {
+    throw new HoldfastError(
+      "NEWER_FORMAT",
+      `The schema ${quote(schema)} was made by a newer Holdfast (format ${found}, this one knows ${migrations.length}). Update this one.`,
+      { found },
+    );
+  }
+  return found;
+}
+
+async function migrate(connection: Connection, schema: string): Promise<void> {
+  const name = identifier(schema);
+  const lock = createHash("sha256").update(`migrate\0${name}`).digest().readBigInt64BE(0).toString();
+  const run = (text: string, ...params: string[]) => connection.send([{ text, params }]);
+  await connection.send([
+    { text: "BEGIN ISOLATION LEVEL READ COMMITTED", params: [] },
+    { text: "SELECT pg_advisory_xact_lock($1)", params: [lock] },
+    { text: "SELECT set_config('search_path', $1, true), set_config('holdfast.tenant', '', true)", params: [`${name}, pg_temp`] },
+  ]);
+  const [there] = only(await run("SELECT count(*) FROM pg_namespace WHERE nspname = $1", schema)) as [number];
+  if (there === 0) await allowed(run(`CREATE SCHEMA ${name}`), schema);
+  const [made, others] = only(
+    await run(
+      `SELECT to_regclass($1) IS NOT NULL, (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = $2 AND c.relkind = 'r')`,
+      `${name}.meta`,
+      schema,
+    ),
+  ) as [number, number];
+  if (made === 0) {
+    if (others > 0)
+      throw new HoldfastError(
+        "NOT_A_STORE",
+        `The schema ${quote(schema)} holds tables of another program. It was left untouched; choose another with the option schema.`,
+      );
+    await allowed(run("CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL)"), schema);
+    await run("INSERT INTO meta (key, value) VALUES ('store', $1), ('format', '0')", randomBytes(12).toString("base64url"));
+  }
+  // Looked at again under the lock: another process may have done it all.
+  for (const migration of migrations.slice(await formatOf(connection, schema))) {
+    await allowed(connection.send(statementsOf(migration(name)).map((text) => ({ text, params: [] }))), schema);
+  }
+  await run("UPDATE meta SET value = $1 WHERE key = 'format'", String(migrations.length));
+  await run("COMMIT");
+}
+
+/** The protocol takes one statement at a time. They end with a semicolon at the end of a row, outside of function bodies. */
+function statementsOf(migration: string): readonly string[] {
+  const found: string[] = [];
+  let text = "";
+  let inBody = false;
+  for (const row of migration.split("\n")) {
+    text += `${row}\n`;
+    if (row.split("$$").length % 2 === 0) inBody = !inBody;
+    if (!inBody && row.trimEnd().endsWith(";")) {
+      found.push(text);
+      text = "";
+    }
+  }
+  return found;
+}
+
+async function allowed(made: Promise<readonly Answer[]>, schema: string): Promise<void> {
+  try {
+    await made;
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== "42501") throw error;
+    throw new HoldfastError(
+      "DENIED",
+      `The role may not make the store's tables in the schema ${quote(schema)}. Let the owner of the database run once: CREATE SCHEMA ${identifier(schema)} AUTHORIZATION the_role;`,
+      {},
+      error,
+    );
+  }
+}
+
+const only = (answers: readonly Answer[]): readonly unknown[] | undefined => answers[0]?.rows[0];

@@ -1,0 +1,149 @@
+import { CHECK_CHARS } from "../../../core/save.js";
+
+/**
+ * The tables and functions in Postgres, as numbered migrations. A released one is never changed again; a change is a new number.
+ *
+ * Every transaction sets its own search path and its tenant, both until it ends: nothing stays behind on a connection.
+ *
+ * Row level security is on for all tables, and forced: it holds for their owner too. A transaction says whose rows it means; one that
+ * does not say sees none. (Superusers are beyond it. The statements name the tenant besides, so that they see their own as well.)
+ *
+ * Sections of a save, and blobs, are bytes to the database. They are not compressed, and stay in the row as far as a page allows: what
+ * one save writes is then one row.
+ */
+const SECURED = ["session", "tag", "buried", "line", "cut_line", "save", "blob", "ref", "mail"] as const;
+
+const tenant = `tenant text COLLATE "C" NOT NULL DEFAULT current_setting('holdfast.tenant')`;
+
+/** Each is given the quoted name of the schema, which is also the search path while it runs. */
+export const migrations: readonly ((schema: string) => string)[] = [
+  (schema) => `
+  CREATE TABLE session (
+    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    ${tenant},
+    id text COLLATE "C" NOT NULL,
+    status text COLLATE "C" NOT NULL,
+    agent text COLLATE "C",
+    line text COLLATE "C" NOT NULL,
+    head text COLLATE "C" NOT NULL,
+    epoch bigint NOT NULL,
+    until bigint NOT NULL,
+    lease text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    archived integer NOT NULL,
+    tags text COLLATE "C" NOT NULL,
+    label text COLLATE "C" NOT NULL,
+    UNIQUE (tenant, id)
+  ) WITH (fillfactor = 80);
+  CREATE INDEX session_of_tenant ON session (tenant, no);
+  CREATE INDEX session_by_status ON session (tenant, status, no);
+  CREATE INDEX session_by_agent ON session (tenant, agent, no) WHERE agent IS NOT NULL;
+  CREATE INDEX session_archived ON session (tenant, no) WHERE archived = 1;
+
+  CREATE TABLE tag (${tenant}, tag text COLLATE "C" NOT NULL, session bigint NOT NULL, PRIMARY KEY (tenant, tag, session));
+  CREATE INDEX tag_by_session ON tag (session);
+
+  CREATE TABLE buried (${tenant}, id text COLLATE "C" NOT NULL, epoch bigint NOT NULL, PRIMARY KEY (tenant, id));
+
+  CREATE TABLE line (
+    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    ${tenant},
+    id text COLLATE "C" NOT NULL,
+    session bigint,
+    origin_line text COLLATE "C",
+    origin_seq bigint NOT NULL,
+    body text COLLATE "C" NOT NULL,
+    UNIQUE (tenant, id)
+  );
+  CREATE INDEX line_by_session ON line (session, no);
+  CREATE INDEX line_by_origin ON line (tenant, origin_line, no) WHERE origin_line IS NOT NULL;
+
+  CREATE TABLE cut_line (${tenant}, id text COLLATE "C" NOT NULL, PRIMARY KEY (tenant, id));
+
+  CREATE TABLE save (
+    line bigint NOT NULL,
+    seq bigint NOT NULL,
+    ${tenant},
+    head text COLLATE "C" NOT NULL,
+    note text COLLATE "C",
+    mark bytea,
+    items bytea,
+    state bytea,
+    PRIMARY KEY (line, seq)
+  ) WITH (toast_tuple_target = 8160);
+  ALTER TABLE save ALTER COLUMN mark SET STORAGE EXTERNAL, ALTER COLUMN items SET STORAGE EXTERNAL, ALTER COLUMN state SET STORAGE EXTERNAL;
+
+  CREATE TABLE blob (${tenant}, digest text COLLATE "C" NOT NULL, bytes bytea NOT NULL, PRIMARY KEY (tenant, digest));
+  ALTER TABLE blob ALTER COLUMN bytes SET STORAGE EXTERNAL;
+  CREATE TABLE ref (line bigint NOT NULL, seq bigint NOT NULL, ${tenant}, digest text COLLATE "C" NOT NULL, PRIMARY KEY (line, seq, digest));
+  CREATE INDEX ref_by_digest ON ref (digest);
+
+  CREATE TABLE mail (
+    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    ${tenant},
+    session bigint NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    body text COLLATE "C" NOT NULL,
+    drained integer NOT NULL,
+    UNIQUE (session, id)
+  );
+  CREATE INDEX mail_waiting ON mail (session, no) WHERE drained = 0;
+
+  ${SECURED.map(
+    (table) => `
+  ALTER TABLE ${table} ENABLE ROW LEVEL SECURITY;
+  ALTER TABLE ${table} FORCE ROW LEVEL SECURITY;
+  CREATE POLICY tenant ON ${table} USING (tenant = current_setting('holdfast.tenant', true))
+    WITH CHECK (tenant = current_setting('holdfast.tenant', true));`,
+  ).join("\n")}
+
+  -- Says whose rows the transaction means, and that its commit is to be durable whatever the server's default is.
+  CREATE FUNCTION begin_as(name text) RETURNS void LANGUAGE plpgsql AS $$
+  BEGIN
+    PERFORM set_config('search_path', '${schema.replaceAll("'", "''")}, pg_temp', true), set_config('holdfast.tenant', name, true);
+    IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;
+  END $$;
+
+  -- A save and nothing else, if the session's epoch and the line's end are as expected. Answers ok, known (it was there already), or why
+  -- not. The lock keeps out a grant of the lease: whoever is granted it must find what was saved before, and nothing may come after.
+  CREATE FUNCTION save(
+    of_tenant text, session_lock bigint, blob_lock bigint, of_session text, of_epoch bigint, on_line text, behind bigint, its_seq bigint,
+    its_check text, its_head text, its_mark bytea, its_note text, its_items bytea, its_state bytea, refs text[], digests text[], bodies bytea[]
+  ) RETURNS text LANGUAGE plpgsql AS $$
+  DECLARE
+    found_epoch bigint;
+    line_no bigint;
+    line_end bigint;
+  BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+      RAISE 'a save needs the isolation level read committed' USING ERRCODE = '0A000';
+    END IF;
+    IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;
+    -- Plans are kept for as long as a connection lasts, and what is right for an empty table would stay.
+    PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+      set_config('holdfast.tenant', of_tenant, true), pg_advisory_xact_lock(session_lock);
+    SELECT s.epoch, l.no, coalesce((SELECT v.seq FROM ${schema}.save v WHERE v.line = l.no ORDER BY v.seq DESC LIMIT 1), l.origin_seq)
+      INTO found_epoch, line_no, line_end
+      FROM ${schema}.session s LEFT JOIN ${schema}.line l ON l.tenant = of_tenant AND l.id = on_line
+      WHERE s.tenant = of_tenant AND s.id = of_session;
+    IF found_epoch IS NULL THEN RETURN 'absent'; END IF;
+    IF found_epoch <> of_epoch THEN RETURN 'epoch'; END IF;
+    IF line_no IS NULL THEN RETURN 'tail'; END IF;
+    IF line_end <> behind THEN
+      RETURN CASE WHEN EXISTS (
+        SELECT 1 FROM ${schema}.save v WHERE v.line = line_no AND v.seq = its_seq AND left(split_part(v.head, ' ', 8), ${CHECK_CHARS}) = its_check
+      ) THEN 'known' ELSE 'tail' END;
+    END IF;
+    INSERT INTO ${schema}.save (line, seq, tenant, head, mark, note, items, state)
+      VALUES (line_no, its_seq, of_tenant, its_head, its_mark, its_note, its_items, its_state);
+    IF refs IS NOT NULL THEN
+      PERFORM pg_advisory_xact_lock_shared(blob_lock);
+      INSERT INTO ${schema}.blob (tenant, digest, bytes)
+        SELECT of_tenant, b.digest, b.bytes FROM unnest(digests, bodies) AS b (digest, bytes) ON CONFLICT DO NOTHING;
+      INSERT INTO ${schema}.ref (line, seq, tenant, digest)
+        SELECT line_no, its_seq, of_tenant, r.digest FROM unnest(refs) AS r (digest) ON CONFLICT DO NOTHING;
+    END IF;
+    RETURN 'ok';
+  END $$;
+  `,
+];
