@@ -80,12 +80,18 @@ async function atOnce(server, { sessions: count, rounds }) {
     const messages = step();
     return { messages, raw: Buffer.from(JSON.stringify(messages)) };
   });
-  const bare = () => Promise.all(clients.map(async (client) => void (await each.reduce((before, { raw }) => before.then(() => insert(client, raw)), Promise.resolve()))));
+  const bare = () =>
+    Promise.all(
+      clients.map(
+        async (client) => void (await each.reduce((before, { raw }) => before.then(() => insert(client, raw)), Promise.resolve())),
+      ),
+    );
   const save = async (session, { messages }) => {
     session.append(...messages);
     await session.checkpoint();
   };
-  const ours = () => Promise.all(sessions.map((session) => each.reduce((before, one) => before.then(() => save(session, one)), Promise.resolve())));
+  const ours = () =>
+    Promise.all(sessions.map((session) => each.reduce((before, one) => before.then(() => save(session, one)), Promise.resolve())));
   const rates = { ours: [], theirs: [] };
   for (let i = 0; i < rounds + 1; i++) {
     let start = now();

@@ -1,4 +1,6 @@
 export function compete(options: {
+  /** A store to compete in; a new SQLite file by default. */
+  readonly address?: string;
   readonly processes: number;
   /** Messages each process appends to each of its sessions. */
   readonly count: number;

@@ -6,9 +6,9 @@ import { open } from "../../dist/index.js";
 import { start } from "./child.mjs";
 
 /** `processes` compete for one session, or work on sessions of their own. Answers what is wrong, and how often somebody lost. */
-export async function compete({ processes, count, seed, own = false, leaseMs, waitMs, stallMs, doubleWrite }) {
+export async function compete({ address, processes, count, seed, own = false, leaseMs, waitMs, stallMs, doubleWrite }) {
   const directory = mkdtempSync(join(tmpdir(), "holdfast-compete-"));
-  const path = join(directory, "store.db");
+  const path = address ?? join(directory, "store.db");
   const names = Array.from({ length: processes }, (_, i) => `p${i}`);
   const idsOf = (name) => (own ? [`${name}-a`, `${name}-b`, `${name}-c`] : ["shared"]);
   const children = names.map(() => start("compete-child.mjs"));

@@ -134,7 +134,11 @@ export class Connections {
 
   #reap(): void {
     const oldest = performance.now() - IDLE_MS;
-    while (this.#idle.length > 0 && (this.#idle[0] as Idle).since < oldest) void this.#idle.shift()?.client.end().catch(() => {});
+    while (this.#idle.length > 0 && (this.#idle[0] as Idle).since < oldest)
+      void this.#idle
+        .shift()
+        ?.client.end()
+        .catch(() => {});
   }
 
   async #wait(): Promise<void> {
@@ -177,8 +181,14 @@ export class Connections {
     this.#closed = true;
     clearInterval(this.#reaper);
     if (this.#free < this.size) await new Promise<void>((resolve) => this.#drained.push(resolve));
-    await Promise.all(this.#idle.splice(0).map(({ client }) => client.end().catch(() => {})));
+    await Promise.all(this.#idle.splice(0).map(({ client }) => end(client)));
   }
+}
+
+/** Ends a connection that is perhaps all that the process lives for by now. */
+export async function end(client: Client): Promise<void> {
+  client.ref();
+  await client.end().catch(() => {});
 }
 
 async function takenBack(client: Client): Promise<boolean> {

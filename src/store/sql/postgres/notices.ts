@@ -7,7 +7,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { digest } from "../../../core/digest.js";
-import type { Connections } from "./connections.js";
+import { type Connections, end } from "./connections.js";
 import type { Client } from "./wire.js";
 
 const TOLD_EVERY_MS = 20;
@@ -57,7 +57,7 @@ export class Notices {
     this.#wakes.clear();
     await this.#flush();
     this.#closed = true;
-    await this.#listening?.end().catch(() => {});
+    if (this.#listening) await end(this.#listening);
   }
 
   #nameOf(session: string): string {

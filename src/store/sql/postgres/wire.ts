@@ -86,6 +86,7 @@ export class Batch {
   readonly #statements: readonly Statement[];
   readonly #named: boolean;
   readonly #done: Answer[] = [];
+  readonly #parsed = new Set<string>();
   #rows: Row[] = [];
   #decoders: (Decode | undefined)[] = [];
   #resolve!: (answers: readonly Answer[]) => void;
@@ -104,12 +105,14 @@ export class Batch {
   submit(wire: Wire): void {
     wire.stream.cork?.();
     try {
-      let parsed: string | undefined;
+      let last: string | undefined;
       for (const { text, params } of this.#statements) {
         const name = this.#named ? nameOf(text) : "";
         // The same again needs no second look: the statement without a name stays until the next.
-        if (name === "" ? text !== parsed : wire.parsedStatements[name] === undefined) wire.parse({ text, name });
-        parsed = text;
+        const isKnown = name === "" ? text === last : wire.parsedStatements[name] !== undefined || this.#parsed.has(name);
+        if (!isKnown) wire.parse({ text, name });
+        if (name !== "") this.#parsed.add(name);
+        last = text;
         wire.bind({ statement: name, values: params.map(textOf) });
         wire.describe({ type: "P", name: "" });
         wire.execute({ portal: "" });
@@ -154,7 +157,7 @@ export class Batch {
 
   handleReadyForQuery(): void {
     // Known to be prepared only now: one that failed on the way is not.
-    if (this.#named && this.#wire) for (const { text } of this.#statements) this.#wire.parsedStatements[nameOf(text)] = text;
+    for (const name of this.#parsed) if (this.#wire) this.#wire.parsedStatements[name] = name;
     this.#resolve(this.#done);
   }
 }
