@@ -1,23 +1,28 @@
 /** Stores broken on purpose, one way each. Each is the memory store with one thing wrong. */
 import { MemoryStore } from "../../src/store/memory.js";
 import type { Applied, Change, SaveQuery, Store } from "../../src/store/port.js";
+import { begin } from "../../src/testing/fixture.js";
 import type { StoreHarness } from "../../src/testing/index.js";
 
 /** Keeps its contents over close and open, so that it can claim to be durable. */
-function harness(breakIt: (inner: Store) => Partial<Store>, { forgets = false } = {}): () => StoreHarness {
+function harness(breakIt: (inner: Store) => Partial<Store>, { forgets = false, mixesTenants = false } = {}): () => StoreHarness {
   return () => {
     const traits = { durable: true, oneMachine: true, shared: false };
-    let inner = new MemoryStore();
+    const tenants = new Map<string, MemoryStore>();
     return {
       traits,
-      async open() {
-        if (forgets) inner = new MemoryStore();
+      async open(tenant = "") {
+        const key = mixesTenants ? "" : tenant;
+        const inner = (forgets ? undefined : tenants.get(key)) ?? new MemoryStore();
+        tenants.set(key, inner);
         const broken = breakIt(inner);
         let closed = false;
         return new Proxy(inner, {
           get(target, name: keyof Store) {
             if (name === "traits") return traits;
             if (name === "close") return async () => void (closed = true);
+            // It answers at once, and not with a promise.
+            if (name === "watch") return () => () => {};
             const method = (broken[name] ?? target[name]) as ((...args: unknown[]) => unknown) | undefined;
             if (method === undefined) return undefined;
             return async (...args: unknown[]) => {
@@ -45,6 +50,23 @@ const done: Applied = { ok: true };
 
 export const brokenStores: readonly { readonly does: string; readonly make: () => StoreHarness }[] = [
   { does: "forgets everything when it is closed", make: harness(() => ({}), { forgets: true }) },
+  { does: "mixes up its tenants", make: harness(() => ({}), { mixesTenants: true }) },
+  {
+    does: "makes a session of a journal that is only brought in",
+    make: harness((inner) => ({
+      apply: (changes) => inner.apply(changes.map(({ loose, ...change }) => (loose ? { ...begin(change.session), line: loose } : change))),
+    })),
+  },
+  {
+    does: "gives lines away that belong to somebody",
+    make: harness((inner) => ({
+      async apply(changes) {
+        const applied = await inner.apply(changes);
+        return !applied.ok && applied.why === "line" ? inner.apply(changes.map(({ claims: _claims, ...change }) => change)) : applied;
+      },
+    })),
+  },
+  { does: "knows only the nearest past of a line", make: harness((inner) => ({ past: async (id) => (await inner.past(id)).slice(0, 2) })) },
   { does: "ignores the epoch", make: harness((inner) => ({ apply: (changes) => inner.apply(withoutConditions(changes, "epoch")) })) },
   {
     does: "ignores how long a lease runs",

@@ -13,6 +13,8 @@ import type { Statement } from "./wire.js";
 
 export interface Append {
   readonly session: string;
+  /** The session's lock. Those that go together are taken in one order by everybody. */
+  readonly lock: string;
   readonly call: Statement;
 }
 
@@ -104,7 +106,8 @@ export class Appends {
       const session = (run.saves[0] as Waiting).session;
       if (this.#open.get(session) === run) this.#open.delete(session);
     }
-    await this.#send(runs.flatMap(({ saves }) => saves));
+    const inOrder = runs.toSorted((a, b) => ((a.saves[0] as Waiting).lock < (b.saves[0] as Waiting).lock ? -1 : 1));
+    await this.#send(inOrder.flatMap(({ saves }) => saves));
     this.#flying -= 1;
     for (const { sent } of runs) sent?.();
     this.#pump();

@@ -81,15 +81,16 @@ export class PostgresDatabase implements Database {
   // ---- writing
 
   async append(change: Change, fresh: NewSave): Promise<Applied> {
-    const applied = await this.#appends.append({ session: change.session, call: this.#saveCall(change, fresh) });
+    const lock = this.#lockKey("session", change.session);
+    const applied = await this.#appends.append({ session: change.session, lock, call: this.#saveCall(change, fresh, lock) });
     if (applied.ok) this.#notices.tell(change.session);
     return applied;
   }
 
-  #saveCall({ session, when }: Change, { save, refs, blobs }: NewSave): Statement {
+  #saveCall({ session, when }: Change, { save, refs, blobs }: NewSave, lock: string): Statement {
     const params: Param[] = [
       this.#tenant,
-      this.#lockKey("session", session),
+      lock,
       this.#blobLock,
       session,
       when.epoch as number,
