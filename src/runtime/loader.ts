@@ -6,11 +6,11 @@ import type { Mark } from "../core/checkpoint.js";
 import type { Digest } from "../core/digest.js";
 import { HoldfastError } from "../core/errors.js";
 import { type Bodies, Fold } from "../core/fold.js";
-import { type Place, placeId } from "../core/ids.js";
+import { type LineId, type Place, placeId } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import type { Base, JournalRecord } from "../core/record.js";
 import { firstSeq, isGap, type Need, type Opened, open, type Save } from "../core/save.js";
-import type { Store } from "../store/port.js";
+import type { SaveQuery, Store } from "../store/port.js";
 import { breathe } from "./breathe.js";
 import { hole, type Journal, lineAt, type Read, type Segment, type Standpoint } from "./journal.js";
 
@@ -26,6 +26,8 @@ export interface LoadOptions {
 }
 
 const ROWS = 1_000;
+/** Where saves come over a wire, the next page is on its way while one is verified. */
+const ROWS_AWAY = 128;
 
 export class Loader {
   readonly #store: Store;
@@ -78,10 +80,7 @@ export class Loader {
     for (const { line, from, to } of oldestFirst) {
       if (to < next) continue;
       if (from > next) throw hole(line, next);
-      while (next <= to) {
-        await breathe();
-        const saves = await this.#store.saves(line, { from: next, to, limit: ROWS, items: true, state: true });
-        if (saves.length === 0) throw hole(line, next);
+      for await (const saves of this.#pages(line, { from: next, to, items: true, state: true })) {
         const opened = saves.map((save) => openHere(save, { items: true, state: true }));
         const bodies = await this.#bodies(opened.flatMap(({ state }) => listBlobs(state)));
         for (const [i, save] of saves.entries()) {
@@ -99,6 +98,23 @@ export class Loader {
     return mark;
   }
 
+  /** The saves from..to, page by page. That all are there is for the caller to see; that something is, is seen here. */
+  async *#pages(line: LineId, query: Omit<SaveQuery, "limit">): AsyncGenerator<readonly Save[]> {
+    const limit = this.#store.traits.oneMachine ? ROWS : ROWS_AWAY;
+    let next: Promise<readonly Save[]> | undefined = this.#store.saves(line, { ...query, limit });
+    for (let from = query.from; next !== undefined; ) {
+      await breathe();
+      const saves: readonly Save[] = await next;
+      const end = saves.at(-1)?.seq;
+      if (end === undefined || end < from) throw hole(line, from);
+      from = end + 1;
+      next = from <= query.to ? this.#store.saves(line, { ...query, from, limit }) : undefined;
+      // Whoever stops here has a reason of its own.
+      next?.catch(() => {});
+      yield saves;
+    }
+  }
+
   async #loadBase(fold: Fold, oldestFirst: readonly Segment[], seq: number): Promise<void> {
     const { base, bytes } = await this.base(oldestFirst, seq);
     fold.readBytes = bytes;
@@ -107,9 +123,8 @@ export class Loader {
       let at = from;
       for (const { line, ...segment } of oldestFirst) {
         const last = Math.min(to, segment.to);
-        while (at >= segment.from && at <= last) {
-          const saves = await this.#store.saves(line, { from: at, to: last, limit: ROWS, items: true, state: false });
-          if (saves.length === 0) throw hole(line, at);
+        if (at < segment.from || at > last) continue;
+        for await (const saves of this.#pages(line, { from: at, to: last, items: true, state: false })) {
           for (const save of saves) {
             if (firstSeq(save) > at || save.seq < at) throw hole(line, at);
             // Between live messages there may be saves that hold none: of those nothing is needed, and some may have been dropped.
