@@ -24,11 +24,14 @@ export {
   type Usage,
 } from "./core/message.js";
 export type { SessionStatus } from "./core/status.js";
+export type { LeftOut } from "./core/transfer.js";
 export { type OpenOptions, open } from "./open.js";
 export type { CheckpointState, Checkpoints } from "./runtime/checkpoints.js";
 export type { EventOptions, SessionEvent } from "./runtime/events.js";
+export type { ExportFilter, ExportOptions, TransferProgress } from "./runtime/export.js";
 export type { Clock } from "./runtime/ground.js";
 export type { Holdfast } from "./runtime/holdfast.js";
+export type { ExportedRows, ImportOptions, ImportReport } from "./runtime/import.js";
 export type { SessionOptions } from "./runtime/opening.js";
 export type { Page } from "./runtime/options.js";
 export type { Session } from "./runtime/session.js";

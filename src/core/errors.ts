@@ -44,6 +44,8 @@ export interface ErrorDetails {
   readonly checkpointId?: string;
   readonly line?: string;
   readonly seq?: number;
+  /** The row of an export, counted from 1. */
+  readonly row?: number;
   /** LEASE_HELD: who holds the session, in words. */
   readonly holder?: string;
   /** LEASE_HELD: until the lease can be taken if it is not renewed. */

@@ -40,6 +40,7 @@ export function checkName(value: unknown, what: string): string {
 export const sessionId = (value: unknown): SessionId => checkName(value, "session id") as SessionId;
 
 const PLACE = /^([0-9a-hjkmnp-tv-z]{16})-([1-9][0-9]{0,9})$/;
+export const isLineId = (value: unknown): value is LineId => typeof value === "string" && /^[0-9a-hjkmnp-tv-z]{16}$/.test(value);
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 
 /** A line id from ten random bytes. */

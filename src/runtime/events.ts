@@ -9,7 +9,7 @@ import { firstSeq, isGap, open, type Save } from "../core/save.js";
 import type { SessionStatus } from "../core/status.js";
 import type { Ground } from "./ground.js";
 import { hole, lineAt, type Segment } from "./journal.js";
-import { invalid, options } from "./options.js";
+import { invalid, options, signalOf } from "./options.js";
 import { headOf } from "./rows.js";
 import { requireSession } from "./sessions.js";
 import type { Watcher } from "./watchers.js";
@@ -49,8 +49,8 @@ export async function* follow(
   given: EventOptions | undefined,
   closing: AbortSignal,
 ): AsyncGenerator<SessionEvent> {
-  const { after, signal: own } = options(given, "events", ["after", "signal"]);
-  if (own !== undefined && !(own instanceof AbortSignal)) throw invalid("signal", "it must be an AbortSignal");
+  const { after, signal: asked } = options(given, "events", ["after", "signal"]);
+  const own = signalOf(asked);
   const signal = own === undefined ? closing : AbortSignal.any([own, closing]);
   const session = sessionId(id);
   let { line } = headOf(await requireSession(ground, session));

@@ -31,6 +31,8 @@ export class Ground {
   readonly salts = new Salts();
   readonly keeper: LeaseKeeper;
   readonly watchers = new Watchers();
+  /** Lines that are just being brought in here, by each import: they belong to nobody yet, and are not to be freed. */
+  readonly imports = new Set<ReadonlySet<string>>();
   readonly #clock: Clock;
 
   constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number) {

@@ -7,7 +7,9 @@ import type { Json } from "../core/json.js";
 import type { Counts, Store } from "../store/port.js";
 import { Checkpoints } from "./checkpoints.js";
 import { type EventOptions, follow, type SessionEvent } from "./events.js";
+import { type ExportFilter, type ExportOptions, exportRows } from "./export.js";
 import { type Clock, Ground, type Machine } from "./ground.js";
+import { type ExportedRows, type ImportOptions, type ImportReport, importRows } from "./import.js";
 import { postMail } from "./inbox.js";
 import { fork, openSession, type SessionOptions } from "./opening.js";
 import { flag, invalid, options } from "./options.js";
@@ -68,6 +70,22 @@ export class Holdfast implements AsyncDisposable {
     return (await this.#ground.store.blob(digest)) === undefined ? undefined : this.#ground.journal.blob(digest);
   }
 
+  /**
+   * A session, an agent's sessions or all of them as one stream of text, a row of JSON at a time: verified on the way out, each session as
+   * it was at one moment, with all its lines and what it shares with others. Nothing is held up meanwhile.
+   */
+  export(what?: ExportFilter, o?: ExportOptions): AsyncIterable<string> {
+    return exportRows(this.#ground, what, o);
+  }
+
+  /**
+   * Takes in what `export` gave, in any store. Run twice, or after it was interrupted, it goes on where it was; a session is seen once it
+   * is whole. Sessions keep their ids, checkpoints, forks and digests. One that cannot be taken in is named among the conflicts.
+   */
+  import(rows: ExportedRows, o?: ImportOptions): Promise<ImportReport> {
+    return importRows(this.#ground, rows, o);
+  }
+
   /** Counted, not estimated. `sizeBytes` is what was stored; a file on disk is a little larger. */
   stats(): Promise<Counts> {
     return this.#ground.store.counts();
@@ -81,11 +99,11 @@ export class Holdfast implements AsyncDisposable {
   /** Frees what nothing refers to any more: pasts of deleted sessions that no fork needs, and blobs. */
   async gc(o?: { readonly dryRun?: boolean }): Promise<{ readonly freedBytes: number }> {
     const dryRun = flag(options(o, "gc", ["dryRun"]).dryRun, "dryRun") ?? false;
-    const { store } = this.#ground;
+    const { store, imports } = this.#ground;
     const lines = await store.lines({ all: true });
     let freedBytes = await cutLines(
       this.#ground,
-      lines.filter(({ owned }) => !owned),
+      lines.filter(({ id, owned }) => !owned && ![...imports].some((brought) => brought.has(id))),
       lines,
       dryRun,
     );

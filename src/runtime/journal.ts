@@ -119,6 +119,11 @@ export class Journal {
     return this.#anchors;
   }
 
+  /** Lines were cut, and came back another way: what was known of their ends is asked for anew. */
+  forgetEnds(): void {
+    this.#anchors = undefined;
+  }
+
   /** The save that ends at exactly this place, or undefined. */
   async saveAt({ line, seq }: Place): Promise<Read | undefined> {
     const [save] = await this.#store.saves(line, { from: seq, to: seq, limit: 1, ...HEADER });

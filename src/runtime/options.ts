@@ -46,6 +46,16 @@ export function oneOf<T extends string>(value: unknown, path: string, choices: r
   return value as T | undefined;
 }
 
+export function signalOf(value: unknown): AbortSignal | undefined {
+  if (value !== undefined && !(value instanceof AbortSignal)) throw invalid("signal", "it must be an AbortSignal");
+  return value;
+}
+
+export function callback<T>(value: T | undefined, path: string): T | undefined {
+  if (value !== undefined && typeof value !== "function") throw invalid(path, "it must be a function");
+  return value;
+}
+
 /** The number in a cursor that a list has given out. A letter tells the cursors of one list from those of another. */
 export function numberOf(cursor: unknown, letter: "s" | "m"): number {
   const found = typeof cursor === "string" ? /^([a-z])([1-9][0-9]{0,14})$/.exec(cursor) : null;

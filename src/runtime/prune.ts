@@ -125,7 +125,7 @@ async function plan({ store, loader }: Ground, segments: readonly Segment[]): Pr
 }
 
 /** The blobs that what is left of a save refers to. */
-function refsIn(save: Save): Replacement["refs"] {
+export function refsIn(save: Save): Replacement["refs"] {
   const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
   return [...items, ...state].flatMap(refsOf);
 }

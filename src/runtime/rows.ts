@@ -44,12 +44,12 @@ const sealed = (doc: object): string => {
   return digest(text).slice(0, CHECK) + text;
 };
 
-function unsealed<T>(text: unknown, what: string, sessionId: string): T {
+export function unsealed<T>(text: unknown, what: string, sessionId: string): T {
   if (typeof text !== "string" || digest(text.slice(CHECK)).slice(0, CHECK) !== text.slice(0, CHECK)) throw damaged(what, sessionId);
   return JSON.parse(text.slice(CHECK)) as T;
 }
 
-function damaged(what: string, sessionId: string): HoldfastError {
+export function damaged(what: string, sessionId: string): HoldfastError {
   return new HoldfastError(
     "CORRUPT",
     `The ${what} of session ${quote(String(sessionId))} is damaged. Run verify to see what else is; other sessions are not touched.`,

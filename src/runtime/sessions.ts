@@ -136,7 +136,7 @@ export class Sessions {
   async delete(id: string): Promise<{ readonly keptFor: readonly string[] }> {
     const known = sessionId(id);
     const own = await this.#ground.store.lines({ session: known });
-    const family = await this.#descendants(own);
+    const family = await descendants(this.#ground, own);
     const applied = await this.#ground.store.apply([{ session: known, when: {}, remove: true }]);
     if (!applied.ok) throw noSession(known);
     this.#ground.watchers.changed(known);
@@ -147,20 +147,6 @@ export class Sessions {
       false,
     );
     return { keptFor: [...new Set(family.flatMap(({ session }) => (session === null || session === known ? [] : session)))].sort() };
-  }
-
-  /** Lines and all that began on them, however far. */
-  async #descendants(lines: readonly LineRow[]): Promise<readonly LineRow[]> {
-    const found = new Map(lines.map((line) => [line.id as string, line]));
-    const todo = [...lines];
-    for (const line of todo) {
-      for (const child of await this.#ground.store.lines({ origin: line.id })) {
-        if (found.has(child.id)) continue;
-        found.set(child.id, child);
-        todo.push(child);
-      }
-    }
-    return [...found.values()];
   }
 
   async #summary(row: SessionRow): Promise<SessionSummary> {
@@ -186,6 +172,20 @@ export function summaryOf(head: HeadDoc, label: LabelDoc, updatedAt = head.creat
     updatedAt: isoTime(updatedAt),
     ...(origin === undefined ? undefined : { origin }),
   });
+}
+
+/** Lines and all that began on them, however far. */
+export async function descendants({ store }: Ground, lines: readonly LineRow[]): Promise<readonly LineRow[]> {
+  const found = new Map(lines.map((line) => [line.id as string, line]));
+  const todo = [...lines];
+  for (const line of todo) {
+    for (const child of await store.lines({ origin: line.id })) {
+      if (found.has(child.id)) continue;
+      found.set(child.id, child);
+      todo.push(child);
+    }
+  }
+  return [...found.values()];
 }
 
 /** Frees what nobody needs of lines whose session is gone. `family` holds these lines and all that began on them. */

@@ -9,7 +9,7 @@ import { breathe } from "./breathe.js";
 import type { Ground } from "./ground.js";
 import { readMail } from "./inbox.js";
 import { hole } from "./journal.js";
-import { invalid, options } from "./options.js";
+import { callback, options } from "./options.js";
 import { labelOf, leaseOf, lineOf, rootDigest } from "./rows.js";
 
 export interface Finding {
@@ -41,8 +41,7 @@ export async function verifyStore(ground: Ground, given?: VerifyOptions): Promis
   const id = only === undefined ? undefined : sessionId(only);
   if (id !== undefined && (await ground.store.session(id)) === undefined)
     throw new HoldfastError("NOT_FOUND", `There is no session ${quote(id)}.`, { sessionId: id });
-  if (onProgress !== undefined && typeof onProgress !== "function") throw invalid("onProgress", "it must be a function");
-  return new Verification(ground, onProgress).run(id);
+  return new Verification(ground, callback(onProgress, "onProgress")).run(id);
 }
 
 class Verification {

@@ -2,6 +2,7 @@
  * A store under random commands. Every world is given the same commands and keeps a log of what it answered, in terms that do not
  * depend on random ids: two worlds on two stores must keep the same log. It also remembers what each checkpoint held when it was made.
  */
+import fc from "fast-check";
 import { type Checkpoint, type Holdfast, HoldfastError, type Json, open, type Session } from "../../src/index.js";
 
 export type Command =
@@ -37,7 +38,79 @@ export type Command =
   | { readonly do: "gc" }
   | { readonly do: "reopen" };
 
-export const SESSIONS = ["a", "b", "c", "d"] as const;
+const SESSIONS = ["a", "b", "c", "d"] as const;
+
+const who = fc.nat(SESSIONS.length - 1);
+const at = fc.nat(30);
+const text = fc.string({ unit: "grapheme", maxLength: 12 });
+const key = fc.constantFrom("plan", "notes", "__proto__", "constructor", "10", "2");
+const value = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.array(text, { maxLength: 4 }), text) as fc.Arbitrary<never>;
+
+const command: fc.Arbitrary<Command> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant("append" as const),
+      who,
+      texts: fc.array(text, { minLength: 1, maxLength: 3 }),
+      big: fc.boolean(),
+    }),
+  },
+  { weight: 6, arbitrary: fc.record({ do: fc.constant("checkpoint" as const), who, label: text }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("set" as const), who, key, value }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("unset" as const), who, key }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constant("splice" as const),
+      who,
+      key: fc.oneof(fc.constant("messages"), key),
+      start: fc.nat(4),
+      remove: fc.nat(3),
+      items: fc.array(text, { maxLength: 3 }),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant("save" as const),
+      who,
+      keep: fc.nat(6),
+      texts: fc.array(text, { maxLength: 2 }),
+      state: fc.dictionary(fc.constantFrom("plan", "notes"), value),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant("finish" as const),
+      who,
+      how: fc.constantFrom("complete" as const, "fail" as const, "halt" as const),
+    }),
+  },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("fork" as const), at, id: who }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("rewind" as const), who, at }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("adopt" as const), who, at }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("prune" as const), who, keep: fc.nat(3) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("remove" as const), at }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("delete" as const), who }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant("update" as const),
+      who,
+      title: text,
+      tags: fc.array(fc.constantFrom("x", "y"), { maxLength: 2 }),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("cancel" as const), who }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("history" as const), who }) },
+  { weight: 1, arbitrary: fc.constant({ do: "gc" } as const) },
+  { weight: 3, arbitrary: fc.constant({ do: "reopen" } as const) },
+);
+
+/** Work to be done in a world. */
+export const commands = fc.array(command, { maxLength: 40, size: "max" });
 
 interface Remembered {
   readonly id: string;
@@ -75,7 +148,7 @@ export class World {
 
   /** What a caller can see, and whether each checkpoint that is left still holds what it held when it was made. */
   async dump(): Promise<unknown> {
-    const hold = await this.#store();
+    const hold = await this.store();
     const verdict = await hold.verify();
     const { items: sessions } = await hold.sessions.list({ limit: 100 });
     const seen = [];
@@ -100,7 +173,8 @@ export class World {
     await this.#hold?.close();
   }
 
-  async #store(): Promise<Holdfast> {
+  /** The store it works on. */
+  async store(): Promise<Holdfast> {
     this.#hold ??= await open(this.#address, { clock: { now: () => this.#time } });
     return this.#hold;
   }
@@ -109,7 +183,7 @@ export class World {
     const id = SESSIONS[who] as string;
     const known = this.#open.get(id);
     if (known) return known;
-    const session = await (await this.#store()).session(id);
+    const session = await (await this.store()).session(id);
     this.#open.set(id, session);
     return session;
   }
@@ -120,7 +194,7 @@ export class World {
   }
 
   async #one(command: Command): Promise<unknown> {
-    const hold = await this.#store();
+    const hold = await this.store();
     switch (command.do) {
       case "append": {
         const session = await this.#session(command.who);

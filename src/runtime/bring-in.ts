@@ -1,0 +1,308 @@
+/**
+ * What came with one session, brought into the target: its lines belong to nobody until one apply makes the session and gives them to it.
+ * A session that is small enough is brought in whole by that one apply. Others leave lines that nobody owns if the import is killed; the
+ * next one goes on from where those end, and `gc` frees them if there is none.
+ */
+import { type Digest, digest } from "../core/digest.js";
+import { type ErrorCode, quote } from "../core/errors.js";
+import { type LineId, MAX_SEQ, type Place, placeId, type SessionId } from "../core/ids.js";
+import { textBytes } from "../core/json.js";
+import { freeLease } from "../core/lease.js";
+import type { Blob } from "../core/message.js";
+import { firstSeq, isGap, open, type Save } from "../core/save.js";
+import type { Change, Head, Label, LineRow, NewLine, NewSave } from "../store/port.js";
+import type { Ground } from "./ground.js";
+import { refsIn } from "./prune.js";
+import { type LineDoc, leaseRow } from "./rows.js";
+import { cutLines, descendants } from "./sessions.js";
+
+/** What a stream says, verified: a line begins or goes on, a save follows on it, and at the end comes the session. */
+export type Brought =
+  | { readonly line: NewLine; readonly doc: LineDoc; readonly of: SessionId | null; readonly after: number }
+  | NewSave
+  | { readonly session: SessionId; readonly head: Head; readonly label: Label };
+
+export type Outcome = "imported" | "known";
+
+/** Somebody else changed the target meanwhile: the session is begun again. */
+export class Again extends Error {}
+
+/** The session cannot be brought in as it is; others can. */
+export class Refused extends Error {
+  readonly code: ErrorCode;
+  constructor(code: ErrorCode, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** What all sessions of one import share. */
+export interface Target {
+  readonly ground: Ground;
+  readonly dryRun: boolean;
+  /** Blobs that a dry run has seen, and would have brought in. */
+  readonly seen: Set<Digest>;
+  /** Lines that were brought in and that gc must leave alone meanwhile. */
+  readonly pinned: Set<string>;
+  readonly wrote: { saves: number; blobs: number };
+}
+
+interface TargetLine {
+  readonly line: NewLine;
+  readonly of: SessionId | null;
+  /** Who owns it in the target; undefined where nobody does, so that it can be added to. */
+  readonly owner: string | null | undefined;
+  /** Where it ended in the target before. */
+  readonly tail: Save | undefined;
+  /** Where it ends, as far as it came, and the save that came last. */
+  end: number;
+  last: NewSave | undefined;
+  /** In the target, which owns it, it is not what came. */
+  differs: boolean;
+}
+
+const SAVES_AT_ONCE = 200;
+const BYTES_AT_ONCE = 4 * 1024 * 1024;
+const HEADER = { items: false, state: false } as const;
+
+export class BringIn {
+  readonly #target: Target;
+  readonly #lines = new Map<LineId, TargetLine>();
+  #current: TargetLine | undefined;
+  /** Changes that have not been applied yet, and what they hold. */
+  #pending: (Change & { readonly loose: NewLine; readonly saves: NewSave[] })[] = [];
+  #saves = 0;
+  #bytes = 0;
+  /** Blobs that saves brought in here refer to: as long as those saves are there, so are they. */
+  readonly #sure = new Set<Digest>();
+
+  constructor(target: Target) {
+    this.#target = target;
+  }
+
+  /** Lines that were brought in and belong to nobody, unless the session came after them. */
+  get loose(): readonly LineId[] {
+    return [...this.#lines.values()].flatMap(({ line, owner }) => (owner === undefined ? line.id : []));
+  }
+
+  async take(brought: Brought): Promise<Outcome | undefined> {
+    if ("save" in brought) return void (await this.#save(brought));
+    await this.#leaveLine();
+    if ("line" in brought) return void (await this.#line(brought));
+    return this.#session(brought.session, brought.head, brought.label);
+  }
+
+  // ---- lines
+
+  async #line({ line, doc, of, after }: Extract<Brought, { line: NewLine }>): Promise<void> {
+    const { store } = this.#target.ground;
+    const known = this.#lines.get(line.id);
+    if (known === undefined) {
+      const row = await store.line(line.id);
+      if (row !== undefined && row.text !== line.text)
+        throw new Refused("CONFLICT", `Line ${line.id} is another one here. Import it into another store.`);
+      if (row === undefined && doc.origin !== null) await this.#checkOrigin(doc.origin, doc);
+      const owner = row?.owned ? row.session : undefined;
+      const [tail] = row === undefined ? [] : await store.saves(line.id, { from: 1, to: MAX_SEQ, limit: 1, newestFirst: true, ...HEADER });
+      this.#lines.set(line.id, { line, of, owner, tail, end: after, last: undefined, differs: false });
+      if (owner === undefined) this.#target.pinned.add(line.id);
+    } else if (of !== null) this.#lines.set(line.id, { ...known, of });
+    this.#current = this.#lines.get(line.id) as TargetLine;
+    // Also one with no saves yet has to be there.
+    if (this.#current.owner === undefined) this.#open(this.#current);
+  }
+
+  /** What a line begins at must be in the target, the same. */
+  async #checkOrigin(origin: Place, { prev }: LineDoc): Promise<void> {
+    const { store } = this.#target.ground;
+    if (this.#pending.some(({ saves }) => saves.some(({ save }) => save.line === origin.line && save.seq === origin.seq))) return;
+    const found = await this.#at(origin);
+    if (found !== undefined && found.seq === origin.seq && found.mark !== null) {
+      if (open(found, {}).digest === prev) return;
+    } else if (this.#target.dryRun || (await store.line(origin.line))?.owned !== true) {
+      if (this.#target.dryRun) return;
+      throw new Again();
+    }
+    throw new Refused(
+      "CONFLICT",
+      `It begins at ${placeId(origin.line, origin.seq)}, and that is not there, or another. Delete the session that owns line ${origin.line} here, or import into another tenant or store.`,
+    );
+  }
+
+  /** The save that holds a record, without its sections. */
+  async #at({ line, seq }: Place): Promise<Save | undefined> {
+    return (await this.#target.ground.store.saves(line, { from: seq, to: seq, limit: 1, ...HEADER }))[0];
+  }
+
+  /** Compares what came of a line with what the target had of it. */
+  async #leaveLine(): Promise<void> {
+    const current = this.#current;
+    this.#current = undefined;
+    if (current === undefined) return;
+    const { line, of, owner, tail, end, last } = current;
+    if (owner !== undefined) {
+      current.differs = last !== undefined && !(await this.#isThere(last.save, true));
+      if (current.differs && of === null)
+        throw new Refused(
+          "CONFLICT",
+          `It shares line ${line.id} with session ${quote(owner ?? "?")}, which has gone another way here. Delete that one, or import into another tenant or store.`,
+        );
+    } else if (tail !== undefined && tail.seq > end) {
+      // More than came is right only where it is not to be given to this session.
+      if (of !== null || (last !== undefined && !(await this.#isThere(last.save, false)))) await this.#free(current);
+    }
+  }
+
+  /** Whether the target holds this save. One that went in a gap is taken for the same: what stands around it is chained to it. */
+  async #isThere(save: Save, orGap: boolean): Promise<boolean> {
+    const there = await this.#at(save);
+    if (there === undefined) return false;
+    return there.seq === save.seq ? there.check === save.check : orGap && isGap(there);
+  }
+
+  /** A line that nobody owns holds something else, or more: what an import has left of another export. It goes, and all begins again. */
+  async #free({ line, tail }: TargetLine): Promise<void> {
+    const { ground, dryRun } = this.#target;
+    if (dryRun) return;
+    await freeLines(ground, [line.id]);
+    const [left] = await ground.store.saves(line.id, { from: 1, to: MAX_SEQ, limit: 1, newestFirst: true, ...HEADER });
+    if (left !== undefined && left.seq === tail?.seq)
+      throw new Refused(
+        "CONFLICT",
+        `Line ${line.id} is kept here for a fork, and is not as it was exported. Export the session anew, or import into another tenant or store.`,
+      );
+    throw new Again();
+  }
+
+  // ---- saves
+
+  async #save(fresh: NewSave): Promise<void> {
+    const current = this.#current as TargetLine;
+    const { save } = fresh;
+    const { owner, tail } = current;
+    current.last = fresh;
+    current.end = save.seq;
+    if (owner !== undefined) return;
+    if (tail !== undefined && firstSeq(save) <= tail.seq) {
+      if (save.seq > tail.seq || (save.seq === tail.seq && save.check !== tail.check)) await this.#free(current);
+      for (const name of fresh.refs) this.#sure.add(name);
+      return;
+    }
+    const blobs = await this.#blobs(fresh);
+    const sent = { ...fresh, blobs };
+    current.last = sent;
+    this.#open(current).push(sent);
+    this.#saves += 1;
+    this.#bytes += textBytes(save.items) + textBytes(save.state) + blobs.reduce((sum, { bytes }) => sum + bytes.length, 0);
+    if (this.#saves >= SAVES_AT_ONCE || this.#bytes >= BYTES_AT_ONCE) await this.#flush();
+  }
+
+  /** Every blob that a save refers to comes with it, unless a save before it holds it there: none can be swept in between. */
+  async #blobs({ refs, blobs }: NewSave): Promise<readonly Blob[]> {
+    const { ground, dryRun, seen } = this.#target;
+    const all = [...blobs];
+    for (const name of refs) {
+      if (!this.#sure.has(name) && !blobs.some((blob) => blob.digest === name) && !(dryRun && seen.has(name))) {
+        const bytes = await ground.store.blob(name);
+        if (bytes === undefined || digest(bytes) !== name)
+          throw new Refused(
+            "CONFLICT",
+            `The blob ${name} came with another session, and is not here: that one was not imported, or was pruned here. Export this session alone, and import that.`,
+          );
+        all.push({ digest: name, bytes });
+      }
+      this.#sure.add(name);
+    }
+    return all;
+  }
+
+  /** The saves of a line that are to be applied next. Each batch says that the line belongs to nobody: else it is not added to. */
+  #open({ line }: TargetLine): NewSave[] {
+    const last = this.#pending.at(-1);
+    if (last?.loose.id === line.id) return last.saves;
+    const saves: NewSave[] = [];
+    // The name of no session: only lines come with it.
+    this.#pending.push({ session: `import ${line.id}`, when: { absent: true }, loose: line, saves });
+    return saves;
+  }
+
+  async #flush(): Promise<void> {
+    if (this.#pending.length > 0) await this.#apply(this.#pending);
+    this.#pending = [];
+    this.#saves = 0;
+    this.#bytes = 0;
+  }
+
+  async #apply(changes: readonly Change[]): Promise<void> {
+    const { ground, dryRun, seen, wrote } = this.#target;
+    const saves = this.#pending.flatMap((change) => change.saves);
+    if (dryRun) for (const { refs } of saves) for (const name of refs) seen.add(name);
+    else if (!(await ground.store.apply(changes)).ok) throw new Again();
+    wrote.saves += saves.length;
+    wrote.blobs += saves.reduce((sum, { blobs }) => sum + blobs.length, 0);
+  }
+
+  // ---- the session
+
+  async #session(id: SessionId, head: Head, label: Label): Promise<Outcome> {
+    const { ground, dryRun } = this.#target;
+    const own = [...this.#lines.values()].filter(({ of }) => of === id);
+    if ((await ground.store.session(id)) !== undefined) {
+      if (own.every(({ owner, differs }) => owner === id && !differs)) return "known";
+      // Its lines are brought in all the same: forks that come with it may begin on them.
+      await this.#flush();
+      throw new Refused(
+        "CONFLICT",
+        `There is a session ${quote(id)} here already, and it is not the one that was exported, or has gone another way. Delete it here, or import into another tenant or store.`,
+      );
+    }
+    const taken = own.find(({ owner }) => owner !== undefined);
+    if (taken !== undefined)
+      throw new Refused("CONFLICT", `Line ${taken.line.id} of session ${quote(id)} belongs to session ${quote(taken.owner ?? "?")} here.`);
+    if (dryRun) await this.#flush();
+    else await this.#make(id, head, label, own);
+    return "imported";
+  }
+
+  /** One apply: what is left to bring in, and the session, which is given its lines if each still ends where it should. */
+  async #make(id: SessionId, head: Head, label: Label, own: readonly TargetLine[]): Promise<void> {
+    const { store } = this.#target.ground;
+    const ends: NewSave[] = [];
+    for (const { line, tail, last } of own) {
+      const isPending = last !== undefined && this.#pending.some(({ saves }) => saves.includes(last));
+      const end = last ?? (tail && (await this.#stored(line.id)));
+      if (end !== undefined && !isPending) ends.push(end);
+    }
+    const claims = own.map(({ line }) => line.id);
+    const buried = await store.buriedEpoch(id);
+    const lease = leaseRow(id, { ...freeLease, epoch: buried + 1 });
+    await this.#apply([...this.#pending, { session: id, when: { absent: true, buried }, head, label, lease, claims, saves: ends }]);
+    this.#target.ground.journal.forgetEnds();
+  }
+
+  /** The last save of a line of which nothing came with this session: it came before, with another that begins on it. */
+  async #stored(line: LineId): Promise<NewSave> {
+    const [save] = await this.#target.ground.store.saves(line, {
+      from: 1,
+      to: MAX_SEQ,
+      limit: 1,
+      newestFirst: true,
+      items: true,
+      state: true,
+    });
+    if (save === undefined) throw new Again();
+    return { save, refs: refsIn(save), blobs: [] };
+  }
+}
+
+/** Frees what nobody needs of lines that belong to nobody. */
+export async function freeLines(ground: Ground, ids: readonly LineId[]): Promise<void> {
+  const loose: LineRow[] = [];
+  for (const id of ids) {
+    const row = await ground.store.line(id);
+    if (row !== undefined && !row.owned) loose.push(row);
+  }
+  const family = await descendants(ground, loose);
+  const all = family.filter(({ owned }) => !owned).toSorted((a, b) => b.no - a.no);
+  if (all.length > 0) await cutLines(ground, all, family, false);
+}

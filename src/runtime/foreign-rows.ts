@@ -1,0 +1,53 @@
+/** Texts of rows that came from outside: sealed by somebody, vouched for by nobody. They are believed in nothing. */
+import { checkMetadata, checkText, MAX_REASON } from "../core/checkpoint.js";
+import { isDigest } from "../core/digest.js";
+import { checkName, checkpointPlace, isLineId, type SessionId, sessionId } from "../core/ids.js";
+import { equal } from "../core/json.js";
+import { isStatus } from "../core/status.js";
+import { isTime } from "../core/transfer.js";
+import type { Head, Label, NewLine } from "../store/port.js";
+import { checkTags, MAX_TITLE_CHARS } from "./opening.js";
+import { damaged, type HeadDoc, headRow, type LabelDoc, type LineDoc, labelRow, lineOf, newLine, rootDigest, unsealed } from "./rows.js";
+
+/** The head in a text. */
+export function headFrom(id: SessionId, text: string): { readonly doc: HeadDoc; readonly row: Head } {
+  const doc = unsealed<HeadDoc>(text, "head", id);
+  const { line, status, agent, reason, title, createdAt, origin } = doc;
+  const isFit =
+    doc.id === id &&
+    isLineId(line) &&
+    isStatus(status) &&
+    (agent === undefined || checkName(agent, "agent") === agent) &&
+    (reason === undefined || checkText(reason, "reason", MAX_REASON) === reason) &&
+    (title === undefined || checkText(title, "title", MAX_TITLE_CHARS) === title) &&
+    isTime(createdAt) &&
+    (origin === undefined || (sessionId(origin.sessionId) === origin.sessionId && checkpointPlace(origin.checkpointId) !== undefined));
+  const row = headRow(doc);
+  if (!isFit || row.text !== text) throw damaged("head", id);
+  return { doc, row };
+}
+
+/** The label in a text. */
+export function labelFrom(id: SessionId, text: string): Label {
+  const doc = unsealed<LabelDoc>(text, "label", id);
+  const { version, title, tags, archived, metadata } = doc;
+  const isFit =
+    doc.id === id &&
+    Number.isSafeInteger(version) &&
+    version >= 1 &&
+    (title === undefined || checkText(title, "title", MAX_TITLE_CHARS) === title) &&
+    checkTags(tags, "tags").length === tags.length &&
+    typeof archived === "boolean" &&
+    equal(checkMetadata(metadata, "metadata"), metadata);
+  const row = labelRow(doc);
+  if (!isFit || row.text !== text) throw damaged("label", id);
+  return row;
+}
+
+/** The line in a text. */
+export function lineFrom(line: NewLine): LineDoc {
+  const doc = lineOf({ ...line, no: 0, owned: false, session: null });
+  const isRoot = doc.origin === null && doc.prev === rootDigest(doc.id);
+  if ((doc.origin === null ? !isRoot : !isDigest(doc.prev)) || newLine(doc).text !== line.text) throw damaged("line", "(imported)");
+  return doc;
+}

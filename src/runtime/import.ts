@@ -1,0 +1,345 @@
+/**
+ * An export taken into this store. Nothing in it is believed: rows are checked against their chain, saves against theirs, blobs against
+ * their names, and what a save refers to is computed from its records. What has been verified goes to `bring-in.ts`, session by session.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Digest } from "../core/digest.js";
+import { type ErrorCode, HoldfastError, quote } from "../core/errors.js";
+import { follow, type LineEnd, originEnd, rootEnd, unknownEnd } from "../core/follow.js";
+import { type LineId, type Place, placeId, type SessionId, typeName } from "../core/ids.js";
+import { textBytes } from "../core/json.js";
+import type { Blob } from "../core/message.js";
+import { open, type Save } from "../core/save.js";
+import {
+  badRow,
+  endedEarly,
+  type LeftOut,
+  type LineText,
+  notAnExport,
+  Parts,
+  RowReader,
+  RowSplitter,
+  type SessionText,
+  type TransferRow,
+} from "../core/transfer.js";
+import type { NewLine } from "../store/port.js";
+import { breatheNowAndThen } from "./breathe.js";
+import { Again, BringIn, type Brought, freeLines, type Outcome, Refused, type Target } from "./bring-in.js";
+import type { TransferProgress } from "./export.js";
+import { headFrom, labelFrom, lineFrom } from "./foreign-rows.js";
+import type { Ground } from "./ground.js";
+import { callback, flag, invalid, options, signalOf } from "./options.js";
+
+/** An export as text or bytes, in pieces of any size: a file's stream, standard input, what `hold.export` gives. */
+export type ExportedRows = AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>;
+
+export interface ImportOptions {
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: TransferProgress) => void;
+  /** Verifies everything, and says what would be imported, without a change. */
+  readonly dryRun?: boolean;
+}
+
+export interface ImportReport {
+  /** In the order in which they came. A known one was there already, the same or further on, and stays as it is. */
+  readonly sessions: readonly { readonly id: string; readonly outcome: "imported" | "known" }[];
+  /** Sessions that could not be imported, and what to do about it. */
+  readonly conflicts: readonly { readonly id: string; readonly code: ErrorCode; readonly message: string }[];
+  /** Sessions that the export itself could not hold. */
+  readonly leftOut: readonly LeftOut[];
+  /** Saves and blobs that were written here. */
+  readonly saves: number;
+  readonly blobs: number;
+  /** The size of the stream. */
+  readonly bytes: number;
+}
+
+/** A session whose rows are no longer than this is begun again by itself when others disturb it. */
+const REPLAY_BYTES = 16 * 1024 * 1024;
+const TRIES = 5;
+/** How many places are remembered that later lines may begin at. Others are looked for in the target. */
+const PLACES = 50_000;
+/** What a check says of something that came from outside, and that no Holdfast would have written. */
+const DAMAGE: ReadonlySet<ErrorCode> = new Set(["CORRUPT", "INVALID_ID", "INVALID_VALUE", "INVALID_OPTION"]);
+
+export async function importRows(ground: Ground, rows: ExportedRows, given: ImportOptions | undefined): Promise<ImportReport> {
+  const o = options(given, "import", ["signal", "onProgress", "dryRun"]);
+  const signal = signalOf(o.signal);
+  const pieces = piecesOf(rows);
+  const pinned = new Set<string>();
+  ground.imports.add(pinned);
+  try {
+    const target: Target = {
+      ground,
+      dryRun: flag(o.dryRun, "dryRun") ?? false,
+      seen: new Set(),
+      pinned,
+      wrote: { saves: 0, blobs: 0 },
+    };
+    return await new Import(target, signal, callback(o.onProgress, "onProgress")).run(pieces);
+  } finally {
+    ground.imports.delete(pinned);
+  }
+}
+
+function piecesOf(rows: unknown): ExportedRows {
+  if (typeof rows === "string" || rows instanceof Uint8Array) return [rows];
+  if (typeof rows === "object" && rows !== null && (Symbol.asyncIterator in rows || Symbol.iterator in rows)) return rows as ExportedRows;
+  throw invalid("rows", `an export is text or bytes that can be iterated over, not ${typeName(rows)}`);
+}
+
+/** A line as far as it has come. */
+interface Come {
+  readonly line: NewLine;
+  readonly of: SessionId | null;
+  readonly end: LineEnd;
+}
+
+/** All that came since the last session: it counts once its session's row has come. */
+class Unit {
+  readonly lines = new Map<LineId, Come>();
+  readonly parts = new Parts();
+  blobs: Blob[] = [];
+  current: LineId | undefined;
+  own: SessionId | undefined;
+  into: BringIn;
+  /** What came, to be brought in again where others disturb it; undefined where that is too much to keep. */
+  replay: Brought[] | undefined = [];
+  replayBytes = 0;
+  tries = 1;
+  failure: Refused | undefined;
+  constructor(target: Target) {
+    this.into = new BringIn(target);
+  }
+}
+
+class Import {
+  readonly #target: Target;
+  readonly #signal: AbortSignal | undefined;
+  readonly #onProgress: ((progress: TransferProgress) => void) | undefined;
+  readonly #splitter = new RowSplitter();
+  readonly #reader = new RowReader();
+  readonly #lines = new Map<LineId, Come>();
+  /** Checkpoints that came, oldest first, as places at which lines may begin. */
+  readonly #places = new Map<string, LineEnd>();
+  #unit: Unit;
+  readonly #sessions: { readonly id: string; readonly outcome: Outcome }[] = [];
+  readonly #conflicts: { readonly id: string; readonly code: ErrorCode; readonly message: string }[] = [];
+  readonly #leftOut: LeftOut[] = [];
+  /** Lines of sessions that were refused: what no other needs of them is freed at the end. */
+  readonly #needless = new Set<LineId>();
+  #of = 0;
+  #saves = 0;
+  #bytes = 0;
+
+  constructor(target: Target, signal: AbortSignal | undefined, onProgress: ((progress: TransferProgress) => void) | undefined) {
+    this.#target = target;
+    this.#signal = signal;
+    this.#onProgress = onProgress;
+    this.#unit = new Unit(target);
+  }
+
+  async run(pieces: ExportedRows): Promise<ImportReport> {
+    for await (const piece of pieces as AsyncIterable<unknown>) {
+      if (typeof piece !== "string" && !(piece instanceof Uint8Array))
+        throw invalid("rows", `an export comes as text or bytes, not as ${typeName(piece)}`);
+      this.#bytes += typeof piece === "string" ? Buffer.byteLength(piece) : piece.length;
+      for (const row of this.#splitter.push(piece)) await this.#row(row);
+    }
+    const rest = this.#splitter.end();
+    // A last row without its line break is whole, or it is where the stream was cut.
+    if (this.#reader.fits(rest) || (this.#reader.ended && rest !== "")) await this.#row(rest);
+    else if (this.#reader.rows === 0 && !isBeginning(rest)) throw notAnExport();
+    if (!this.#reader.ended) throw endedEarly(this.#reader.rows);
+    if (!this.#target.dryRun) await freeLines(this.#target.ground, [...this.#needless]);
+    this.#tell();
+    return this.#report();
+  }
+
+  #report(): ImportReport {
+    const { saves, blobs } = this.#target.wrote;
+    const frozen = <T extends object>(list: readonly T[]): readonly T[] => Object.freeze(list.map((item) => Object.freeze(item)));
+    return Object.freeze({
+      sessions: frozen(this.#sessions),
+      conflicts: frozen(this.#conflicts),
+      leftOut: frozen(this.#leftOut),
+      saves,
+      blobs,
+      bytes: this.#bytes,
+    });
+  }
+
+  #tell(): void {
+    this.#onProgress?.({ sessions: this.#sessions.length + this.#conflicts.length, saves: this.#saves, bytes: this.#bytes, of: this.#of });
+  }
+
+  async #row(text: string): Promise<void> {
+    this.#signal?.throwIfAborted();
+    await breatheNowAndThen();
+    const row = this.#reader.read(text);
+    let brought: Brought | undefined;
+    try {
+      brought = await this.#verified(row);
+    } catch (error) {
+      throw this.#damage(error);
+    }
+    if (brought !== undefined) await this.#bring(brought);
+    if ("session" in row) this.#done(row);
+  }
+
+  /** Whatever cannot be is damage of its row, also where reading it stumbled. */
+  #damage(error: unknown): unknown {
+    const { rows } = this.#reader;
+    if (!(error instanceof HoldfastError)) return badRow(rows, "holds what cannot be read", error);
+    if (error.details.row === rows || !DAMAGE.has(error.code)) return error;
+    return badRow(rows, `cannot be: ${error.message.replace(/\.( .*)?$/s, "")}`, error);
+  }
+
+  // ---- verifying
+
+  async #verified(row: TransferRow): Promise<Brought | undefined> {
+    const unit = this.#unit;
+    if ("part" in row) return void unit.parts.add(row);
+    if ("blob" in row) {
+      const bytes = unit.parts.blob(row);
+      if (bytes === undefined) throw this.#bad(`does not hold the blob ${row.blob} that it says`);
+      return void unit.blobs.push({ digest: row.blob, bytes });
+    }
+    if ("save" in row) return this.#save(row.save);
+    if (!unit.parts.isEmpty || unit.blobs.length > 0) throw this.#bad("comes in the middle of a save");
+    if ("line" in row) return this.#line(row);
+    if ("session" in row) return this.#session(row);
+    if ("holdfast" in row) this.#of = row.sessions;
+    else if ("again" in row) this.#unit = new Unit(this.#target);
+    else if ("left" in row) {
+      this.#leftOut.push({ id: row.left, code: row.code, message: row.message });
+      for (const id of unit.into.loose) this.#needless.add(id);
+      this.#unit = new Unit(this.#target);
+    } else if (unit.lines.size > 0) throw this.#bad("ends the export in the middle of a session");
+    return undefined;
+  }
+
+  #bad(why: string): HoldfastError {
+    return badRow(this.#reader.rows, why);
+  }
+
+  #come(line: LineId): Come | undefined {
+    return this.#unit.lines.get(line) ?? this.#lines.get(line);
+  }
+
+  async #line(row: LineText): Promise<Brought> {
+    const unit = this.#unit;
+    const line = { id: row.line, origin: row.origin, text: row.text };
+    const doc = lineFrom(line);
+    const before = this.#come(row.line);
+    if (before !== undefined && (before.line.text !== row.text || before.of !== null)) throw this.#bad("begins a line that came before");
+    if (row.of !== null && row.of !== (unit.own ?? row.of)) throw this.#bad("brings a line of another session");
+    const end = before?.end ?? (row.origin === null ? rootEnd(doc.prev) : await this.#origin(row.origin, doc.prev));
+    if (row.after !== end.seq) throw this.#bad(`goes on behind ${row.after}, and its line is at ${end.seq}`);
+    if (end.follows !== doc.prev && before === undefined) throw this.#bad("brings a line that does not follow what it begins at");
+    unit.own ??= row.of ?? undefined;
+    unit.current = row.line;
+    unit.lines.set(row.line, { line, of: row.of, end });
+    return { line, doc, of: row.of, after: row.after };
+  }
+
+  /** Where a line begins. It must have come before: so no line can be in its own past. */
+  async #origin(origin: Place, prev: Digest): Promise<LineEnd> {
+    const id = placeId(origin.line, origin.seq);
+    if ((this.#come(origin.line)?.end.seq ?? 0) < origin.seq) throw this.#bad(`begins at ${id}, which has not come`);
+    const known = this.#places.get(id);
+    if (known !== undefined) return known;
+    // Longer ago than is remembered: the target has it, or refuses what begins there.
+    const at = { from: origin.seq, to: origin.seq, limit: 1, items: false, state: false };
+    const [save] = await this.#target.ground.store.saves(origin.line, at);
+    const isIt = save?.seq === origin.seq && save.mark !== null && open(save, {}).digest === prev;
+    return isIt ? originEnd(save, prev) : unknownEnd(origin.seq, prev);
+  }
+
+  #save(row: Save): Brought {
+    const unit = this.#unit;
+    const save = unit.parts.save(row);
+    if (save === undefined) throw this.#bad("does not fit the parts before it");
+    const come = unit.current === undefined ? undefined : unit.lines.get(unit.current);
+    if (come === undefined || save.line !== come.line.id) throw this.#bad("holds a save of a line that is not being brought");
+    const { end, refs } = follow(come.end, save);
+    const { blobs } = unit;
+    if (!blobs.every(({ digest }) => refs.includes(digest))) throw this.#bad("does not refer to the blobs before it");
+    unit.blobs = [];
+    unit.lines.set(save.line, { ...come, end });
+    if (save.mark !== null) {
+      const oldest = this.#places.size >= PLACES ? this.#places.keys().next().value : undefined;
+      if (oldest !== undefined) this.#places.delete(oldest);
+      this.#places.set(placeId(save.line, save.seq), end);
+    }
+    this.#saves += 1;
+    if (this.#saves % 200 === 0) this.#tell();
+    return { save, refs, blobs };
+  }
+
+  #session(row: SessionText): Brought {
+    const { session, on, lines } = row;
+    const own = [...this.#unit.lines.values()].filter(({ of }) => of === session).map(({ line }) => line.id);
+    if (this.#unit.own !== session || own.length !== lines.length || !own.every((id) => lines.includes(id)))
+      throw this.#bad(`gives session ${quote(session)} other lines than came with it`);
+    const { doc, row: head } = headFrom(session, row.head);
+    const current = own.includes(on) && doc.line === on ? this.#unit.lines.get(on) : undefined;
+    if (current === undefined) throw this.#bad(`puts session ${quote(session)} on a line that is not its own`);
+    if (current.end.status !== undefined && current.end.status !== doc.status)
+      throw this.#bad(`says that session ${quote(session)} is ${doc.status}, and its journal says ${current.end.status}`);
+    return { session, head, label: labelFrom(session, row.label) };
+  }
+
+  // ---- bringing in
+
+  async #bring(brought: Brought): Promise<void> {
+    const unit = this.#unit;
+    if (unit.failure !== undefined) return;
+    unit.replay?.push(brought);
+    unit.replayBytes += "save" in brought ? bytesOf(brought) : 500;
+    if (unit.replayBytes > REPLAY_BYTES) unit.replay = undefined;
+    let todo: readonly Brought[] = [brought];
+    for (;;) {
+      try {
+        for (const one of todo) {
+          const outcome = await unit.into.take(one);
+          if (outcome !== undefined && "session" in one) this.#sessions.push({ id: one.session, outcome });
+        }
+        return;
+      } catch (error) {
+        if (error instanceof Refused) unit.failure = error;
+        else if (!(error instanceof Again)) throw error;
+        else if (unit.replay === undefined || unit.tries >= TRIES) unit.failure = busy();
+        if (unit.failure !== undefined) return;
+        unit.tries += 1;
+        unit.into = new BringIn(this.#target);
+        todo = unit.replay ?? [];
+        await sleep(Math.random() * 5 * unit.tries);
+      }
+    }
+  }
+
+  #done({ session }: SessionText): void {
+    const unit = this.#unit;
+    if (unit.failure !== undefined) {
+      const { code, message } = unit.failure;
+      this.#conflicts.push({ id: session, code, message });
+      // What was disturbed is gone on with the next time; what was refused is only needed by forks.
+      if (code !== "BUSY") for (const id of unit.into.loose) this.#needless.add(id);
+    }
+    for (const [id, come] of unit.lines) this.#lines.set(id, come);
+    this.#unit = new Unit(this.#target);
+    this.#tell();
+  }
+}
+
+/** Whether a text that was cut is the beginning of an export. */
+const isBeginning = (text: string): boolean => text !== "" && (text.startsWith(BEGINNING) || BEGINNING.startsWith(text));
+const BEGINNING = '{"holdfast":"export",';
+
+function busy(): Refused {
+  return new Refused("BUSY", "Others freed what was being brought in, again and again. Import it again, and it goes on from there.");
+}
+
+const bytesOf = ({ save, blobs }: { readonly save: Save; readonly blobs: readonly Blob[] }): number =>
+  textBytes(save.items) + textBytes(save.state) + textBytes(save.mark) + blobs.reduce((sum, { bytes }) => sum + bytes.length, 0) + 500;
