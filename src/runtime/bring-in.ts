@@ -40,8 +40,8 @@ export class Refused extends Error {
 export interface Target {
   readonly ground: Ground;
   readonly dryRun: boolean;
-  /** Blobs that a dry run has seen, and would have brought in. */
-  readonly seen: Set<Digest>;
+  /** The blobs that came so far: a dry run would have brought them in. */
+  readonly came: ReadonlySet<Digest>;
   /** Lines that were brought in and that gc must leave alone meanwhile. */
   readonly pinned: Set<string>;
   readonly wrote: { saves: number; blobs: number };
@@ -59,6 +59,10 @@ interface TargetLine {
   last: NewSave | undefined;
   /** In the target, which owns it, it is not what came. */
   differs: boolean;
+  /** The target, where it belongs to nobody, has dropped something of it that came. */
+  lacks: boolean;
+  /** What the target has of it, read a few saves ahead of what comes. */
+  ahead: Save[];
 }
 
 const SAVES_AT_ONCE = 200;
@@ -72,6 +76,7 @@ export class BringIn {
   /** Changes that have not been applied yet, and what they hold. */
   #pending: (Change & { readonly loose: NewLine; readonly saves: NewSave[] })[] = [];
   #saves = 0;
+  #newBlobs = 0;
   #bytes = 0;
   /** Blobs that saves brought in here refer to: as long as those saves are there, so are they. */
   readonly #sure = new Set<Digest>();
@@ -103,8 +108,8 @@ export class BringIn {
         throw new Refused("CONFLICT", `Line ${line.id} is another one here. Import it into another store.`);
       if (row === undefined && doc.origin !== null) await this.#checkOrigin(doc.origin, doc);
       const owner = row?.owned ? row.session : undefined;
-      const [tail] = row === undefined ? [] : await store.saves(line.id, { from: 1, to: MAX_SEQ, limit: 1, newestFirst: true, ...HEADER });
-      this.#lines.set(line.id, { line, of, owner, tail, end: after, last: undefined, differs: false });
+      const tail = row === undefined ? undefined : await this.#tailOf(line.id);
+      this.#lines.set(line.id, { line, of, owner, tail, end: after, last: undefined, differs: false, lacks: false, ahead: [] });
       if (owner === undefined) this.#target.pinned.add(line.id);
     } else if (of !== null) this.#lines.set(line.id, { ...known, of });
     this.#current = this.#lines.get(line.id) as TargetLine;
@@ -165,7 +170,7 @@ export class BringIn {
     const { ground, dryRun } = this.#target;
     if (dryRun) return;
     await freeLines(ground, [line.id]);
-    const [left] = await ground.store.saves(line.id, { from: 1, to: MAX_SEQ, limit: 1, newestFirst: true, ...HEADER });
+    const left = await this.#tailOf(line.id);
     if (left !== undefined && left.seq === tail?.seq)
       throw new Refused(
         "CONFLICT",
@@ -183,26 +188,55 @@ export class BringIn {
     current.last = fresh;
     current.end = save.seq;
     if (owner !== undefined) return;
-    if (tail !== undefined && firstSeq(save) <= tail.seq) {
-      if (save.seq > tail.seq || (save.seq === tail.seq && save.check !== tail.check)) await this.#free(current);
-      for (const name of fresh.refs) this.#sure.add(name);
-      return;
-    }
+    if (tail !== undefined && firstSeq(save) <= tail.seq) return this.#compare(current, fresh);
+    // What follows may need what was dropped before it.
+    if (current.lacks) await this.#free(current);
     const blobs = await this.#blobs(fresh);
     const sent = { ...fresh, blobs };
     current.last = sent;
     this.#open(current).push(sent);
     this.#saves += 1;
+    this.#newBlobs += fresh.blobs.length;
     this.#bytes += textBytes(save.items) + textBytes(save.state) + blobs.reduce((sum, { bytes }) => sum + bytes.length, 0);
     if (this.#saves >= SAVES_AT_ONCE || this.#bytes >= BYTES_AT_ONCE) await this.#flush();
   }
 
+  /** A save that is there already, on a line that belongs to nobody: the same, and with as much of it. */
+  async #compare(current: TargetLine, { save, refs }: NewSave): Promise<void> {
+    const { line, of, tail } = current;
+    const there = await this.#ahead(current, save);
+    if (there === undefined || save.seq > (tail as Save).seq || (there.seq === save.seq ? there.check !== save.check : !isGap(there)))
+      return this.#free(current);
+    for (const name of refs) this.#sure.add(name);
+    const sections = ["items", "state", "mark"] as const;
+    if (sections.some((section) => there[section] === null && save[section] !== null)) {
+      current.lacks = true;
+      if (of !== null) await this.#free(current);
+    } else if (of !== null && !this.#target.dryRun && sections.some((section) => there[section] !== null && save[section] === null)) {
+      // What was dropped where it comes from is not brought back, unless a fork here needs it.
+      await freeLines(this.#target.ground, [line.id]);
+      if ((await this.#tailOf(line.id))?.seq !== tail?.seq) throw new Again();
+    }
+  }
+
+  /** The save of the target that holds the last record of one that came. */
+  async #ahead(current: TargetLine, { line, seq }: Save): Promise<Save | undefined> {
+    while ((current.ahead[0]?.seq ?? seq) < seq) current.ahead.shift();
+    if (current.ahead.length === 0)
+      current.ahead = [...(await this.#target.ground.store.saves(line, { from: seq, to: MAX_SEQ, limit: 50, items: true, state: true }))];
+    return current.ahead[0];
+  }
+
+  async #tailOf(line: LineId): Promise<Save | undefined> {
+    return (await this.#target.ground.store.saves(line, { from: 1, to: MAX_SEQ, limit: 1, newestFirst: true, ...HEADER }))[0];
+  }
+
   /** Every blob that a save refers to comes with it, unless a save before it holds it there: none can be swept in between. */
   async #blobs({ refs, blobs }: NewSave): Promise<readonly Blob[]> {
-    const { ground, dryRun, seen } = this.#target;
+    const { ground, dryRun, came } = this.#target;
     const all = [...blobs];
     for (const name of refs) {
-      if (!this.#sure.has(name) && !blobs.some((blob) => blob.digest === name) && !(dryRun && seen.has(name))) {
+      if (!this.#sure.has(name) && !blobs.some((blob) => blob.digest === name) && !(dryRun && came.has(name))) {
         const bytes = await ground.store.blob(name);
         if (bytes === undefined || digest(bytes) !== name)
           throw new Refused(
@@ -230,16 +264,15 @@ export class BringIn {
     if (this.#pending.length > 0) await this.#apply(this.#pending);
     this.#pending = [];
     this.#saves = 0;
+    this.#newBlobs = 0;
     this.#bytes = 0;
   }
 
   async #apply(changes: readonly Change[]): Promise<void> {
-    const { ground, dryRun, seen, wrote } = this.#target;
-    const saves = this.#pending.flatMap((change) => change.saves);
-    if (dryRun) for (const { refs } of saves) for (const name of refs) seen.add(name);
-    else if (!(await ground.store.apply(changes)).ok) throw new Again();
-    wrote.saves += saves.length;
-    wrote.blobs += saves.reduce((sum, { blobs }) => sum + blobs.length, 0);
+    const { ground, dryRun, wrote } = this.#target;
+    if (!dryRun && !(await ground.store.apply(changes)).ok) throw new Again();
+    wrote.saves += this.#saves;
+    wrote.blobs += this.#newBlobs;
   }
 
   // ---- the session

@@ -69,14 +69,9 @@ export async function importRows(ground: Ground, rows: ExportedRows, given: Impo
   const pinned = new Set<string>();
   ground.imports.add(pinned);
   try {
-    const target: Target = {
-      ground,
-      dryRun: flag(o.dryRun, "dryRun") ?? false,
-      seen: new Set(),
-      pinned,
-      wrote: { saves: 0, blobs: 0 },
-    };
-    return await new Import(target, signal, callback(o.onProgress, "onProgress")).run(pieces);
+    const came = new Set<Digest>();
+    const target: Target = { ground, dryRun: flag(o.dryRun, "dryRun") ?? false, came, pinned, wrote: { saves: 0, blobs: 0 } };
+    return await new Import(target, came, signal, callback(o.onProgress, "onProgress")).run(pieces);
   } finally {
     ground.imports.delete(pinned);
   }
@@ -115,6 +110,7 @@ class Unit {
 
 class Import {
   readonly #target: Target;
+  readonly #blobs: Set<Digest>;
   readonly #signal: AbortSignal | undefined;
   readonly #onProgress: ((progress: TransferProgress) => void) | undefined;
   readonly #splitter = new RowSplitter();
@@ -132,8 +128,14 @@ class Import {
   #saves = 0;
   #bytes = 0;
 
-  constructor(target: Target, signal: AbortSignal | undefined, onProgress: ((progress: TransferProgress) => void) | undefined) {
+  constructor(
+    target: Target,
+    blobs: Set<Digest>,
+    signal: AbortSignal | undefined,
+    onProgress: ((progress: TransferProgress) => void) | undefined,
+  ) {
     this.#target = target;
+    this.#blobs = blobs;
     this.#signal = signal;
     this.#onProgress = onProgress;
     this.#unit = new Unit(target);
@@ -203,6 +205,7 @@ class Import {
     if ("blob" in row) {
       const bytes = unit.parts.blob(row);
       if (bytes === undefined) throw this.#bad(`does not hold the blob ${row.blob} that it says`);
+      this.#blobs.add(row.blob);
       return void unit.blobs.push({ digest: row.blob, bytes });
     }
     if ("save" in row) return this.#save(row.save);
@@ -265,6 +268,8 @@ class Import {
     const { end, refs } = follow(come.end, save);
     const { blobs } = unit;
     if (!blobs.every(({ digest }) => refs.includes(digest))) throw this.#bad("does not refer to the blobs before it");
+    const missing = refs.find((name) => !this.#blobs.has(name));
+    if (missing !== undefined) throw this.#bad(`refers to the blob ${missing}, which has not come`);
     unit.blobs = [];
     unit.lines.set(save.line, { ...come, end });
     if (save.mark !== null) {
