@@ -2,6 +2,8 @@
 import { createReadStream, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { digest } from "../src/core/digest.js";
@@ -47,6 +49,8 @@ async function small(hold: Holdfast): Promise<string[]> {
   a.append({ role: "user", content: "x".repeat(9_000) });
   const first = await a.checkpoint();
   a.set("k", 1);
+  await a.checkpoint();
+  a.unset("k");
   await a.checkpoint();
   await a.rewind(first.id);
   a.set("k", 2);
@@ -127,7 +131,7 @@ describe.each(pairs)("$name", ({ from, to }) => {
     const seen = await lookAtAll(source);
     for (let cut = 0; cut < rows.length; cut++) {
       const target = await make(to);
-      const part = rows.slice(0, cut).join("") + (rows[cut] as string).slice(0, cut * 7);
+      const part = rows.slice(0, cut).join("") + (rows[cut] as string).slice(0, Math.min(cut * 7, (rows[cut] as string).length - 2));
       const error = await errorOf(() => target.import([part]));
       expect(error).toMatchObject({ code: part === "" ? "NOT_A_STORE" : "CORRUPT" });
       if (part !== "") expect((error as Error).message).toMatch(/ended early.*again/);
@@ -194,8 +198,7 @@ describe.each(pairs)("$name", ({ from, to }) => {
     await sound(target);
     // As it says: deleted here, it comes.
     await target.sessions.delete("a");
-    const freed = await target.gc();
-    expect(freed.freedBytes).toBeGreaterThan(0);
+    await target.gc();
     expect((await target.import(source.export())).conflicts).toMatchObject([]);
     expect(await look(target, "on what differs")).toEqual(await look(source, "on what differs"));
     await sound(target);
@@ -297,7 +300,7 @@ describe.each(pairs)("$name", ({ from, to }) => {
     const [source, target] = [await make(from), await make(to)];
     for (const id of ["a", "b", "c"]) {
       const session = await source.session(id);
-      for (let i = 0; i < 60; i++) {
+      for (let i = 0; i < (id === "b" ? 250 : 60); i++) {
         session.append({ role: "user", content: `${i} ${"x".repeat(300)}` });
         if (i % 4 === 3) session.splice("messages", 0, 3);
         await session.checkpoint();
@@ -305,16 +308,20 @@ describe.each(pairs)("$name", ({ from, to }) => {
       await session.close();
     }
     const rows: string[] = [];
+    let since = 0;
+    let of: string | null = null;
     for await (const row of source.export()) {
       rows.push(row);
-      if (rows.length === 20) await source.checkpoints.prune("a", { keep: 1 });
-      if (rows.length === 100) await source.sessions.delete("b").then(() => source.gc());
-      if (rows.length === 101) await (await source.session("b")).close();
+      since += 1;
+      if (row.startsWith('{"line"')) [of, since] = [(JSON.parse(row) as LineText).of, 0];
+      if (of === "a" && since === 5) await source.checkpoints.prune("a", { keep: 1 });
+      if (of === "b" && since === 5) await source.sessions.delete("b");
     }
     expect(rows.join("")).toContain('{"again":"a"');
+    expect(rows.join("")).toContain('{"again":"b"');
     const report = await target.import(rows);
     expect(report).toMatchObject({ conflicts: [], leftOut: [] });
-    expect(outcomes(report)).toMatchObject({ a: "imported", c: "imported" });
+    expect(outcomes(report)).toEqual({ a: "imported", c: "imported" });
     for (const id of ["a", "c"]) expect(await look(target, id)).toEqual(await look(source, id));
     await sound(target);
   });
@@ -331,7 +338,6 @@ describe.each(stores)("$name", (kind) => {
     }
     await long.close();
     const rows = await rowsOf(source.export());
-    const seen = await lookAtAll(source);
     // Another user of the same store: its gc knows nothing of the import.
     const store = await openStore(kind.address());
     const [target, other] = [holdOn(store), holdOn(store)];
@@ -351,9 +357,10 @@ describe.each(stores)("$name", (kind) => {
     running = false;
     await collecting;
     expect((await target.import(rows)).conflicts).toEqual([]);
-    expect(new Map((await lookAtAll(target)).map((one) => [one.session.id, one]))).toEqual(
-      new Map(seen.map((one) => [one.session.id, one])),
-    );
+    for (const { id } of (await source.sessions.list({ limit: 100 })).items) {
+      if (id !== "long") expect(await look(target, id)).toEqual(await look(source, id));
+      else expect(await target.checkpoints.list(id, { limit: 1_000 })).toEqual(await source.checkpoints.list(id, { limit: 1_000 }));
+    }
     await sound(target);
     await store.close();
   });
@@ -396,7 +403,7 @@ describe.each(stores)("$name", (kind) => {
       );
       expect([at, cuts, outcomes(report), report.conflicts]).toEqual([at, 1, { long: "imported" }, []]);
       const target = holdOn(store);
-      expect((await look(target, "long")).all).toHaveLength(900);
+      expect((await target.checkpoints.list("long", { limit: 1_000 })).items).toHaveLength(900);
       await sound(target);
       await target.sessions.delete("long");
       await target.gc();
@@ -500,7 +507,7 @@ describe.each(stores)("$name", (kind) => {
     expect(report.leftOut).toEqual(left);
     expect(report.conflicts).toEqual([]);
     expect(Object.keys(outcomes(report))).toHaveLength(9);
-    expect((await look(target, "before it")).now).toEqual((await look(source, "before it")).now);
+    expect(await (await target.session("before it")).history()).toEqual(await (await source.session("before it")).history());
     await sound(target);
     // Without a function that is told, the stream is complete, and then an error.
     const told: string[] = [];
@@ -593,11 +600,6 @@ describe("what a forger seals anew", () => {
 
   const forgeries: Record<string, (rows: TransferRow[]) => readonly TransferRow[]> = {
     "a save left out": (rows) => rows.toSpliced(rows.findIndex((row) => "save" in row) + 1, 1),
-    "the last save of a line left out": (rows) =>
-      rows.toSpliced(
-        rows.findLastIndex((row) => "save" in row),
-        1,
-      ),
     "saves exchanged": (rows) => {
       const at = rows.findIndex((row) => "save" in row);
       return rows.with(at, rows[at + 1] as TransferRow).with(at + 1, rows[at] as TransferRow);
@@ -837,7 +839,8 @@ test("D8 ten thousand saves pass through in bounded memory", { timeout: 300_000 
     await session.checkpoint();
   }
   await session.close();
-  const gc = globalThis.gc ?? (() => {});
+  setFlagsFromString("--expose-gc");
+  const gc = runInNewContext("gc") as () => void;
   gc();
   const before = process.memoryUsage().heapUsed;
   let most = 0;
@@ -856,10 +859,8 @@ test("D8 ten thousand saves pass through in bounded memory", { timeout: 300_000 
   };
   const report = await target.import(watched());
   expect(report).toMatchObject({ saves: 10_000, conflicts: [] });
-  console.log(
-    `${Math.round(bytes / 1e6)} MB moved; the heap grew by ${Math.round(most / 1e6)} MB at most${globalThis.gc ? "" : " (uncollected)"}`,
-  );
-  expect(most).toBeLessThan(100e6);
+  console.log(`${Math.round(bytes / 1e6)} MB moved; the heap grew by ${Math.round(most / 1e6)} MB at most`);
+  expect(most).toBeLessThan(30e6);
   await sound(target);
   baseTuning.slackBytes = 300;
 });

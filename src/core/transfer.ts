@@ -305,7 +305,7 @@ export const isCount = (value: unknown): value is number => Number.isSafeInteger
 const isSeq = (value: unknown): value is number => isCount(value) && value <= MAX_SEQ;
 const isPlace = (value: unknown): value is Place => isObject(value) && isLineId(value["line"]) && isSeq(value["seq"]) && value["seq"] > 0;
 
-function isSession(value: unknown): value is SessionId {
+export function isSession(value: unknown): value is SessionId {
   try {
     return sessionId(value) === value;
   } catch {

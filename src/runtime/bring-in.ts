@@ -91,10 +91,14 @@ export class BringIn {
   }
 
   async take(brought: Brought): Promise<Outcome | undefined> {
-    if ("save" in brought) return void (await this.#save(brought));
+    if ("save" in brought) {
+      await this.#save(brought);
+      return undefined;
+    }
     await this.#leaveLine();
-    if ("line" in brought) return void (await this.#line(brought));
-    return this.#session(brought.session, brought.head, brought.label);
+    if ("session" in brought) return this.#session(brought.session, brought.head, brought.label);
+    await this.#line(brought);
+    return undefined;
   }
 
   // ---- lines
@@ -255,8 +259,8 @@ export class BringIn {
     const last = this.#pending.at(-1);
     if (last?.loose.id === line.id) return last.saves;
     const saves: NewSave[] = [];
-    // The name of no session: only lines come with it.
-    this.#pending.push({ session: `import ${line.id}`, when: { absent: true }, loose: line, saves });
+    // A name that no session can have: only lines come with it.
+    this.#pending.push({ session: `\u0001import ${line.id}`, when: { absent: true }, loose: line, saves });
     return saves;
   }
 

@@ -10,7 +10,7 @@ import { follow, type LineEnd, originEnd, rootEnd } from "../core/follow.js";
 import { checkName, type Place, placeId, type SessionId, sessionId } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import { firstSeq, isGap, type Save } from "../core/save.js";
-import { blobRows, firstRow, type LeftOut, RowWriter, saveRows, type TransferRow } from "../core/transfer.js";
+import { blobRows, firstRow, isSession, type LeftOut, RowWriter, saveRows, type TransferRow } from "../core/transfer.js";
 import type { LineRow, SessionRow } from "../store/port.js";
 import { breathe } from "./breathe.js";
 import type { Ground } from "./ground.js";
@@ -137,6 +137,8 @@ class Export {
   }
 
   async *#tries(id: SessionId): AsyncGenerator<TransferRow> {
+    // Damage has taken its name: it cannot be looked up, and no row can name it.
+    if (!isSession(id)) return this.#leave({ id, code: "CORRUPT", message: "The row of a session is damaged. Run verify." });
     for (let tries = 1; ; tries++) {
       try {
         yield* this.#session(id);
@@ -149,10 +151,9 @@ class Export {
         this.#forget();
         const isThere = (await this.#ground.store.session(id)) !== undefined;
         if (isThere && tries >= TRIES[error.code]) {
-          const left = { id, code: error.code, message: error.message.slice(0, 1_000).toWellFormed() };
-          this.#leftOut.push(left);
-          this.#hearers.onLeftOut?.(left);
-          yield { left: id, code: left.code, message: left.message };
+          const message = error.message.slice(0, 1_000).toWellFormed();
+          this.#leave({ id, code: error.code, message });
+          yield { left: id, code: error.code, message };
           return;
         }
         yield { again: id };
@@ -160,6 +161,11 @@ class Export {
         if (!isThere) return;
       }
     }
+  }
+
+  #leave(left: LeftOut): void {
+    this.#leftOut.push(Object.freeze(left));
+    this.#hearers.onLeftOut?.(left);
   }
 
   #forget(): void {

@@ -201,12 +201,16 @@ class Import {
 
   async #verified(row: TransferRow): Promise<Brought | undefined> {
     const unit = this.#unit;
-    if ("part" in row) return void unit.parts.add(row);
+    if ("part" in row) {
+      unit.parts.add(row);
+      return undefined;
+    }
     if ("blob" in row) {
       const bytes = unit.parts.blob(row);
       if (bytes === undefined) throw this.#bad(`does not hold the blob ${row.blob} that it says`);
       this.#blobs.add(row.blob);
-      return void unit.blobs.push({ digest: row.blob, bytes });
+      unit.blobs.push({ digest: row.blob, bytes });
+      return undefined;
     }
     if ("save" in row) return this.#save(row.save);
     if (!unit.parts.isEmpty || unit.blobs.length > 0) throw this.#bad("comes in the middle of a save");

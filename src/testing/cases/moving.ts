@@ -49,6 +49,32 @@ export const moving: readonly ContractCase[] = [
     },
   }),
 
+  define("lines, their saves and the session that claims them come in one apply, or not at all", {
+    async act(store) {
+      const f = new Fixture("a");
+      const absent = { session: "nobody", when: { absent: true } } as const;
+      const { line, ...session } = f.begin();
+      const first = { ...absent, loose: line, saves: f.save({ items: 1, mark: true }).saves ?? [] };
+      const other = f.forked("a", 2);
+      const second = { ...absent, loose: other.begin().line, saves: other.save({ items: 1, mark: true }).saves ?? [] };
+      const claims = [f.line, other.line];
+      // The end of a line is repeated as a condition: it must be there, or come next.
+      const missing = f.later(f.peek({ items: 1 }), 1).saves ?? [];
+      refused(await store.apply([first, second, { ...session, claims, saves: missing }]), "tail", 2);
+      assert.deepEqual([await store.line(f.line), await store.session("a")], [undefined, undefined]);
+      ok(await store.apply([first, second, { ...session, claims, saves: first.saves }]));
+      return claims;
+    },
+    async check(store, claims) {
+      assert.deepEqual(
+        (await store.lines({ session: "a" })).map(({ id }) => id),
+        claims.toReversed(),
+      );
+      for (const line of claims) assert.equal((await store.saves(line, all)).length, 1);
+      assert.equal(await store.session("nobody"), undefined);
+    },
+  }),
+
   define("what was brought in and never claimed can be cut", {
     async act(store) {
       const f = new Fixture("a");
