@@ -80,7 +80,7 @@ function next(before: LineEnd, save: Save): Followed {
     if (record.base !== undefined) hasBase = true;
     for (const name of refsOf(record)) refs.add(name);
   }
-  if (save.items !== null && messages !== save.nMessages) throw unfit(save, "miscounts its messages");
+  if (save.nMessages > save.nItems || (save.items !== null && messages !== save.nMessages)) throw unfit(save, "miscounts its messages");
   if (save.state !== null && hasBase !== (base === seq)) throw unfit(save, "points to a base that is not there");
   if (save.mark !== null) status = statusOf(save.mark);
   return { end: { seq, follows: digest, priors: [save.nMark > 0 ? seq : prior], base, status }, refs: [...refs] };
