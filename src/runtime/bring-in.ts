@@ -126,12 +126,11 @@ export class BringIn {
     const { store } = this.#target.ground;
     if (this.#pending.some(({ saves }) => saves.some(({ save }) => save.line === origin.line && save.seq === origin.seq))) return;
     const found = await this.#at(origin);
-    if (found !== undefined && found.seq === origin.seq && found.mark !== null) {
-      if (open(found, {}).digest === prev) return;
-    } else if (this.#target.dryRun || (await store.line(origin.line))?.owned !== true) {
-      if (this.#target.dryRun) return;
-      throw new Again();
-    }
+    const isPlace = found !== undefined && found.seq === origin.seq && found.mark !== null;
+    if (isPlace && open(found, {}).digest === prev) return;
+    // A dry run has not brought it in; and what belongs to nobody may have been freed since it was.
+    if (!isPlace && this.#target.dryRun) return;
+    if (!isPlace && (await store.line(origin.line))?.owned !== true) throw new Again();
     throw new Refused(
       "CONFLICT",
       `It begins at ${placeId(origin.line, origin.seq)}, and that is not there, or another. Delete the session that owns line ${origin.line} here, or import into another tenant or store.`,
