@@ -36,6 +36,8 @@ export interface AppendSettings {
   /** What stands before and behind a call so that it is a transaction of the right kind. */
   readonly before: readonly Statement[];
   readonly after: readonly Statement[];
+  /** Told of every save that was committed. */
+  readonly saved: (session: string) => void;
 }
 
 const MOST_TOGETHER = 100;
@@ -67,9 +69,7 @@ export class Appends {
       );
     }
     this.#waiting += 1;
-    return new Promise<Applied>((resolve, reject) => this.#join({ ...append, resolve, reject })).finally(() => {
-      this.#waiting -= 1;
-    });
+    return new Promise<Applied>((resolve, reject) => this.#join({ ...append, resolve, reject }));
   }
 
   #join(save: Waiting): void {
@@ -106,9 +106,11 @@ export class Appends {
       const session = (run.saves[0] as Waiting).session;
       if (this.#open.get(session) === run) this.#open.delete(session);
     }
-    const inOrder = runs.toSorted((a, b) => ((a.saves[0] as Waiting).lock < (b.saves[0] as Waiting).lock ? -1 : 1));
+    const inOrder =
+      runs.length === 1 ? runs : runs.toSorted((a, b) => ((a.saves[0] as Waiting).lock < (b.saves[0] as Waiting).lock ? -1 : 1));
     await this.#send(inOrder.flatMap(({ saves }) => saves));
     this.#flying -= 1;
+    for (const { saves } of runs) this.#waiting -= saves.length;
     for (const { sent } of runs) sent?.();
     this.#pump();
   }
@@ -117,7 +119,11 @@ export class Appends {
     const { before, after } = this.#settings;
     try {
       const answers = await this.#connections.use((connection) => connection.send([...before, ...saves.map(({ call }) => call), ...after]));
-      for (const [i, { resolve }] of saves.entries()) resolve(appliedOf(answers[before.length + i]?.rows[0]?.[0]));
+      for (const [i, { session, resolve }] of saves.entries()) {
+        const applied = appliedOf(answers[before.length + i]?.rows[0]?.[0]);
+        if (applied.ok) this.#settings.saved(session);
+        resolve(applied);
+      }
     } catch (error) {
       // S2. One whose connection could not be had, or was lost for good, would only be lost again.
       const alone = saves.length > 1 && error instanceof HoldfastError && !error.retryable;

@@ -21,7 +21,8 @@ export interface ConnectionSettings {
 
 /** A connection that is one caller's for now. */
 export interface Connection {
-  send(statements: readonly Statement[]): Promise<readonly Answer[]>;
+  /** `each` is told every answer as soon as it has come. */
+  send(statements: readonly Statement[], each?: (answer: Answer, index: number) => void): Promise<readonly Answer[]>;
 }
 
 const SHORTEST_MS = 5;
@@ -100,7 +101,7 @@ export class Connections {
         this.#reached = true;
       } else client.ref();
       const own = client;
-      const done = await work({ send: (statements) => this.#send(own, statements) }, again);
+      const done = await work({ send: (statements, each) => this.#send(own, statements, each) }, again);
       usable = true;
       return done;
     } catch (error) {
@@ -113,8 +114,8 @@ export class Connections {
     }
   }
 
-  #send(client: Client, statements: readonly Statement[]): Promise<readonly Answer[]> {
-    const batch = new Batch(statements, this.#settings.prepare);
+  #send(client: Client, statements: readonly Statement[], each?: (answer: Answer, index: number) => void): Promise<readonly Answer[]> {
+    const batch = new Batch(statements, this.#settings.prepare, each);
     client.query(batch);
     return batch.answers;
   }

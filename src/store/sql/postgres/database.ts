@@ -58,6 +58,7 @@ export class PostgresDatabase implements Database {
   readonly #reads: Reads;
   readonly #beginAs: Statement;
   readonly #save: string;
+  readonly #saveWithBlobs: string;
   readonly #lockSpace: string;
   readonly #lockKeys = new Map<string, string>();
   readonly #blobLock: string;
@@ -70,9 +71,11 @@ export class PostgresDatabase implements Database {
       queue,
       before: readCommitted ? [] : [BEGIN],
       after: readCommitted ? [] : [COMMIT],
+      saved: (session) => notices.tell(session),
     });
     this.#beginAs = { text: `SELECT ${schema}.begin_as($1)`, params: [tenant] };
-    this.#save = `SELECT ${schema}.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`;
+    this.#save = `SELECT ${schema}.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`;
+    this.#saveWithBlobs = `SELECT ${schema}.save_with_blobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`;
     this.#reads = new Reads(connections, this.#beginAs);
     this.#lockSpace = `${schema}\0${tenant}\0`;
     this.#blobLock = this.#lockKey("blobs", "");
@@ -80,37 +83,34 @@ export class PostgresDatabase implements Database {
 
   // ---- writing
 
-  async append(change: Change, fresh: NewSave): Promise<Applied> {
-    const lock = this.#lockKey("session", change.session);
-    const applied = await this.#appends.append({ session: change.session, lock, call: this.#saveCall(change, fresh, lock) });
-    if (applied.ok) this.#notices.tell(change.session);
-    return applied;
+  append(change: Change, fresh: NewSave): Promise<Applied> | undefined {
+    // What the function does not take.
+    if (fresh.save.note !== null) return undefined;
+    const { session } = change;
+    const lock = this.#lockKey("session", session);
+    return this.#appends.append({ session, lock, call: this.#saveCall(change, fresh, lock) });
   }
 
+  /** A fresh save has no note: nothing was dropped of it. */
   #saveCall({ session, when }: Change, { save, refs, blobs }: NewSave, lock: string): Statement {
     const params: Param[] = [
       this.#tenant,
       lock,
-      this.#blobLock,
       session,
       when.epoch as number,
       save.line,
       firstSeq(save) - 1,
       save.seq,
-      save.check,
       pack(save),
       asBytes(save.mark),
-      save.note,
       asBytes(save.items),
       asBytes(save.state),
     ];
-    if (refs.length === 0) params.push(null, null, null);
-    else {
-      const list = (values: readonly string[]) => `{${values.join(",")}}`;
-      const bodies = blobs.map(({ bytes }) => `"\\\\x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex")}"`);
-      params.push(list(refs), list(blobs.map(({ digest }) => digest)), list(bodies));
-    }
-    return { text: this.#save, params };
+    if (refs.length === 0) return { text: this.#save, params, says: "text" };
+    const list = (values: readonly string[]) => `{${values.join(",")}}`;
+    const bodies = blobs.map(({ bytes }) => `"\\\\x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex")}"`);
+    params.push(this.#blobLock, list(refs), list(blobs.map(({ digest }) => digest)), list(bodies));
+    return { text: this.#saveWithBlobs, params, says: "text" };
   }
 
   write<T>(job: Job<T>): Promise<T> {

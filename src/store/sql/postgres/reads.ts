@@ -26,7 +26,8 @@ export class Reads {
   read(statement: Statement): Promise<readonly Row[]> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ statement, resolve, reject });
-      if (this.#waiting.length === 1) process.nextTick(() => this.#flush());
+      // Not in the next tick: whoever asks may have much to do with what it has, while this could be on its way.
+      if (this.#waiting.length === 1) queueMicrotask(() => this.#flush());
     });
   }
 
@@ -39,8 +40,7 @@ export class Reads {
   async #send(reads: readonly Waiting[]): Promise<void> {
     const statements = [this.#beginAs, ...reads.map(({ statement }) => statement)];
     try {
-      const answers = await this.#connections.use((connection) => connection.send(statements));
-      for (const [i, { resolve }] of reads.entries()) resolve(answers[i + 1]?.rows ?? []);
+      await this.#connections.use((connection) => connection.send(statements, ({ rows }, i) => reads[i - 1]?.resolve(rows)));
     } catch (error) {
       // One that fails says nothing about the others.
       const alone = reads.length > 1 && error instanceof HoldfastError && !error.retryable;

@@ -106,11 +106,13 @@ export const migrations: readonly ((schema: string) => string)[] = [
 
   -- A save and nothing else, if the session's epoch and the line's end are as expected. Answers ok, known (it was there already), or why
   -- not. The lock keeps out a grant of the lease: whoever is granted it must find what was saved before, and nothing may come after.
+  -- Expressions are assigned, and not performed: plpgsql evaluates them without starting a query for each.
   CREATE FUNCTION save(
-    of_tenant text, session_lock bigint, blob_lock bigint, of_session text, of_epoch bigint, on_line text, behind bigint, its_seq bigint,
-    its_check text, its_head text, its_mark bytea, its_note text, its_items bytea, its_state bytea, refs text[], digests text[], bodies bytea[]
+    of_tenant text, session_lock bigint, of_session text, of_epoch bigint, on_line text, behind bigint, its_seq bigint, its_head text,
+    its_mark bytea, its_items bytea, its_state bytea
   ) RETURNS text LANGUAGE plpgsql AS $$
   DECLARE
+    ignored boolean;
     found_epoch bigint;
     line_no bigint;
     line_end bigint;
@@ -118,10 +120,10 @@ export const migrations: readonly ((schema: string) => string)[] = [
     IF current_setting('transaction_isolation') <> 'read committed' THEN
       RAISE 'a save needs the isolation level read committed' USING ERRCODE = '0A000';
     END IF;
-    IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;
+    IF current_setting('synchronous_commit') = 'off' THEN ignored := set_config('synchronous_commit', 'on', true) IS NULL; END IF;
     -- Plans are kept for as long as a connection lasts, and what is right for an empty table would stay.
-    PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-      set_config('holdfast.tenant', of_tenant, true), pg_advisory_xact_lock(session_lock);
+    ignored := set_config('enable_seqscan', 'off', true) IS NULL OR set_config('enable_bitmapscan', 'off', true) IS NULL
+      OR set_config('holdfast.tenant', of_tenant, true) IS NULL OR pg_advisory_xact_lock(session_lock) IS NULL;
     SELECT s.epoch, l.no, coalesce((SELECT v.seq FROM ${schema}.save v WHERE v.line = l.no ORDER BY v.seq DESC LIMIT 1), l.origin_seq)
       INTO found_epoch, line_no, line_end
       FROM ${schema}.session s LEFT JOIN ${schema}.line l ON l.tenant = of_tenant AND l.id = on_line
@@ -131,18 +133,30 @@ export const migrations: readonly ((schema: string) => string)[] = [
     IF line_no IS NULL THEN RETURN 'tail'; END IF;
     IF line_end <> behind THEN
       RETURN CASE WHEN EXISTS (
-        SELECT 1 FROM ${schema}.save v WHERE v.line = line_no AND v.seq = its_seq AND left(split_part(v.head, ' ', 8), ${CHECK_CHARS}) = its_check
+        SELECT 1 FROM ${schema}.save v WHERE v.line = line_no AND v.seq = its_seq
+          AND left(split_part(v.head, ' ', 8), ${CHECK_CHARS}) = left(split_part(its_head, ' ', 8), ${CHECK_CHARS})
       ) THEN 'known' ELSE 'tail' END;
     END IF;
-    INSERT INTO ${schema}.save (line, seq, tenant, head, mark, note, items, state)
-      VALUES (line_no, its_seq, of_tenant, its_head, its_mark, its_note, its_items, its_state);
-    IF refs IS NOT NULL THEN
-      PERFORM pg_advisory_xact_lock_shared(blob_lock);
-      INSERT INTO ${schema}.blob (tenant, digest, bytes)
-        SELECT of_tenant, b.digest, b.bytes FROM unnest(digests, bodies) AS b (digest, bytes) ON CONFLICT DO NOTHING;
-      INSERT INTO ${schema}.ref (line, seq, tenant, digest)
-        SELECT line_no, its_seq, of_tenant, r.digest FROM unnest(refs) AS r (digest) ON CONFLICT DO NOTHING;
-    END IF;
+    INSERT INTO ${schema}.save (line, seq, tenant, head, mark, items, state)
+      VALUES (line_no, its_seq, of_tenant, its_head, its_mark, its_items, its_state);
+    RETURN 'ok';
+  END $$;
+
+  -- The same for a save that refers to blobs.
+  CREATE FUNCTION save_with_blobs(
+    of_tenant text, session_lock bigint, of_session text, of_epoch bigint, on_line text, behind bigint, its_seq bigint, its_head text,
+    its_mark bytea, its_items bytea, its_state bytea, blob_lock bigint, refs text[], digests text[], bodies bytea[]
+  ) RETURNS text LANGUAGE plpgsql AS $$
+  DECLARE
+    said text := ${schema}.save(of_tenant, session_lock, of_session, of_epoch, on_line, behind, its_seq, its_head, its_mark, its_items, its_state);
+  BEGIN
+    IF said <> 'ok' THEN RETURN said; END IF;
+    PERFORM pg_advisory_xact_lock_shared(blob_lock);
+    INSERT INTO ${schema}.blob (tenant, digest, bytes)
+      SELECT of_tenant, b.digest, b.bytes FROM unnest(digests, bodies) AS b (digest, bytes) ON CONFLICT DO NOTHING;
+    INSERT INTO ${schema}.ref (line, seq, tenant, digest)
+      SELECT l.no, its_seq, of_tenant, r.digest FROM ${schema}.line l, unnest(refs) AS r (digest)
+      WHERE l.tenant = of_tenant AND l.id = on_line ON CONFLICT DO NOTHING;
     RETURN 'ok';
   END $$;
   `,

@@ -10,6 +10,8 @@ import type { Param, Row } from "../database.js";
 export interface Statement {
   readonly text: string;
   readonly params: readonly Param[];
+  /** What it answers is text, and need not be described. */
+  readonly says?: "text";
 }
 
 export interface Answer {
@@ -85,6 +87,7 @@ export class Batch {
   readonly answers: Promise<readonly Answer[]>;
   readonly #statements: readonly Statement[];
   readonly #named: boolean;
+  readonly #each: ((answer: Answer, index: number) => void) | undefined;
   readonly #done: Answer[] = [];
   readonly #parsed = new Set<string>();
   #rows: Row[] = [];
@@ -92,10 +95,14 @@ export class Batch {
   #resolve!: (answers: readonly Answer[]) => void;
   #reject!: (error: unknown) => void;
 
-  /** `named`: statements are prepared once for each connection. Not behind a pooler that moves sessions between connections. */
-  constructor(statements: readonly Statement[], named: boolean) {
+  /**
+   * `named`: statements are prepared once for each connection. Not behind a pooler that moves sessions between connections. `each` is
+   * told the answer to every statement as soon as it has come, while others are still on their way.
+   */
+  constructor(statements: readonly Statement[], named: boolean, each?: (answer: Answer, index: number) => void) {
     this.#statements = statements;
     this.#named = named;
+    this.#each = each;
     this.answers = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -106,7 +113,7 @@ export class Batch {
     wire.stream.cork?.();
     try {
       let last: string | undefined;
-      for (const { text, params } of this.#statements) {
+      for (const { text, params, says } of this.#statements) {
         const name = this.#named ? nameOf(text) : "";
         // The same again needs no second look: the statement without a name stays until the next.
         const isKnown = name === "" ? text === last : wire.parsedStatements[name] !== undefined || this.#parsed.has(name);
@@ -114,7 +121,7 @@ export class Batch {
         if (name !== "") this.#parsed.add(name);
         last = text;
         wire.bind({ statement: name, values: params.map(textOf) });
-        wire.describe({ type: "P", name: "" });
+        if (says !== "text") wire.describe({ type: "P", name: "" });
         wire.execute({ portal: "" });
       }
       wire.sync();
@@ -142,8 +149,11 @@ export class Batch {
 
   /** `INSERT 0 3`, `UPDATE 2`, `SELECT 5`: the last word is how many. */
   handleCommandComplete({ text }: { readonly text: string }): void {
-    this.#done.push({ rows: this.#rows, count: Number(text.slice(text.lastIndexOf(" ") + 1)) || 0 });
+    const answer = { rows: this.#rows, count: Number(text.slice(text.lastIndexOf(" ") + 1)) || 0 };
+    this.#done.push(answer);
     this.#rows = [];
+    this.#decoders = [];
+    this.#each?.(answer, this.#done.length - 1);
   }
 
   handleEmptyQuery(): void {}
