@@ -5,6 +5,7 @@ import type { Clock } from "./runtime/ground.js";
 import { Holdfast } from "./runtime/holdfast.js";
 import { checkLeaseMs } from "./runtime/opening.js";
 import { flag, invalid, options, wholeNumber } from "./runtime/options.js";
+import { openDir } from "./store/dir/open.js";
 import { thisMachine } from "./store/machine.js";
 import { MemoryStore } from "./store/memory.js";
 import type { Store } from "./store/port.js";
@@ -34,8 +35,8 @@ const LEASE_MS = 30_000;
 const BUSY_MS = 5_000;
 
 /**
- * Opens a store: a path (SQLite, one file), `postgres://…`, or `memory:`. Without an address, the one in HOLDFAST_STORE, else
- * `.holdfast/state.db`.
+ * Opens a store: a path (SQLite, one file), `dir:` and a path (a directory of readable files), `postgres://…`, or `memory:`. Without an
+ * address, the one in HOLDFAST_STORE, else `.holdfast/state.db`.
  */
 export async function open(address?: string, given?: OpenOptions): Promise<Holdfast> {
   const { clock = { now: Date.now }, leaseMs, ...forStore } = options(given, "open", ["clock", "leaseMs", ...STORE_OPTIONS]);
@@ -68,12 +69,15 @@ export async function openStore(
     if (address.length > "memory:".length) throw invalid("store", 'nothing comes after "memory:": such a store has no name and no file');
     return new MemoryStore();
   }
+  if (scheme === "dir") {
+    const path = address.slice("dir:".length);
+    if (path === "") throw invalid("store", 'a path comes after "dir:"');
+    return openDir(path, checked);
+  }
   throw new HoldfastError(
     "UNSUPPORTED",
-    `There is no store for ${quote(`${scheme}:`)}. Known are a path (SQLite), "postgres:" and "memory:".`,
-    {
-      found: scheme,
-    },
+    `There is no store for ${quote(`${scheme}:`)}. Known are a path (SQLite), "dir:" with a path, "postgres:" and "memory:".`,
+    { found: scheme },
   );
 }
 

@@ -46,9 +46,7 @@ export class Anchors {
     const text = await this.#text();
     const anchors = new Map<string, Anchor>();
     let rows = 0;
-    for (const row of text.split("\n")) {
-      const [store, line, seq, check, sum] = row.split(" ");
-      if (store === undefined || line === undefined || sum === undefined || sum !== sumOf(row.slice(0, -sum.length))) continue;
+    for (const { store, line, seq, check } of rowsOf(text)) {
       rows += 1;
       if (store !== this.#storeId) {
         throw new HoldfastError(
@@ -56,9 +54,9 @@ export class Anchors {
           `The anchors in ${quote(this.#path)} belong to another store: a file, or its write-ahead log, was exchanged. Put back what belongs together, or delete the anchors to accept what is there.`,
         );
       }
-      if (seq === "0") anchors.delete(line);
+      if (seq === 0) anchors.delete(line);
       // The furthest: a process that was slower to write may have known less.
-      else if (Number(seq) >= (anchors.get(line)?.seq ?? 0)) anchors.set(line, { line, seq: Number(seq), check: check ?? "" });
+      else if (seq >= (anchors.get(line)?.seq ?? 0)) anchors.set(line, { line, seq, check });
     }
     if (rows > 2 * anchors.size + 1_000) await this.#rewrite([...anchors.values()], Buffer.byteLength(text)).catch(() => {});
     return [...anchors.values()];
@@ -120,6 +118,26 @@ export class Anchors {
     const text = `${this.#storeId} ${line} ${seq} ${check} `;
     return `${text}${sumOf(text)}\n`;
   }
+}
+
+interface AnchorRow extends Anchor {
+  readonly store: string;
+}
+
+/** A2: rows that are whole. */
+function* rowsOf(text: string): Generator<AnchorRow> {
+  for (const row of text.split("\n")) {
+    const [store, line, seq, check, sum] = row.split(" ");
+    if (store === undefined || line === undefined || sum === undefined || sum !== sumOf(row.slice(0, -sum.length))) continue;
+    yield { store, line, seq: Number(seq), check: check ?? "" };
+  }
+}
+
+/** How far the anchors in a text say that a line has gone, or 0. */
+export function anchoredSeq(text: string, line: string): number {
+  let furthest = 0;
+  for (const row of rowsOf(text)) if (row.line === line) furthest = row.seq === 0 ? 0 : Math.max(furthest, row.seq);
+  return furthest;
 }
 
 const sumOf = (text: string): string => digest(text).slice(0, 16);

@@ -8,7 +8,7 @@ import type { Owner } from "../core/lease.js";
 export const monotonicMs = (): number => Number(process.hrtime.bigint() / 1_000_000n);
 
 /** Empty where the system gives no name to its boots. One put together from clocks would change with them. */
-const bootId = once(() => readText("/proc/sys/kernel/random/boot_id") ?? (process.platform === "darwin" ? macBootId() : ""));
+export const bootId = once(() => readText("/proc/sys/kernel/random/boot_id") ?? (process.platform === "darwin" ? macBootId() : ""));
 
 function macBootId(): string {
   try {

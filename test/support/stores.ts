@@ -34,6 +34,15 @@ export const stores: readonly StoreKind[] = [
     },
   },
   {
+    name: "dir",
+    traits: { durable: true, oneMachine: true, shared: true },
+    address() {
+      directory ??= scratch();
+      count += 1;
+      return `dir:${join(directory, `store-${count}`)}`;
+    },
+  },
+  {
     name: "postgres",
     traits: { durable: true, oneMachine: false, shared: true },
     address() {

@@ -8,12 +8,13 @@
  * F5       rows that damage hides are not passed over in silence: the trees are checked before anything is read from them.
  */
 import { randomBytes, randomInt } from "node:crypto";
-import { closeSync, existsSync, lstatSync, mkdirSync, openSync, realpathSync, statfsSync, statSync } from "node:fs";
+import { closeSync, existsSync, lstatSync, mkdirSync, openSync, realpathSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { digest } from "../../../core/digest.js";
 import { HoldfastError, quote } from "../../../core/errors.js";
 import { Anchors } from "../../anchors.js";
+import { refuseNetworkFileSystem } from "../../file-system.js";
 import { monotonicMs } from "../../machine.js";
 import { SqlStore } from "../store.js";
 import { translate } from "./committer.js";
@@ -99,18 +100,6 @@ function create(file: string): void {
   } catch (error) {
     // Another process was quicker.
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-  }
-}
-
-// Magic numbers of file systems on which locks or syncs cannot be relied on: NFS, SMB, CIFS, SMB2, AFS, Coda, 9p, Ceph.
-const NETWORK: ReadonlySet<number> = new Set([0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x5346414f, 0x73757245, 0x01021997, 0x00c36400]);
-
-function refuseNetworkFileSystem(directory: string): void {
-  if (process.platform === "linux" && NETWORK.has(statfsSync(directory).type)) {
-    throw new HoldfastError(
-      "UNSUPPORTED",
-      `${quote(directory)} is on a network file system, where SQLite can lose what it acknowledged. Use a local disk, or Postgres.`,
-    );
   }
 }
 

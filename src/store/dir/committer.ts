@@ -1,0 +1,110 @@
+/**
+ * Runs what changes the store, one after another, and answers when it will last.
+ *
+ * C4  what comes in one tick is written together and synced together, but succeeds and fails apart.
+ * C5  after a failed sync, or a write that could not be taken back, nothing more is written through this store.
+ */
+import { HoldfastError } from "../../core/errors.js";
+import type { Save } from "../../core/save.js";
+import { isLasting, translate } from "./failures.js";
+import type { Done, Writer } from "./writer.js";
+
+interface Waiting {
+  readonly run: (writer: Writer) => Done<unknown>;
+  readonly resolve: (answer: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+const MAX_QUEUE = 100_000;
+/** Fewer than the journals that are kept open. */
+const MAX_GROUP = 200;
+
+export class Committer {
+  readonly #writerOf: () => Writer | Promise<Writer>;
+  readonly #saved: (save: Save) => void;
+  #queue: Waiting[] = [];
+  #isRunning = false;
+  #failed: HoldfastError | undefined;
+  #idle: (() => void)[] = [];
+
+  /** `writerOf` gives what writes, once nobody else does. `saved` is told of every save that was made. */
+  constructor(writerOf: () => Writer | Promise<Writer>, saved: (save: Save) => void) {
+    this.#writerOf = writerOf;
+    this.#saved = saved;
+  }
+
+  get hasFailed(): boolean {
+    return this.#failed !== undefined;
+  }
+
+  submit<T>(run: (writer: Writer) => Done<T>): Promise<T> {
+    if (this.#failed) return Promise.reject(this.#failed);
+    if (this.#queue.length >= MAX_QUEUE) {
+      return Promise.reject(
+        new HoldfastError("BUSY", `${MAX_QUEUE} writes are waiting already. Wait for some of them before starting more.`, {
+          limit: MAX_QUEUE,
+        }),
+      );
+    }
+    return new Promise<T>((resolve, reject) => {
+      this.#queue.push({ run, resolve: resolve as (answer: unknown) => void, reject });
+      if (this.#isRunning) return;
+      this.#isRunning = true;
+      // After the microtasks: whatever else this tick goes on to save joins the group.
+      process.nextTick(() => void this.#run());
+    });
+  }
+
+  /** Resolves when nothing waits any more. */
+  async drain(): Promise<void> {
+    if (this.#isRunning) await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
+  async #run(): Promise<void> {
+    while (this.#queue.length > 0) {
+      try {
+        const writer = this.#writerOf();
+        await this.#runGroup(writer instanceof Promise ? await writer : writer, this.#queue.splice(0, MAX_GROUP));
+      } catch (error) {
+        // The store could not be taken for writing: all who wait are told.
+        for (const { reject } of this.#queue.splice(0)) reject(translate(error));
+      }
+    }
+    this.#isRunning = false;
+    for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  async #runGroup(writer: Writer, group: readonly Waiting[]): Promise<void> {
+    const done: { readonly waiting: Waiting; readonly result: Done<unknown> }[] = [];
+    for (const waiting of group) {
+      if (this.#failed) waiting.reject(this.#failed);
+      else {
+        try {
+          done.push({ waiting, result: waiting.run(writer) });
+        } catch (error) {
+          waiting.reject(this.#told(error));
+        }
+      }
+    }
+    try {
+      if (!this.#failed) await writer.syncAll();
+    } catch (error) {
+      this.#told(error);
+    }
+    for (const { waiting, result } of done) {
+      if (this.#failed) waiting.reject(this.#failed);
+      else {
+        for (const save of result.saves) this.#saved(save);
+        waiting.resolve(result.answer);
+      }
+    }
+  }
+
+  #told(error: unknown): unknown {
+    // A caller's mistake, and no failure of ours.
+    if (error instanceof TypeError) return error;
+    const translated = translate(error);
+    if (isLasting(error)) this.#failed ??= translated;
+    return translated;
+  }
+}

@@ -1,0 +1,47 @@
+/** What goes wrong with files, as our errors. Never shown raw. */
+import { HoldfastError, quote } from "../../core/errors.js";
+
+/**
+ * Something may have been written, or not: a sync failed, or what was half done could not be taken back. Nothing more is written
+ * after it: the system may have forgotten the pages it could not write, and a second sync would report success.
+ */
+export class Unsure extends Error {
+  constructor(cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+}
+
+export const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException | undefined)?.code;
+
+const FULL: readonly unknown[] = ["ENOSPC", "EDQUOT", "EFBIG"];
+const NOT_A_FILE: readonly unknown[] = ["ELOOP", "ENXIO", "EISDIR", "ENOTDIR"];
+const READ_ONLY: readonly unknown[] = ["EROFS", "EACCES", "EPERM"];
+
+export function translate(error: unknown): HoldfastError {
+  if (error instanceof HoldfastError) return error;
+  const said = quote(error instanceof Error ? error.message : String(error));
+  const code = codeOf(error);
+  if (error instanceof Unsure || code === "EIO") {
+    return new HoldfastError(
+      "IO",
+      `The disk failed (${said}). Whether the last write is kept is unknown; close the store and open it again.`,
+      {},
+      error,
+    );
+  }
+  if (FULL.includes(code))
+    return new HoldfastError(
+      "DISK_FULL",
+      "There is no room left on the disk. Nothing was written; try again once there is room.",
+      {},
+      error,
+    );
+  if (READ_ONLY.includes(code))
+    return new HoldfastError("IO", `The store cannot be read or written (${said}). Check the permissions of its directory.`, {}, error);
+  if (NOT_A_FILE.includes(code))
+    return new HoldfastError("CORRUPT", `Something else stands in the place of one of the store's files (${said}).`, {}, error);
+  return new HoldfastError("IO", `A file of the store could not be used (${said}).`, {}, error);
+}
+
+/** Whether nothing more may be written after this failure. */
+export const isLasting = (error: unknown): boolean => error instanceof Unsure || codeOf(error) === "EIO";

@@ -1,0 +1,211 @@
+/**
+ * Reading and writing files so that they survive, and so that nothing else is taken for one.
+ *
+ * W1  a file is replaced whole: a draft beside it, synced, then renamed. Whoever reads it finds the old one or the new one.
+ * W2  a rename, a link or a new file is there for good once its directory was synced: alone it can vanish in a power cut.
+ * W3  links are not followed, and nothing but a plain file is read or waited at.
+ * W4  files are for their owner alone.
+ *
+ * All calls block. A save is one small write and one sync: through the thread pool each would cost several times as much.
+ */
+import { randomBytes } from "node:crypto";
+import {
+  closeSync,
+  constants,
+  fdatasyncSync,
+  fstatSync,
+  fsyncSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+  renameSync,
+  type Stats,
+  unlinkSync,
+  writeSync,
+} from "node:fs";
+import { dirname } from "node:path";
+import { HoldfastError, quote } from "../../core/errors.js";
+import { codeOf, Unsure } from "./failures.js";
+
+const { O_RDONLY, O_RDWR, O_WRONLY, O_CREAT, O_EXCL } = constants;
+// Systems without these have no such files either.
+const GUARDED = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+
+export interface Opened {
+  readonly fd: number;
+  readonly stat: Stats;
+}
+
+/** W3. Undefined where there is no such file. */
+export function openFile(path: string, how: "read" | "write" = "read"): Opened | undefined {
+  let fd: number;
+  try {
+    fd = openSync(path, (how === "read" ? O_RDONLY : O_RDWR) | GUARDED);
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return undefined;
+    if (codeOf(error) === "ELOOP" || codeOf(error) === "ENXIO") throw notAFile(path, error);
+    throw error;
+  }
+  try {
+    const stat = fstatSync(fd);
+    if (!stat.isFile()) throw notAFile(path);
+    return { fd, stat };
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
+}
+
+const notAFile = (path: string, cause?: unknown): HoldfastError =>
+  new HoldfastError(
+    "CORRUPT",
+    `${quote(path)} is a link, or no plain file: it is not followed. Put back the file that stood there.`,
+    { path },
+    cause,
+  );
+
+/** A new file, open for writing. */
+export const createFile = (path: string): number => openSync(path, O_RDWR | O_CREAT | O_EXCL | GUARDED, 0o600);
+
+/** All bytes of a file, or undefined where there is none. */
+export function readFile(path: string): Buffer | undefined {
+  const opened = openFile(path);
+  if (opened === undefined) return undefined;
+  try {
+    return readRange(opened.fd, 0, opened.stat.size);
+  } finally {
+    closeSync(opened.fd);
+  }
+}
+
+/** Bytes from `from` to `to`, fewer where the file ends before. */
+export function readRange(fd: number, from: number, to: number): Buffer {
+  const bytes = Buffer.allocUnsafe(to - from);
+  let done = 0;
+  while (done < bytes.length) {
+    const read = readSync(fd, bytes, done, bytes.length - done, from + done);
+    if (read === 0) return bytes.subarray(0, done);
+    done += read;
+  }
+  return bytes;
+}
+
+export function writeAll(fd: number, bytes: Uint8Array, at: number): void {
+  for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done, bytes.length - done, at + done);
+}
+
+export function syncFile(fd: number): void {
+  try {
+    fdatasyncSync(fd);
+  } catch (error) {
+    throw new Unsure(error);
+  }
+}
+
+/** W2 */
+export function syncDirectory(path: string): void {
+  // There, directories cannot be opened; the system orders such changes by itself.
+  if (process.platform === "win32") return;
+  const fd = openSync(path, O_RDONLY);
+  try {
+    fsyncSync(fd);
+  } catch (error) {
+    throw new Unsure(error);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Drafts have names of their own: what a killed process left behind is nobody's draft, and no file of the store. */
+export const draftName = (path: string): string => `${path}.${randomBytes(6).toString("hex")}.draft`;
+export const isDraft = (name: string): boolean => /\.[0-9a-f]{12}\.draft$/.test(name);
+
+/** Writes and syncs a draft. Answers its path. */
+export function writeDraft(path: string, content: string | Uint8Array): string {
+  const draft = draftName(path);
+  const fd = openSync(draft, O_WRONLY | O_CREAT | O_EXCL, 0o600);
+  try {
+    writeAll(fd, typeof content === "string" ? Buffer.from(content) : content, 0);
+    // A draft that could not be synced is thrown away, and nothing is lost by it: this is a failure, and no doubt.
+    fsyncSync(fd);
+  } catch (error) {
+    closeSync(fd);
+    remove(draft);
+    throw error;
+  }
+  closeSync(fd);
+  return draft;
+}
+
+/** W1 */
+export function putFile(path: string, content: string | Uint8Array, { lasting = true } = {}): void {
+  const draft = writeDraft(path, content);
+  try {
+    renameSync(draft, path);
+  } catch (error) {
+    remove(draft);
+    throw error;
+  }
+  if (lasting) syncDirectory(dirname(path));
+}
+
+/** Puts a new file in place; false where there is one already, which stays. */
+export function addFile(path: string, content: string | Uint8Array): boolean {
+  const draft = writeDraft(path, content);
+  try {
+    linkSync(draft, path);
+  } catch (error) {
+    if (codeOf(error) === "EEXIST") return false;
+    throw error;
+  } finally {
+    remove(draft);
+  }
+  syncDirectory(dirname(path));
+  return true;
+}
+
+/** Makes a directory below one that is there; W2. */
+export function makeDirectory(path: string): void {
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") {
+      makeDirectory(dirname(path));
+      return makeDirectory(path);
+    }
+    if (codeOf(error) !== "EEXIST") throw error;
+    checkDirectory(path);
+    return;
+  }
+  syncDirectory(dirname(path));
+}
+
+/** W3: a directory of ours that was exchanged for a link would lead out of the store. */
+export function checkDirectory(path: string): boolean {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found !== undefined && !found.isDirectory())
+    throw new HoldfastError("CORRUPT", `${quote(path)} is a link, or no directory: it is not followed.`, { path });
+  return found !== undefined;
+}
+
+/** Removes a file that may be gone already. */
+export function remove(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch (error) {
+    if (codeOf(error) !== "ENOENT") throw error;
+  }
+}
+
+/** The names in a directory; none where it is not there. */
+export function namesIn(path: string): string[] {
+  try {
+    return readdirSync(path);
+  } catch (error) {
+    if (codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR") return [];
+    throw error;
+  }
+}

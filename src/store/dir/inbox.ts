@@ -1,0 +1,114 @@
+/**
+ * Mail, a file each, in the directory of its session: anybody may post, without the lock.
+ *
+ * M1  the system lets one file of a name be first, so an id is posted once.
+ * M2  mail is taken in when its session's file says so; moving it to done/ only clears up, and may come later.
+ * M3  mail belongs to a session's number: that of an older session of the same name is not there for a later one.
+ */
+import { renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import type { Mail, Posted } from "../port.js";
+import { codeOf } from "./failures.js";
+import { addFile, checkDirectory, isDraft, makeDirectory, namesIn, putFile, readFile, remove, syncDirectory } from "./files.js";
+import { nameOf } from "./names.js";
+import { sealedText, unsealed } from "./sealed.js";
+import { DAMAGED } from "./session-file.js";
+
+interface MailFile extends Mail {
+  readonly n: number;
+  readonly session: number;
+}
+
+export class Inbox {
+  readonly #path: string;
+  /** The number of the session whose mail it is. */
+  readonly #session: number;
+
+  constructor(sessionDirectory: string, session: number) {
+    this.#path = join(sessionDirectory, "inbox");
+    this.#session = session;
+  }
+
+  post(mail: Mail, drained: readonly string[]): Posted {
+    const path = this.#file(mail.id);
+    const before = this.#known(mail.id);
+    if (before !== undefined) return before.text === mail.text ? "known" : "conflict";
+    makeDirectory(join(this.#path, "done"));
+    const n = 1 + Math.max(0, ...this.#all().map((known) => known.n));
+    const text = sealedText({ n, session: this.#session, id: mail.id, text: mail.text } satisfies MailFile);
+    if (!addFile(path, text)) {
+      const other = this.#known(mail.id);
+      if (other !== undefined) return other.text === mail.text ? "known" : "conflict";
+      // M3: it waits for a session that is no more.
+      putFile(path, text);
+    }
+    // Between the look and the link another may have been posted, taken in and moved.
+    const done = this.#read(this.#doneFile(mail.id));
+    if (done === undefined && !drained.includes(mail.id)) return "posted";
+    remove(path);
+    return done === undefined || done.text === mail.text ? "known" : "conflict";
+  }
+
+  #known(id: string): MailFile | undefined {
+    return this.#read(this.#doneFile(id)) ?? this.#read(this.#file(id));
+  }
+
+  /** Mail that waits, oldest first. */
+  waiting(drained: readonly string[], limit: number): Mail[] {
+    const taken = new Set(drained);
+    return this.#all()
+      .filter(({ id }) => !taken.has(id))
+      .slice(0, limit)
+      .map(({ id, text }) => ({ id, text }));
+  }
+
+  #all(): MailFile[] {
+    checkDirectory(this.#path);
+    return namesIn(this.#path)
+      .filter((name) => name.endsWith(".json") && !isDraft(name))
+      .flatMap((name) => {
+        const mail = this.#read(join(this.#path, name));
+        return mail !== undefined && this.#read(join(this.#path, "done", name)) === undefined ? [{ mail, name }] : [];
+      })
+      .sort((a, b) => a.mail.n - b.mail.n || (a.name < b.name ? -1 : 1))
+      .map(({ mail }) => mail);
+  }
+
+  /** Those of these ids that wait. */
+  has(ids: readonly string[]): string[] {
+    return ids.filter((id) => this.#read(this.#file(id)) !== undefined);
+  }
+
+  /** M2 */
+  clear(drained: readonly string[]): void {
+    for (const id of drained) {
+      try {
+        renameSync(this.#file(id), this.#doneFile(id));
+      } catch (error) {
+        if (codeOf(error) !== "ENOENT") throw error;
+      }
+    }
+    if (drained.length > 0) syncDirectory(join(this.#path, "done"));
+  }
+
+  /** With the session its mail goes too. */
+  removeAll(): void {
+    if (checkDirectory(this.#path)) rmSync(this.#path, { recursive: true, force: true });
+  }
+
+  #file(id: string): string {
+    return join(this.#path, `${nameOf(id)}.json`);
+  }
+
+  #doneFile(id: string): string {
+    return join(this.#path, "done", `${nameOf(id)}.json`);
+  }
+
+  /** What the file holds, if it is for this session. One that is damaged may be: its text says that it is. */
+  #read(path: string): MailFile | undefined {
+    const text = readFile(path)?.toString();
+    if (text === undefined) return undefined;
+    const mail = unsealed<MailFile>(text) ?? { n: 0, session: this.#session, id: path, text: DAMAGED };
+    return mail.session === this.#session ? mail : undefined;
+  }
+}

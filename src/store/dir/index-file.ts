@@ -1,0 +1,252 @@
+/**
+ * The index: a file that says what there is, so that a store is opened without reading every session. All of it can be made again.
+ *
+ * X1  a row is appended before the change it speaks of is made, and is not synced. So only the last row may speak of what never was:
+ *     of the sessions it names, the files are asked.
+ * X2  after a power cut rows may be missing: an index that was not closed, of another boot than this, is made again. So is one with a
+ *     row that is not whole.
+ * X3  readers follow it as it grows, and begin again when it was exchanged.
+ */
+import { closeSync, ftruncateSync, lstatSync } from "node:fs";
+import { bootId } from "../machine.js";
+import { Catalogue, type Entry, entryOf, isSameEntry } from "./catalogue.js";
+import { openFile, putFile, readRange, syncFile, writeAll } from "./files.js";
+import { type IndexRow, indexRow, isEntries, parseIndexRow } from "./index-rows.js";
+import type { SessionDoc } from "./session-file.js";
+
+const FORMAT = 1;
+const LINE_BREAK = 10;
+/** A small index is not worth rewriting. */
+const COMPACT_FROM = 64 * 1024;
+
+interface Read {
+  readonly catalogue: Catalogue;
+  /** The entries of the last row. */
+  last: readonly Entry[];
+  inode: number;
+  size: number;
+  /** How many entries were read, older ones of the same sessions too. */
+  rows: number;
+  boot: string;
+  closed: boolean;
+}
+
+const nothingRead = (): Read => ({ catalogue: new Catalogue(), last: [], inode: 0, size: 0, rows: 0, boot: "", closed: false });
+
+export class IndexFile {
+  readonly #path: string;
+  readonly #store: string;
+  /** What a session's file says now; undefined where there is none, or it cannot be read. */
+  readonly #docOf: (id: string) => SessionDoc | undefined;
+  #read = nothingRead();
+  /** A file that was found not to be good enough: it need not be read again. */
+  #rejected = { inode: 0, size: 0 };
+  #fd: number | undefined;
+
+  constructor(path: string, store: string, docOf: (id: string) => SessionDoc | undefined) {
+    this.#path = path;
+    this.#store = store;
+    this.#docOf = docOf;
+  }
+
+  get catalogue(): Catalogue {
+    return this.#read.catalogue;
+  }
+
+  // ---- reading
+
+  /** Reads it from the beginning. False: it is not there, or cannot be relied on (X2); then what was known before stands. */
+  load(): boolean {
+    const opened = openFile(this.#path);
+    if (opened === undefined) return false;
+    const { ino: inode, size } = opened.stat;
+    const before = this.#read;
+    try {
+      if (this.#rejected.inode === inode && this.#rejected.size === size) return false;
+      this.#read = { ...nothingRead(), inode };
+      const isWhole = this.#take(readRange(opened.fd, 0, size));
+      const { closed, boot } = this.#read;
+      if (isWhole && (closed || (boot === bootId() && boot !== ""))) {
+        this.#askLast();
+        return true;
+      }
+    } finally {
+      closeSync(opened.fd);
+    }
+    this.#rejected = { inode, size };
+    this.#read = { ...before, inode: 0 };
+    return false;
+  }
+
+  /** X3. False: it has to be loaded, or made again. */
+  follow(): boolean {
+    const found = lstatSync(this.#path, { throwIfNoEntry: false });
+    if (found === undefined || found.ino !== this.#read.inode || found.size < this.#read.size) return false;
+    if (found.size > this.#read.size) {
+      const opened = openFile(this.#path);
+      if (opened === undefined) return false;
+      try {
+        if (opened.stat.ino !== this.#read.inode || !this.#take(readRange(opened.fd, this.#read.size, opened.stat.size))) return false;
+      } finally {
+        closeSync(opened.fd);
+      }
+    }
+    this.#askLast();
+    return true;
+  }
+
+  #take(bytes: Buffer): boolean {
+    const read = this.#read;
+    for (let at = 0; at < bytes.length; ) {
+      const end = bytes.indexOf(LINE_BREAK, at);
+      const row = end < 0 ? undefined : parseIndexRow(bytes.subarray(at, end));
+      if (row === undefined || (read.size === 0 && !this.#isOurs(row))) return false;
+      this.#takeRow(row);
+      read.size += end + 1 - at;
+      at = end + 1;
+    }
+    return read.size > 0;
+  }
+
+  #isOurs(row: IndexRow): boolean {
+    return "index" in row && row.index === FORMAT && row.store === this.#store;
+  }
+
+  #takeRow(row: IndexRow): void {
+    const read = this.#read;
+    // X1: another follows it, so the last row was meant.
+    for (const entry of read.last) read.catalogue.set(entry);
+    read.last = [];
+    read.closed = "closed" in row;
+    if ("boot" in row) read.boot = row.boot;
+    if (!isEntries(row)) return;
+    read.last = row;
+    read.rows += row.length;
+  }
+
+  /** X1 */
+  #askLast(): void {
+    for (const { id } of this.#read.last) this.correct(this.#docOf(id));
+  }
+
+  /** Believes a session's file, where the index says something else. Answers whether it did. */
+  correct(doc: SessionDoc | undefined): boolean {
+    if (doc === undefined) return false;
+    const known = this.#read.catalogue.entry(doc.id);
+    const entry = entryOf(doc);
+    if (known !== undefined && isSameEntry(known, entry)) return false;
+    this.#read.catalogue.set(entry);
+    return true;
+  }
+
+  /** Begins anew, with what the sessions' files say. */
+  reset(entries: Iterable<Entry>): void {
+    this.#read = nothingRead();
+    for (const entry of entries) this.#read.catalogue.set(entry);
+  }
+
+  // ---- writing
+
+  /** For the writer alone. `isSound`: the file was read, and says what the catalogue does. */
+  beginWriting({ isSound }: { readonly isSound: boolean }): void {
+    const { last } = this.#read;
+    if (!isSound || this.#isLong()) this.rewrite();
+    this.#openToWrite();
+    if (last.some((entry) => !this.#isTrue(entry))) this.#correctLast(last);
+    // X2: from here on it counts as not closed, also if the power fails before the first change.
+    this.#append({ boot: bootId() });
+    syncFile(this.#fd as number);
+    this.#read = { ...this.#read, last: [], boot: bootId(), closed: false };
+  }
+
+  #isTrue(entry: Entry): boolean {
+    const known = this.#read.catalogue.entry(entry.id);
+    return known !== undefined && isSameEntry(entry, known);
+  }
+
+  /** The last row spoke of a change that was never made. */
+  #correctLast(last: readonly Entry[]): void {
+    const never = { no: 0, status: null, agent: null, archived: false, tags: [], lines: [], lastLine: 0, cut: [] };
+    this.#append(last.map(({ id }) => this.#read.catalogue.entry(id) ?? { id, ...never }));
+  }
+
+  #openToWrite(): void {
+    this.#close();
+    const opened = openFile(this.#path, "write");
+    if (opened === undefined) throw new Error(`${this.#path} is gone`);
+    this.#fd = opened.fd;
+    this.#read.inode = opened.stat.ino;
+  }
+
+  /** Says what will be once the change that is under way is made. Answers how to take it back. */
+  announce(entries: readonly Entry[]): () => void {
+    const size = this.#read.size;
+    this.#append(entries);
+    return () => {
+      ftruncateSync(this.#fd as number, size);
+      this.#read.size = size;
+    };
+  }
+
+  /** The change that was announced is made: from here on nothing may make it seem otherwise. */
+  made(entries: readonly Entry[]): void {
+    for (const entry of entries) this.#read.catalogue.set(entry);
+    this.#read.rows += entries.length;
+    if (!this.#isLong()) return;
+    try {
+      this.rewrite();
+    } catch {
+      // There is no room for a second one now: the long one is as good.
+    }
+  }
+
+  #append(row: IndexRow): void {
+    const bytes = Buffer.from(indexRow(row));
+    try {
+      writeAll(this.#fd as number, bytes, this.#read.size);
+    } catch (error) {
+      ftruncateSync(this.#fd as number, this.#read.size);
+      throw error;
+    }
+    this.#read.size += bytes.length;
+  }
+
+  #isLong(): boolean {
+    return this.#read.size > COMPACT_FROM && this.#read.rows > 2 * this.#read.catalogue.size;
+  }
+
+  /** Writes it anew, a row for each session. Answers the bytes that were saved. */
+  rewrite(): number {
+    const { catalogue, size } = this.#read;
+    const rows = [indexRow({ index: FORMAT, store: this.#store }), indexRow({ boot: bootId() })];
+    for (const entry of catalogue.entries()) rows.push(indexRow([entry]));
+    const bytes = Buffer.from(rows.join(""));
+    putFile(this.#path, bytes);
+    this.#read = { catalogue, last: [], inode: 0, size: bytes.length, rows: catalogue.size, boot: bootId(), closed: false };
+    if (this.#fd !== undefined) this.#openToWrite();
+    return Math.max(0, size - bytes.length);
+  }
+
+  /** For `compact`: rewrites where that frees something. */
+  compact(): number {
+    return this.#fd === undefined || this.#read.rows <= this.#read.catalogue.size ? 0 : this.rewrite();
+  }
+
+  /** Says that all that was announced is in it, for good. */
+  close(): void {
+    if (this.#fd === undefined) return;
+    this.#append({ closed: true });
+    syncFile(this.#fd);
+    this.#close();
+  }
+
+  #close(): void {
+    if (this.#fd !== undefined) closeSync(this.#fd);
+    this.#fd = undefined;
+  }
+
+  /** Ends without a word, as a kill would: the next one who opens it looks more closely. */
+  abandon(): void {
+    this.#close();
+  }
+}

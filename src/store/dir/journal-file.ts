@@ -1,0 +1,377 @@
+/**
+ * The file of one line: its saves one after another, each closed by its seal (save-rows.ts).
+ *
+ * K1 (D2)  what stands behind the last whole seal is no save. Readers stop before it; the writer sets it aside before it writes.
+ * K2       a save whose seal says `with` counts once its session's file has reached that version; until then nothing stands behind it.
+ * K3       a file changes in place only at its end. To change what stands before, it is written anew and exchanged.
+ */
+import { closeSync, ftruncateSync, lstatSync, renameSync, type Stats } from "node:fs";
+import { dirname } from "node:path";
+import type { Digest } from "../../core/digest.js";
+import { HoldfastError, quote } from "../../core/errors.js";
+import type { LineId } from "../../core/ids.js";
+import { firstSeq, type Save } from "../../core/save.js";
+import type { Replacement, SaveQuery } from "../port.js";
+import { Unsure } from "./failures.js";
+import { addFile, createFile, draftName, openFile, readRange, remove, syncDirectory, syncFile, writeAll } from "./files.js";
+import { readSaves, type Wants } from "./read-saves.js";
+import { bytesBefore, type Seal, saveText, sealOf } from "./save-rows.js";
+import { type Span, Spans } from "./spans.js";
+import { walkBack } from "./walk.js";
+
+const COPIED_AT_ONCE = 1024 * 1024;
+
+export interface Sealed {
+  readonly save: Save;
+  readonly refs: readonly Digest[];
+}
+
+export class JournalFile {
+  readonly line: LineId;
+  readonly path: string;
+  readonly #writes: boolean;
+  #fd: number | undefined;
+  #inode = 0;
+  #spans = new Spans();
+  /** Whether all saves from the first on are in `#spans`. */
+  #toBeginning = true;
+  /** Behind the last save that counts, behind the last whole seal, and behind all. */
+  #end = 0;
+  #whole = 0;
+  #size = 0;
+  #isNew = false;
+
+  constructor(line: LineId, path: string, { writes }: { readonly writes: boolean }) {
+    this.line = line;
+    this.path = path;
+    this.#writes = writes;
+  }
+
+  // ---- looking
+
+  /** Looks again at what is there. A writer is the only one who changes it, and looks once. */
+  look(version: number): void {
+    if (this.#fd !== undefined && this.#writes) return;
+    const found = lstatSync(this.path, { throwIfNoEntry: false });
+    if (found === undefined) return this.close();
+    if (this.#fd === undefined || found.ino !== this.#inode || found.size < this.#size || this.#wasRewritten(found)) this.#open();
+    else if (found.size === this.#size && this.#whole === this.#end) return;
+    else this.#size = found.size;
+    this.#findEnd(version);
+  }
+
+  /** Cut and grown again since: what stands where the last save was found is another. */
+  #wasRewritten({ size }: Stats): boolean {
+    const last = this.#spans.last();
+    if (size === this.#size || last === undefined) return false;
+    return sealOf(readRange(this.#fd as number, last.seal, last.end - 1))?.seq !== last.seq;
+  }
+
+  #open(): void {
+    this.close();
+    const opened = openFile(this.path, this.#writes ? "write" : "read");
+    if (opened === undefined) return;
+    this.#fd = opened.fd;
+    this.#inode = opened.stat.ino;
+    this.#size = opened.stat.size;
+    this.#toBeginning = false;
+  }
+
+  #findEnd(version: number): void {
+    if (this.#fd === undefined) return;
+    const fd = this.#fd;
+    const isFirst = this.#spans.length === 0;
+    const found: Span[] = [];
+    let whole: number | undefined;
+    const toBeginning = walkBack(fd, this.#size, this.#end, (seal, span) => {
+      if (whole === undefined && isTorn(fd, span)) return true;
+      whole ??= span.end;
+      if (found.length === 0 && seal.with !== undefined && seal.with > version) return true;
+      found.push(span);
+      return !isFirst;
+    });
+    for (const span of found.toReversed()) this.#spans.push(span);
+    if (isFirst) this.#toBeginning = toBeginning;
+    this.#end = found[0]?.end ?? this.#end;
+    this.#whole = whole ?? this.#end;
+  }
+
+  /** Walks back as long as `wants` says of the oldest save found so far that it wants more. */
+  #reach(wants: (oldest: number) => boolean): void {
+    if (this.#toBeginning || this.#fd === undefined) return;
+    const oldest = this.#spans.first();
+    if (oldest !== undefined && !wants(oldest.seq)) return;
+    this.#toBeginning = walkBack(this.#fd, oldest?.start ?? this.#end, 0, (_, span) => {
+      this.#spans.unshift(span);
+      return wants(span.seq);
+    });
+  }
+
+  /** How many saves have been found so far. */
+  get length(): number {
+    return this.#spans.length;
+  }
+
+  /** The number of its last record, or undefined where there is no save. */
+  get tail(): number | undefined {
+    return this.#spans.last()?.seq;
+  }
+
+  /** How many saves there are. */
+  count(): number {
+    this.#reach(() => true);
+    return this.#spans.length;
+  }
+
+  /** Whether saves stand at its end that do not count yet (K2). */
+  get hasUncommitted(): boolean {
+    return this.#whole > this.#end;
+  }
+
+  /** Bytes behind the last whole seal: a save that was cut short, or damage. */
+  get strayBytes(): number {
+    return this.#whole === 0 && this.#isHeaderOnly() ? 0 : this.#size - this.#whole;
+  }
+
+  #isHeaderOnly(): boolean {
+    if (this.#fd === undefined || this.#size === 0 || this.#size > 100_000) return this.#size === 0;
+    const text = readRange(this.#fd, 0, this.#size).toString();
+    return text.startsWith('{"line":') && text.indexOf("\n") === text.length - 1;
+  }
+
+  /** The last save, without items and state. */
+  last(): Save | undefined {
+    const span = this.#spans.last();
+    return span && this.#read([span], { items: false, state: false })[0]?.save;
+  }
+
+  /** The seal of the first save that ends at this number or a higher one. */
+  sealAt(seq: number): Seal | undefined {
+    this.#reach((oldest) => oldest >= seq);
+    const at = this.#spans.indexOf(seq);
+    return at < this.#spans.length ? this.#sealIn(this.#spans.at(at)) : undefined;
+  }
+
+  read({ from, to, limit, newestFirst, items, state }: SaveQuery): Save[] {
+    const spans = newestFirst ? this.#downFrom(to, from, limit) : this.#upFrom(from, to, limit);
+    const saves: Save[] = [];
+    for (const { save } of this.#read(spans, { items, state })) {
+      if (firstSeq(save) > to) break;
+      saves.push(save);
+    }
+    return saves;
+  }
+
+  #upFrom(from: number, to: number, limit: number): Span[] {
+    this.#reach((oldest) => oldest >= from);
+    const spans: Span[] = [];
+    for (let i = this.#spans.indexOf(from); i < this.#spans.length && spans.length < limit; i++) {
+      const span = this.#spans.at(i);
+      spans.push(span);
+      if (span.seq >= to) break;
+    }
+    return spans;
+  }
+
+  #downFrom(to: number, from: number, limit: number): Span[] {
+    this.#reach((oldest) => oldest >= to);
+    const behind = this.#spans.length - 1 - Math.min(this.#spans.indexOf(to), this.#spans.length - 1);
+    this.#reach((oldest) => oldest >= from && this.#spans.length - behind < limit);
+    const spans: Span[] = [];
+    for (let i = this.#spans.length - 1 - behind; i >= 0 && spans.length < limit; i--) {
+      const span = this.#spans.at(i);
+      if (span.seq < from) break;
+      spans.push(span);
+    }
+    return spans;
+  }
+
+  /** The seals of all saves, oldest first, some at a time. */
+  *seals(): Generator<readonly Seal[]> {
+    this.#reach(() => true);
+    for (let first = 0; first < this.#spans.length; first += 1_000) {
+      const spans = Array.from({ length: Math.min(1_000, this.#spans.length - first) }, (_, i) => this.#spans.at(first + i));
+      yield this.#read(spans, { items: false, state: false }).map(({ seal }) => seal);
+    }
+  }
+
+  #read(spans: readonly Span[], wants: Wants): { readonly save: Save; readonly seal: Seal }[] {
+    return spans.length === 0 ? [] : readSaves(this.#fd as number, this.line, spans, wants);
+  }
+
+  #sealIn({ seal, end }: Span): Seal {
+    const found = sealOf(readRange(this.#fd as number, seal, end - 1));
+    if (found === undefined) throw this.damaged("was changed while it was read");
+    return found;
+  }
+
+  damaged(what: string): HoldfastError {
+    return new HoldfastError(
+      "CORRUPT",
+      `The journal of line ${this.line} (${quote(this.path)}) ${what}. Run verify to see what else is damaged; other sessions are not touched.`,
+      { line: this.line, path: this.path },
+    );
+  }
+
+  // ---- writing
+
+  /** Takes back saves that were written for a change that was never made (K2). */
+  dropUncommitted(): void {
+    if (this.#fd === undefined || this.#whole === this.#end || this.#size !== this.#whole) return;
+    this.#truncate(this.#end);
+    syncFile(this.#fd);
+  }
+
+  /** K1. Answers the name of the file that has them now. */
+  setAside(): string {
+    const fd = this.#fd as number;
+    const bytes = readRange(fd, this.#whole, this.#size);
+    let n = 1;
+    while (!addFile(`${this.path.replace(/\.jsonl$/, "")}.tail-${n}`, bytes)) n += 1;
+    this.#truncate(this.#whole);
+    syncFile(fd);
+    return `${this.path.replace(/\.jsonl$/, "")}.tail-${n}`;
+  }
+
+  /** Appends saves in one write; `sync` makes them last. Where that fails nothing is left of them. */
+  append(saves: readonly Sealed[], version: number | undefined, header: () => string): void {
+    const texts = saves.map(({ save, refs }) => saveText(save, refs, version));
+    const before = this.#end === 0 ? `${header()}\n` : "";
+    const body = Buffer.from(texts.length === 1 ? before + texts[0]?.text : before + texts.map(({ text }) => text).join(""));
+    if (this.#fd === undefined) this.#create();
+    const from = this.#end;
+    try {
+      writeAll(this.#fd as number, body, from);
+    } catch (error) {
+      this.#size = from + body.length;
+      this.cutBack(from);
+      throw error;
+    }
+    let start = from + Buffer.byteLength(before);
+    for (const [i, { seal, text }] of texts.entries()) {
+      const bytes = texts.length === 1 ? from + body.length - start : Buffer.byteLength(text);
+      const { items, state, mark } = bytesBefore(seal);
+      const end = start + bytes;
+      const sealAt = start + items + state + mark;
+      this.#spans.push({ seq: (saves[i] as Sealed).save.seq, start, state: start + items, mark: start + items + state, seal: sealAt, end });
+      start = end;
+    }
+    this.#end = this.#whole = this.#size = from + body.length;
+  }
+
+  #create(): void {
+    this.#fd = createFile(this.path);
+    this.#inode = 0;
+    this.#isNew = true;
+    this.#toBeginning = true;
+  }
+
+  get end(): number {
+    return this.#end;
+  }
+
+  /** Takes back what was appended behind `end`. */
+  cutBack(end: number): void {
+    try {
+      this.#truncate(end);
+    } catch (error) {
+      throw new Unsure(error);
+    }
+  }
+
+  /** The file to be synced, or undefined where its directory must be as well: then `sync` does both. */
+  get fdToSync(): number | undefined {
+    return this.#isNew ? undefined : this.#fd;
+  }
+
+  sync(): void {
+    if (this.#fd === undefined) return;
+    syncFile(this.#fd);
+    if (!this.#isNew) return;
+    syncDirectory(dirname(this.path));
+    this.#isNew = false;
+  }
+
+  #truncate(end: number): void {
+    ftruncateSync(this.#fd as number, end);
+    let count = this.#spans.length;
+    while (count > 0 && this.#spans.at(count - 1).end > end) count -= 1;
+    this.#spans.keep(count);
+    if (this.#end > end) this.#end = end;
+    this.#whole = Math.min(this.#whole, end);
+    this.#size = end;
+  }
+
+  /** The newest saves behind a number, at most `limit`, newest first. */
+  newest(after: number, limit: number): Seal[] {
+    return this.#downFrom(Number.MAX_SAFE_INTEGER, after + 1, limit).map((span) => this.#sealIn(span));
+  }
+
+  /** Takes the last saves away. */
+  dropLast(count: number): void {
+    if (count === 0) return;
+    const first = this.#spans.at(this.#spans.length - count);
+    this.#truncate(first.start);
+    // With nothing left before it, the next append writes its header again.
+    if (this.#spans.length === 0 && this.#toBeginning) this.#truncate(0);
+    syncFile(this.#fd as number);
+  }
+
+  /** The seals of the saves that hold any records from `from` to `to`. */
+  sealsIn(from: number, to: number): Seal[] {
+    return this.#upFrom(from, to, Number.MAX_SAFE_INTEGER)
+      .map((span) => this.#sealIn(span))
+      .filter(({ seq, n }) => seq <= to && seq - n[0] - n[1] - n[2] + 1 >= from);
+  }
+
+  /** K3: saves in the place of others. What stands between and beside them is copied as it is, damage too. */
+  rewrite(replacements: readonly Replacement[]): void {
+    const fd = this.#fd as number;
+    const draft = draftName(this.path);
+    const made = createFile(draft);
+    try {
+      let at = 0;
+      let copied = 0;
+      const put = (bytes: Uint8Array): void => {
+        writeAll(made, bytes, at);
+        at += bytes.length;
+      };
+      const copyTo = (end: number): void => {
+        for (; copied < end; copied = Math.min(end, copied + COPIED_AT_ONCE))
+          put(readRange(fd, copied, Math.min(end, copied + COPIED_AT_ONCE)));
+      };
+      for (const { save, refs } of replacements.toSorted((a, b) => a.save.seq - b.save.seq)) {
+        const gone = this.#upFrom(firstSeq(save), save.seq, Number.MAX_SAFE_INTEGER);
+        copyTo((gone[0] as Span).start);
+        put(Buffer.from(saveText(save, refs, undefined).text));
+        copied = (gone.at(-1) as Span).end;
+      }
+      copyTo(this.#end);
+      syncFile(made);
+      renameSync(draft, this.path);
+    } catch (error) {
+      remove(draft);
+      throw error;
+    } finally {
+      closeSync(made);
+    }
+    syncDirectory(dirname(this.path));
+    this.close();
+  }
+
+  close(): void {
+    if (this.#fd !== undefined) closeSync(this.#fd);
+    this.#fd = undefined;
+    this.#spans = new Spans();
+    this.#end = this.#whole = this.#size = 0;
+    this.#toBeginning = true;
+  }
+}
+
+/**
+ * Whether a save at the very end was written in part: after a power cut, a page that was never written reads as zeros, which no text
+ * holds. Two of them, because one changed bit can make one of a space.
+ */
+function isTorn(fd: number, { start, seal }: Span): boolean {
+  return readRange(fd, start, seal).includes("\0\0");
+}

@@ -1,0 +1,65 @@
+/** The journals that were used last, open; so many that they are found open, and not so many that descriptors run out. */
+import { join } from "node:path";
+import type { Standing } from "./catalogue.js";
+import { JournalFile } from "./journal-file.js";
+import { nameOf } from "./names.js";
+
+const OPEN = 256;
+/** Saves whose places are remembered, over all journals: about 100 MB. */
+const PLACES = 2_000_000;
+
+export class Journals {
+  readonly #files = new Map<string, JournalFile>();
+  readonly #directory: (session: string) => string;
+  #writes = false;
+  /** Written, and not yet synced. */
+  readonly dirty = new Set<JournalFile>();
+
+  constructor(directory: (session: string) => string) {
+    this.#directory = directory;
+  }
+
+  path({ id, home }: Pick<Standing, "id" | "home">): string {
+    return join(this.#directory(home), `${nameOf(id)}.jsonl`);
+  }
+
+  /** The journal of a line, as it is now. `version`: that of the file of the session it stands with. */
+  of(line: Pick<Standing, "id" | "home">, version: number): JournalFile {
+    let file = this.#files.get(line.id);
+    if (file === undefined) {
+      file = new JournalFile(line.id, this.path(line), { writes: this.#writes });
+      this.#makeRoom();
+    } else this.#files.delete(line.id);
+    this.#files.set(line.id, file);
+    file.look(version);
+    return file;
+  }
+
+  #makeRoom(): void {
+    let places = 0;
+    for (const { length } of this.#files.values()) places += length;
+    for (const [id, file] of this.#files) {
+      if (this.#files.size < OPEN && places <= PLACES) return;
+      // Its descriptor is still needed: the sync must be of the one that was written to.
+      if (this.dirty.has(file)) continue;
+      places -= file.length;
+      file.close();
+      this.#files.delete(id);
+    }
+  }
+
+  forget(line: string): void {
+    this.#files.get(line)?.close();
+    this.#files.delete(line);
+  }
+
+  beginWriting(): void {
+    this.close();
+    this.#writes = true;
+  }
+
+  close(): void {
+    for (const file of this.#files.values()) file.close();
+    this.#files.clear();
+  }
+}

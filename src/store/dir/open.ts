@@ -1,0 +1,119 @@
+/** Opening a directory: what is checked before it is touched, and what a new one is given. */
+
+import { randomBytes } from "node:crypto";
+import { mkdirSync, realpathSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { HoldfastError, quote } from "../../core/errors.js";
+import { refuseNetworkFileSystem } from "../file-system.js";
+import { translate } from "./failures.js";
+import { addFile, isDraft, makeDirectory, namesIn, readFile } from "./files.js";
+import { nameOf } from "./names.js";
+import type { Progress } from "./rebuild.js";
+import { DirStore } from "./store.js";
+
+export interface DirOptions {
+  /** How long another writing process is waited for before a call fails with BUSY. */
+  readonly busyMs?: number;
+  /** Each tenant is a store of its own inside the directory; the one with no name is the directory itself. */
+  readonly tenant?: string;
+  /** Told how far the index is, where it has to be made again. */
+  readonly onProgress?: Progress;
+}
+
+const FORMAT = 1;
+const BUSY_MS = 5_000;
+
+/** What a store is known by. */
+interface Birth {
+  readonly format: number;
+  readonly store: string;
+  readonly tenant?: string;
+}
+
+export async function openDir(
+  path: string,
+  { busyMs = BUSY_MS, tenant = "", onProgress = showProgress }: DirOptions = {},
+): Promise<DirStore> {
+  try {
+    let root = enter(path);
+    let { store } = born(root, "");
+    if (tenant !== "") {
+      root = join(root, "tenants", nameOf(tenant));
+      makeDirectory(root);
+      ({ store } = born(root, tenant));
+    }
+    const opened = new DirStore(root, store, { busyMs, onProgress });
+    await opened.begin();
+    return opened;
+  } catch (error) {
+    throw translate(error);
+  }
+}
+
+function enter(path: string): string {
+  const root = resolve(path);
+  try {
+    mkdirSync(root, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    if (statSync(root, { throwIfNoEntry: false })?.isDirectory() === false) throw notAStore(root, "is a file, and no directory");
+    throw new HoldfastError("IO", `${quote(root)} cannot be opened (${quote((error as Error).message)}).`, {}, error);
+  }
+  if (!statSync(root).isDirectory()) throw notAStore(root, "is a file, and no directory");
+  refuseNetworkFileSystem(root);
+  return realpathSync(root);
+}
+
+/** Reads what the store is known by, or makes it where the directory is empty. */
+function born(root: string, tenant: string): Birth {
+  const path = join(root, "holdfast.json");
+  const text = readFile(path)?.toString() ?? begin(root, path, tenant);
+  const found = parse(text);
+  if (found === undefined) throw notAStore(root, "has a holdfast.json that says nothing of a store");
+  if (found.format > FORMAT) {
+    throw new HoldfastError(
+      "NEWER_FORMAT",
+      `${quote(root)} has format ${found.format}, and this version knows ${FORMAT}. Update holdfast; the directory was left untouched.`,
+      { found: found.format },
+    );
+  }
+  if ((found.tenant ?? "") !== tenant) throw notAStore(root, "belongs to another tenant");
+  return found;
+}
+
+function parse(text: string): Birth | undefined {
+  try {
+    const found = JSON.parse(text) as Partial<Birth> | null;
+    const isOurs = Number.isSafeInteger(found?.format) && (found?.format as number) >= FORMAT && /^[\w-]{16}$/.test(String(found?.store));
+    return isOurs ? (found as Birth) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function begin(root: string, path: string, tenant: string): string {
+  // A draft is what one who was killed here has left.
+  const foreign = namesIn(root).find((name) => !(isDraft(name) && name.startsWith("holdfast.json.")) && name !== "holdfast.json");
+  if (foreign !== undefined) throw notAStore(root, `is not empty (${quote(foreign)}) and has no holdfast.json`);
+  const store = randomBytes(12).toString("base64url");
+  const birth: Birth = { format: FORMAT, store, ...(tenant === "" ? undefined : { tenant }) };
+  const isFirst = addFile(path, `${JSON.stringify(birth)}\n`);
+  if (isFirst && tenant === "") addFile(join(root, ".gitignore"), IGNORED);
+  return readFile(path)?.toString() ?? "";
+}
+
+/** What only this machine knows, or can be made again. */
+const IGNORED = `# Written by holdfast: who writes, what is being written, and what can be made again.
+lock-*.json
+index.jsonl
+commit.json
+*.draft
+`;
+
+const notAStore = (root: string, why: string): HoldfastError =>
+  new HoldfastError("NOT_A_STORE", `${quote(root)} ${why}. It was left untouched.`);
+
+/** A person who waits is told why. */
+function showProgress(done: number, total: number): void {
+  if (!process.stderr.isTTY || total < 5_000) return;
+  process.stderr.write(done < total ? `\rholdfast: reading ${done} of ${total} sessions ` : "\r\x1b[K");
+}

@@ -1,0 +1,212 @@
+/**
+ * What a group of changes would do: every condition is checked here, against what is there and what the changes before it do, and
+ * nothing is touched. A plan that is refused leaves no trace (P1).
+ */
+import type { LineId, Place } from "../../core/ids.js";
+import { firstSeq } from "../../core/save.js";
+import type { Applied, Change, NewSave, Refusal } from "../port.js";
+import type { Standing } from "./catalogue.js";
+import { type LineDoc, newDoc, type SessionDoc } from "./session-file.js";
+
+/** What a plan looks at. */
+export interface Ground {
+  readonly lastSession: number;
+  readonly lastLine: number;
+  doc(id: string): SessionDoc | undefined;
+  line(id: string): Standing | undefined;
+  /** Lines of a session that stand in the directory of another. */
+  awayOf(session: string): readonly Standing[];
+  tail(line: Standing): number | undefined;
+  /** Of the first save that ends at this number or a higher one. */
+  sealAt(line: Standing, seq: number): { readonly seq: number; readonly check: string; readonly mark?: number } | undefined;
+  /** Those of these ids that wait in the session's inbox. */
+  waiting(doc: SessionDoc, ids: readonly string[]): readonly string[];
+  /** Mail that was taken in and is not moved yet. */
+  unmoved(doc: SessionDoc): readonly string[];
+}
+
+type Draft = { -readonly [K in keyof SessionDoc]: SessionDoc[K] };
+
+export interface Append {
+  readonly line: LineDoc;
+  readonly home: string;
+  readonly saves: NewSave[];
+}
+
+export class Plan {
+  readonly #ground: Ground;
+  readonly #docs = new Map<string, Draft>();
+  readonly #begun = new Map<string, string>();
+  readonly appends = new Map<string, Append>();
+  /** Sessions that end, as they were. */
+  readonly removed: SessionDoc[] = [];
+  /** Whether nothing changes but leases. */
+  onlyLeases = true;
+  readonly #count: number;
+  #lastSession: number;
+  #lastLine: number;
+
+  constructor(ground: Ground, changes: readonly Change[]) {
+    this.#ground = ground;
+    this.#count = changes.length;
+    this.#lastSession = ground.lastSession;
+    this.#lastLine = ground.lastLine;
+  }
+
+  /** The files that change, as they will be. */
+  get docs(): readonly SessionDoc[] {
+    return [...this.#docs.values()];
+  }
+
+  version(home: string): number {
+    return (this.#docs.get(home) as Draft).version;
+  }
+
+  /** One save and nothing else: it needs no other commit point than its own seal. */
+  get lone(): Append | undefined {
+    if (this.#count !== 1 || this.#docs.size > 0 || this.appends.size !== 1) return undefined;
+    const [append] = this.appends.values();
+    return append?.saves.length === 1 ? append : undefined;
+  }
+
+  run(changes: readonly Change[]): Applied {
+    for (const [i, change] of changes.entries()) {
+      const why = this.#one(change);
+      if (why !== undefined) return { ok: false, change: i, why };
+    }
+    if (this.lone === undefined) for (const { home } of this.appends.values()) this.#draft(home);
+    return { ok: true };
+  }
+
+  #doc(id: string): SessionDoc | undefined {
+    return this.#docs.get(id) ?? this.#ground.doc(id);
+  }
+
+  #draft(id: string): Draft {
+    const known = this.#docs.get(id);
+    if (known !== undefined) return known;
+    const doc = this.#ground.doc(id) ?? newDoc(id);
+    const draft = { ...doc, version: doc.version + 1, drained: doc.drained.length === 0 ? [] : this.#ground.unmoved(doc) };
+    this.#docs.set(id, draft);
+    return draft;
+  }
+
+  #one(change: Change): Refusal | undefined {
+    const { session, when, saves = [], drained = [], remove } = change;
+    const why = refusal(when, this.#doc(session)) ?? this.#rows(change) ?? this.#lines(change);
+    if (why !== undefined) return why;
+    for (const fresh of saves) if (!this.#append(fresh)) return "tail";
+    if (drained.length > 0) this.#drain(session, drained);
+    if (remove) this.#bury(session);
+    if (change.head ?? change.label ?? change.line ?? change.loose ?? change.claims ?? change.remove ?? (saves.length || drained.length))
+      this.onlyLeases = false;
+    return undefined;
+  }
+
+  #rows({ session, when, head, label, lease, line }: Change): undefined {
+    if (when.absent) {
+      if (head !== undefined && label !== undefined && lease !== undefined) {
+        this.#lastSession += 1;
+        Object.assign(this.#draft(session), { no: this.#lastSession, head, label, lease });
+      } else if (head ?? label ?? lease ?? line) throw new TypeError("a new session needs head, label and lease");
+      return;
+    }
+    if (head !== undefined) this.#draft(session).head = head;
+    if (label !== undefined) this.#draft(session).label = label;
+    if (lease !== undefined) this.#draft(session).lease = lease;
+  }
+
+  #lines({ session, line, loose, claims = [] }: Change): Refusal | undefined {
+    const known = loose && this.#line(loose.id)?.line;
+    if (known !== undefined && (known.owner !== null || known.text !== loose?.text)) return "line";
+    const begun = line ?? (known === undefined ? loose : undefined);
+    if (begun !== undefined) {
+      const { id, origin, text } = begun;
+      if (origin !== null && !this.#hasMark(origin)) return "origin";
+      const no = ++this.#lastLine;
+      const draft = this.#draft(session);
+      const owner = line === undefined ? null : session;
+      draft.lines = [...draft.lines.filter((other) => other.id !== id), { no, id, origin, owner, text }];
+      draft.lastLine = no;
+      this.#begun.set(id, session);
+    }
+    for (const id of claims) {
+      const claimed = this.#line(id);
+      if (claimed === undefined || claimed.line.owner !== null) return "line";
+      this.#own(claimed.home, (other) => other.id === id, session);
+    }
+    return undefined;
+  }
+
+  #own(home: string, which: (line: LineDoc) => boolean, owner: string | null): void {
+    const draft = this.#draft(home);
+    draft.lines = draft.lines.map((line) => (which(line) ? { ...line, owner } : line));
+  }
+
+  #line(id: string): { readonly line: LineDoc; readonly home: string } | undefined {
+    const home = this.#begun.get(id) ?? this.#ground.line(id)?.home;
+    const line = home === undefined ? undefined : this.#doc(home)?.lines.find((other) => other.id === id);
+    return line && { line, home: home as string };
+  }
+
+  #append(fresh: NewSave): boolean {
+    const { save } = fresh;
+    const staged = this.appends.get(save.line);
+    const found = staged ?? this.#line(save.line);
+    if (found === undefined) return false;
+    const tail = this.#tail(save.line) ?? found.line.origin?.seq ?? 0;
+    if (tail !== firstSeq(save) - 1) return this.#sealAt(save.line, save.seq)?.check === save.check;
+    if (staged !== undefined) staged.saves.push(fresh);
+    else this.appends.set(save.line, { ...found, saves: [fresh] });
+    return true;
+  }
+
+  #tail(line: LineId): number | undefined {
+    const staged = this.appends.get(line)?.saves.at(-1)?.save.seq;
+    const standing = this.#ground.line(line);
+    return staged ?? (standing && this.#ground.tail(standing));
+  }
+
+  #sealAt(line: LineId, seq: number): { readonly seq: number; readonly check: string; readonly mark?: number } | undefined {
+    const standing = this.#ground.line(line);
+    const found = standing && this.#ground.sealAt(standing, seq);
+    if (found !== undefined) return found;
+    const save = this.appends.get(line)?.saves.find((fresh) => fresh.save.seq >= seq)?.save;
+    return save && { seq: save.seq, check: save.check, ...(save.mark === null ? undefined : { mark: save.mark.length }) };
+  }
+
+  #hasMark({ line, seq }: Place): boolean {
+    const seal = this.#sealAt(line, seq);
+    return seal?.seq === seq && seal.mark !== undefined;
+  }
+
+  #drain(session: string, ids: readonly string[]): void {
+    const doc = this.#doc(session);
+    const waiting = doc === undefined ? [] : this.#ground.waiting(doc, ids).filter((id) => !doc.drained.includes(id));
+    if (waiting.length === 0) return;
+    const draft = this.#draft(session);
+    draft.drained = [...draft.drained, ...waiting];
+  }
+
+  #bury(session: string): void {
+    const doc = this.#doc(session) as SessionDoc;
+    this.removed.push(doc);
+    Object.assign(this.#draft(session), { head: null, label: null, lease: null, buried: doc.lease?.epoch ?? 0, drained: [] });
+    const homes = new Set([session, ...this.#ground.awayOf(session).map(({ home }) => home), ...this.#docs.keys()]);
+    for (const home of homes)
+      if (this.#doc(home)?.lines.some(({ owner }) => owner === session)) this.#own(home, ({ owner }) => owner === session, null);
+  }
+}
+
+function refusal(when: Change["when"], doc: SessionDoc | undefined): Refusal | undefined {
+  const there = doc !== undefined && doc.lease !== null && doc.label !== null;
+  if (when.absent) {
+    if (there) return "exists";
+    return when.buried !== undefined && when.buried !== (doc?.buried ?? 0) ? "epoch" : undefined;
+  }
+  if (!there) return "absent";
+  if (when.epoch !== undefined && doc.lease?.epoch !== when.epoch) return "epoch";
+  if (when.until !== undefined && doc.lease?.until !== when.until) return "until";
+  if (when.version !== undefined && doc.label?.version !== when.version) return "version";
+  return undefined;
+}

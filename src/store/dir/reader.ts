@@ -1,0 +1,161 @@
+/** What is read from a directory: by the writer, who knows its sessions, and by anybody else, who looks again each time. */
+import type { LineId } from "../../core/ids.js";
+import type { Save } from "../../core/save.js";
+import type { LineRow, Mail, Posted, Present, SaveQuery, SessionQuery, SessionRow } from "../port.js";
+import { type Catalogue, type Entry, fits, type Standing } from "./catalogue.js";
+import { Inbox } from "./inbox.js";
+import type { IndexFile } from "./index-file.js";
+import type { JournalFile } from "./journal-file.js";
+import type { Journals } from "./journals.js";
+import { DAMAGED, lineRow, type SessionDoc, sessionRow } from "./session-file.js";
+import type { Found, SessionFiles } from "./session-files.js";
+
+export class Reader {
+  readonly #sessions: SessionFiles;
+  readonly #journals: Journals;
+  readonly #index: IndexFile;
+
+  constructor(sessions: SessionFiles, journals: Journals, index: IndexFile) {
+    this.#sessions = sessions;
+    this.#journals = journals;
+    this.#index = index;
+  }
+
+  get #catalogue(): Catalogue {
+    return this.#index.catalogue;
+  }
+
+  // ---- sessions
+
+  session(id: string): SessionRow | undefined {
+    const found = this.#sessions.find(id);
+    const entry = this.#catalogue.entry(id);
+    if (found !== undefined && found !== "damaged") return sessionRow(found);
+    // Its file cannot be read, or is gone, and the index knows of it.
+    if (entry !== undefined && entry.status !== null) return damagedRow(entry);
+    return found === "damaged" ? damagedRow({ ...nobody, id }) : undefined;
+  }
+
+  present(id: string): Present | undefined {
+    for (let tries = 0; ; tries++) {
+      const before = this.#sessions.find(id);
+      const session = this.session(id);
+      if (session === undefined) return undefined;
+      const line = this.line(session.head.line);
+      const end = line === undefined ? undefined : this.#journal(session.head.line)?.last();
+      // Of one instant: another process may have changed it since it was read.
+      if (versionOf(this.#sessions.find(id)) === versionOf(before) || tries > 100) return { session, line, end };
+    }
+  }
+
+  sessions(query: SessionQuery): SessionRow[] {
+    const rows: SessionRow[] = [];
+    if (query.limit <= 0) return rows;
+    for (const entry of this.#catalogue.sessions(query)) {
+      const row = this.session(entry.id);
+      // Asked again: the index may be a little ahead of what it speaks of, or behind.
+      if (row === undefined || (query.before !== undefined && row.no >= query.before)) continue;
+      const { head, label } = row;
+      if (head.text !== DAMAGED && !fits({ ...head, ...label }, query)) continue;
+      rows.push(row);
+      if (rows.length >= query.limit) break;
+    }
+    return rows;
+  }
+
+  buriedEpoch(id: string): number {
+    return this.#sessions.get(id)?.buried ?? 0;
+  }
+
+  // ---- lines
+
+  line(id: string): LineRow | undefined {
+    const standing = this.#catalogue.line(id);
+    return standing && this.#row(standing);
+  }
+
+  #row(standing: Standing): LineRow | undefined {
+    const found = this.#sessions.find(standing.home);
+    if (found === undefined || found === "damaged") {
+      const { no, id, origin, owner } = standing;
+      return { no, id, origin, owned: owner !== null, session: owner, text: DAMAGED };
+    }
+    const line = found.lines.find(({ id }) => id === standing.id);
+    return line && lineRow(line);
+  }
+
+  past(id: string): LineRow[] {
+    const past = new Map<string, LineRow>();
+    // Lines never begin on themselves; where damage makes it seem so, it is not followed for ever.
+    for (
+      let row = this.line(id);
+      row !== undefined && !past.has(row.id);
+      row = row.origin === null ? undefined : this.line(row.origin.line)
+    )
+      past.set(row.id, row);
+    return [...past.values()];
+  }
+
+  lines(of: { readonly session: string } | { readonly origin: string } | { readonly all: true }): LineRow[] {
+    const found = "session" in of ? this.#linesOf(of.session) : "origin" in of ? this.#catalogue.forksOf(of.origin) : [...this.#allLines()];
+    return found.flatMap((standing) => this.#row(standing) ?? []).sort((a, b) => b.no - a.no);
+  }
+
+  #linesOf(session: string): Standing[] {
+    const own = this.#catalogue.entry(session)?.lines.filter(({ owner }) => owner === session) ?? [];
+    return [...own.map((line) => ({ ...line, home: session })), ...this.#catalogue.awayOf(session)];
+  }
+
+  *#allLines(): Generator<Standing> {
+    for (const { id, lines } of this.#catalogue.entries()) for (const line of lines) yield { ...line, home: id };
+  }
+
+  // ---- saves
+
+  saves(line: LineId, query: SaveQuery): Save[] {
+    return this.#journal(line)?.read(query) ?? [];
+  }
+
+  #journal(line: string): JournalFile | undefined {
+    const standing = this.#catalogue.line(line);
+    return standing && this.journal(standing);
+  }
+
+  /** The journal of a line, or undefined where the line is gone. */
+  journal(standing: Pick<Standing, "id" | "home">): JournalFile | undefined {
+    const found = this.#sessions.find(standing.home);
+    const doc = found === "damaged" ? undefined : found;
+    if (doc !== undefined && !doc.lines.some(({ id }) => id === standing.id)) return undefined;
+    // Where its session's file is damaged, whoever reads its lines is told by their rows.
+    return this.#journals.of(standing, doc?.version ?? Number.MAX_SAFE_INTEGER);
+  }
+
+  // ---- mail
+
+  post(session: string, mail: Mail): Posted {
+    const doc = this.#sessions.get(session);
+    return doc === undefined || doc.head === null ? "absent" : this.#inbox(doc).post(mail, doc.drained);
+  }
+
+  inbox(session: string, limit: number): Mail[] {
+    const doc = this.#sessions.get(session);
+    return doc === undefined || doc.head === null ? [] : this.#inbox(doc).waiting(doc.drained, limit);
+  }
+
+  #inbox({ id, no }: SessionDoc): Inbox {
+    return new Inbox(this.#sessions.directory(id), no);
+  }
+}
+
+const versionOf = (found: Found): number => (found === undefined || found === "damaged" ? -1 : found.version);
+
+const nobody: Entry = { id: "", no: -1, status: "", agent: null, archived: false, tags: [], lines: [], lastLine: 0, cut: [] };
+
+/** No digest fits it: whoever reads it is told that the session is damaged, and the others of a list are not hidden by it. */
+const damagedRow = ({ id, no, status, agent, archived, tags }: Entry): SessionRow => ({
+  no,
+  id,
+  head: { status: status ?? "", agent, line: "" as LineId, text: DAMAGED },
+  label: { version: -1, archived, tags, text: DAMAGED },
+  lease: { epoch: -1, until: -1, text: DAMAGED },
+});

@@ -1,0 +1,137 @@
+/**
+ * The sessions' files, and how they change.
+ *
+ * S1  a change of one session is made when its session.json is exchanged (W1).
+ * S2  a change of several is made when commit.json is there, with what they will be. Then each is put in its place, and commit.json goes.
+ *     Whoever reads looks at both: the higher version counts.
+ * S3  the writer knows what it wrote; everybody else reads again at every call.
+ */
+import { lstatSync } from "node:fs";
+import { join } from "node:path";
+import { HoldfastError, quote } from "../../core/errors.js";
+import { checkDirectory, makeDirectory, putFile, readFile, remove } from "./files.js";
+import { sessionPath } from "./names.js";
+import { sealedText, unsealed } from "./sealed.js";
+import { docOf, docText, type SessionDoc } from "./session-file.js";
+
+const KNOWN = 2_000;
+
+export type Found = SessionDoc | "damaged" | undefined;
+
+export class SessionFiles {
+  readonly #root: string;
+  readonly #commit: string;
+  #writes = false;
+  /** S3, the last used last. */
+  readonly #known = new Map<string, SessionDoc>();
+
+  constructor(root: string) {
+    this.#root = root;
+    this.#commit = join(root, "commit.json");
+  }
+
+  directory(id: string): string {
+    return join(this.#root, sessionPath(id));
+  }
+
+  find(id: string): Found {
+    const known = this.#known.get(id);
+    if (known !== undefined) return known;
+    // Before the session's own file: it may be put in its place, and be gone, in between.
+    const pending = this.#pending()?.find((doc) => doc.id === id);
+    const found = readDoc(this.directory(id), id);
+    const doc = pending !== undefined && (found === undefined || found === "damaged" || found.version < pending.version) ? pending : found;
+    if (this.#writes && doc !== undefined && doc !== "damaged") this.#remember(doc);
+    return doc;
+  }
+
+  /** As {@link find}, for who needs it sound. */
+  get(id: string): SessionDoc | undefined {
+    const found = this.find(id);
+    if (found !== "damaged") return found;
+    throw new HoldfastError(
+      "CORRUPT",
+      `The file of session ${quote(id)} (${quote(join(this.directory(id), "session.json"))}) is damaged. Run verify to see what else is; other sessions are not touched.`,
+      { sessionId: id },
+    );
+  }
+
+  /** From here on nobody else writes. Finishes what a killed writer left half done. */
+  beginWriting(): void {
+    this.finish();
+    this.#writes = true;
+  }
+
+  endWriting(): void {
+    this.#writes = false;
+    this.#known.clear();
+  }
+
+  /** Puts what changes in place. `lasting` is false where it need not outlive a power cut. */
+  put(docs: readonly SessionDoc[], { lasting }: { readonly lasting: boolean }): void {
+    const [only] = docs;
+    if (docs.length === 1 && only !== undefined) this.#place(only, lasting);
+    else {
+      this.finish();
+      putFile(this.#commit, sealedText({ sessions: docs }));
+      // S2: made. Where one cannot be put in its place now, commit.json stays, and says what it is.
+      try {
+        this.finish();
+      } catch {}
+    }
+    for (const doc of docs) this.#remember(doc);
+  }
+
+  /** S2 */
+  finish(): void {
+    const pending = this.#pending();
+    for (const doc of pending ?? []) {
+      const found = readDoc(this.directory(doc.id), doc.id);
+      if (found === undefined || found === "damaged" || found.version < doc.version) this.#place(doc, true);
+    }
+    // If it comes back after a power cut it does no harm: what it says is no newer than what is there.
+    if (pending !== undefined) remove(this.#commit);
+  }
+
+  #place(doc: SessionDoc, lasting: boolean): void {
+    const directory = this.directory(doc.id);
+    if (doc.version === 1) makeDirectory(directory);
+    putFile(join(directory, "session.json"), docText(doc), { lasting });
+  }
+
+  #pending(): readonly SessionDoc[] | undefined {
+    if (lstatSync(this.#commit, { throwIfNoEntry: false }) === undefined) return undefined;
+    const text = readFile(this.#commit)?.toString();
+    if (text === undefined) return undefined;
+    const found = unsealed<{ readonly sessions: readonly SessionDoc[] }>(text);
+    if (found === undefined)
+      throw new HoldfastError(
+        "CORRUPT",
+        `${quote(this.#commit)} is damaged: a change of several sessions was being made. Restore a backup.`,
+      );
+    return found.sessions;
+  }
+
+  #remember(doc: SessionDoc): void {
+    if (!this.#writes) return;
+    this.#known.delete(doc.id);
+    this.#known.set(doc.id, doc);
+    const [oldest] = this.#known.keys();
+    if (this.#known.size > KNOWN && oldest !== undefined) this.#known.delete(oldest);
+  }
+}
+
+/** What stands in a session's directory. `id` undefined: whatever it is. */
+export function readDoc(directory: string, id: string | undefined): Found {
+  const path = join(directory, "session.json");
+  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return undefined;
+  checkDirectory(directory);
+  try {
+    const text = readFile(path)?.toString();
+    return text === undefined ? undefined : (docOf(text, id) ?? "damaged");
+  } catch (error) {
+    // Something else stands in its place.
+    if (error instanceof HoldfastError && error.code === "CORRUPT") return "damaged";
+    throw error;
+  }
+}
