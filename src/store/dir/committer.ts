@@ -15,6 +15,11 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
+interface Finished {
+  readonly waiting: Waiting;
+  readonly result: Done<unknown>;
+}
+
 const MAX_QUEUE = 100_000;
 /** Fewer than the journals that are kept open. */
 const MAX_GROUP = 200;
@@ -51,7 +56,7 @@ export class Committer {
       if (this.#isRunning) return;
       this.#isRunning = true;
       // After the microtasks: whatever else this tick goes on to save joins the group.
-      process.nextTick(() => void this.#run());
+      process.nextTick(() => this.#run());
     });
   }
 
@@ -60,38 +65,52 @@ export class Committer {
     if (this.#isRunning) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
-  async #run(): Promise<void> {
+  /** As long as nothing has to be waited for it goes on at once: a turn of the queue costs as much as a save. */
+  #run(): void {
     while (this.#queue.length > 0) {
-      try {
-        const writer = this.#writerOf();
-        await this.#runGroup(writer instanceof Promise ? await writer : writer, this.#queue.splice(0, MAX_GROUP));
-      } catch (error) {
-        // The store could not be taken for writing: all who wait are told.
-        for (const { reject } of this.#queue.splice(0)) reject(translate(error));
-      }
+      const writer = this.#writerOf();
+      const waits = writer instanceof Promise ? this.#await(writer) : this.#runGroup(writer, this.#queue.splice(0, MAX_GROUP));
+      if (waits === undefined) continue;
+      void waits.then(() => this.#run());
+      return;
     }
     this.#isRunning = false;
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 
-  async #runGroup(writer: Writer, group: readonly Waiting[]): Promise<void> {
-    const done: { readonly waiting: Waiting; readonly result: Done<unknown> }[] = [];
+  /** Where the store could not be taken for writing, all who wait are told. */
+  async #await(writer: Promise<Writer>): Promise<void> {
+    try {
+      await writer;
+    } catch (error) {
+      const told = translate(error);
+      for (const { reject } of this.#queue.splice(0)) reject(told);
+    }
+  }
+
+  #runGroup(writer: Writer, group: readonly Waiting[]): void | Promise<void> {
+    const finished: Finished[] = [];
     for (const waiting of group) {
       if (this.#failed) waiting.reject(this.#failed);
       else {
         try {
-          done.push({ waiting, result: waiting.run(writer) });
+          finished.push({ waiting, result: waiting.run(writer) });
         } catch (error) {
           waiting.reject(this.#told(error));
         }
       }
     }
     try {
-      if (!this.#failed) await writer.syncAll();
+      const syncs = this.#failed ? undefined : writer.syncAll();
+      if (syncs !== undefined) return syncs.catch((error) => void this.#told(error)).then(() => this.#answer(finished));
     } catch (error) {
       this.#told(error);
     }
-    for (const { waiting, result } of done) {
+    this.#answer(finished);
+  }
+
+  #answer(finished: readonly Finished[]): void {
+    for (const { waiting, result } of finished) {
       if (this.#failed) waiting.reject(this.#failed);
       else {
         for (const save of result.saves) this.#saved(save);

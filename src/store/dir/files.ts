@@ -93,6 +93,22 @@ export function readRange(fd: number, from: number, to: number): Buffer {
   return bytes;
 }
 
+/** As {@link readRange}, into memory that is used again: gone at the next call. New pages for each load cost more than reading them. */
+export function glance(fd: number, from: number, to: number): Buffer {
+  if (to - from > GLANCE_BYTES) return readRange(fd, from, to);
+  scratch ??= Buffer.allocUnsafeSlow(GLANCE_BYTES);
+  let done = 0;
+  while (done < to - from) {
+    const read = readSync(fd, scratch, done, to - from - done, from + done);
+    if (read === 0) break;
+    done += read;
+  }
+  return scratch.subarray(0, done);
+}
+
+const GLANCE_BYTES = 512 * 1024;
+let scratch: Buffer | undefined;
+
 export function writeAll(fd: number, bytes: Uint8Array, at: number): void {
   for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done, bytes.length - done, at + done);
 }

@@ -114,7 +114,7 @@ export class JournalFile {
 
   /** The number of its last record, or undefined where there is no save. */
   get tail(): number | undefined {
-    return this.#spans.last()?.seq;
+    return this.#spans.lastSeq;
   }
 
   /** How many saves there are. */

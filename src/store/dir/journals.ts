@@ -35,6 +35,11 @@ export class Journals {
     return file;
   }
 
+  /** The journal of a line, where it is open. */
+  open(line: string): JournalFile | undefined {
+    return this.#files.get(line);
+  }
+
   #makeRoom(): void {
     let places = 0;
     for (const { length } of this.#files.values()) places += length;

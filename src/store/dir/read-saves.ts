@@ -2,8 +2,8 @@
 import { HoldfastError } from "../../core/errors.js";
 import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
-import { readRange } from "./files.js";
-import { type Seal, saveOf, sealOf } from "./save-rows.js";
+import { glance } from "./files.js";
+import { knownSeal, type Seal, saveOf } from "./save-rows.js";
 import type { Span } from "./spans.js";
 
 export interface Wants {
@@ -13,7 +13,7 @@ export interface Wants {
 
 /** To read this much in vain costs less than another read. */
 const SKIP_FROM = 32 * 1024;
-const READ_AT_ONCE = 4 * 1024 * 1024;
+const READ_AT_ONCE = 256 * 1024;
 
 interface Stretch {
   readonly from: number;
@@ -23,8 +23,8 @@ interface Stretch {
 export function readSaves(fd: number, line: LineId, spans: readonly Span[], wants: Wants): { readonly save: Save; readonly seal: Seal }[] {
   const bytes = new Stretches(fd, spans, wants);
   return spans.map((span) => {
-    const seal = sealOf(bytes.buffer(span.seal, span.end - 1));
-    if (seal === undefined)
+    const seal = knownSeal(bytes.text(span.seal, span.end - 1));
+    if (seal?.seq !== span.seq)
       throw new HoldfastError("CORRUPT", `The save at ${line}-${span.seq} was changed while it was read.`, { line, seq: span.seq });
     const ends = { items: [span.start, span.state], state: [span.state, span.mark], mark: [span.mark, span.seal] } as const;
     return { seal, save: saveOf(line, seal, (section) => bytes.text(ends[section][0], ends[section][1] - 1), wants) };
@@ -44,11 +44,6 @@ class Stretches {
     this.#stretches = stretches(spans, wants);
   }
 
-  buffer(from: number, to: number): Buffer {
-    if (from < this.#from || to > this.#from + this.#buffer.length) this.#load(from, to);
-    return this.#buffer.subarray(from - this.#from, to - this.#from);
-  }
-
   text(from: number, to: number): string {
     if (from < this.#from || to > this.#from + this.#buffer.length) this.#load(from, to);
     return this.#buffer.toString("utf8", from - this.#from, to - this.#from);
@@ -60,7 +55,7 @@ class Stretches {
     if (found >= 0) this.#at = found;
     const stretch = found < 0 ? { from, to } : (this.#stretches[found] as Stretch);
     this.#from = stretch.from;
-    this.#buffer = readRange(this.#fd, stretch.from, stretch.to);
+    this.#buffer = glance(this.#fd, stretch.from, stretch.to);
   }
 }
 

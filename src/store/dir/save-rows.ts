@@ -110,6 +110,15 @@ export function sealOf(row: Buffer): Seal | undefined {
   }
 }
 
+/** The seal in a row that was found to be one before. What it says of its save is covered by digests, which are checked by who reads it. */
+export function knownSeal(row: string): Seal | undefined {
+  try {
+    return JSON.parse(row.slice(OPEN.length, -END_CHARS)) as Seal;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Bytes that its sections take up before the seal, with their line breaks. */
 export function bytesBefore({ items, state, mark }: Seal): { readonly items: number; readonly state: number; readonly mark: number } {
   const rows = (bytes: number | undefined): number => (bytes === undefined || bytes === 0 ? 0 : bytes + 1);

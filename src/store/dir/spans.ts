@@ -37,6 +37,10 @@ export class Spans {
     return { seq, start, state, mark, seal, end };
   }
 
+  get lastSeq(): number | undefined {
+    return this.#after === this.#first ? undefined : this.#numbers[(this.#after - 1) * WIDTH];
+  }
+
   last(): Span | undefined {
     return this.length === 0 ? undefined : this.at(this.length - 1);
   }

@@ -1,0 +1,169 @@
+/** The store in a directory: a save against a bare append, its room on disk, a load, and opening among very many sessions. */
+import { hash } from "node:crypto";
+import { closeSync, fdatasyncSync, mkdirSync, openSync, readdirSync, readFileSync, statSync, writeFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { open } from "../../dist/index.js";
+import { sessionPath } from "../../dist/store/dir/names.js";
+import { sealedText, unsealed } from "../../dist/store/dir/sealed.js";
+import { fill, median, now, quantile, step } from "../measure.mjs";
+
+const WARM = 500;
+
+export async function dir({ directory, rounds, loads, sessions }) {
+  return [
+    ...(await saves(directory, rounds)),
+    await loading(directory, loads),
+    await atOnce(directory, 128),
+    await opening(directory, sessions),
+  ];
+}
+
+async function saves(directory, rounds) {
+  const place = join(directory, "dir-save");
+  const hold = await open(`dir:${place}`);
+  const session = await hold.session("bench");
+  const bare = openSync(join(directory, "bare.jsonl"), "a");
+  const steps = Array.from({ length: rounds + WARM }, () => {
+    const messages = step();
+    return { messages, raw: JSON.stringify(messages) };
+  });
+  const ours = [];
+  const theirs = [];
+  let rawBytes = 0;
+  for (const [i, { messages, raw }] of steps.entries()) {
+    rawBytes += Buffer.byteLength(raw) - 3;
+    let start = now();
+    writeSync(bare, `${raw}\n`);
+    fdatasyncSync(bare);
+    const bareUs = now() - start;
+    start = now();
+    session.append(...messages);
+    await session.checkpoint();
+    const saveUs = now() - start;
+    if (i < WARM) continue;
+    theirs.push(bareUs);
+    ours.push(saveUs);
+  }
+  await hold.close();
+  closeSync(bare);
+  const disk = bytesIn(place);
+  return [
+    {
+      name: "dir: save p50 / bare append and fdatasync p50",
+      value: median(ours) / median(theirs),
+      floor: 1.5,
+      note: `${median(ours).toFixed(0)} / ${median(theirs).toFixed(0)} µs; p99 ${quantile(ours, 0.99).toFixed(0)} / ${quantile(theirs, 0.99).toFixed(0)} µs`,
+    },
+    {
+      name: "dir: disk / raw JSON",
+      value: disk / rawBytes,
+      floor: 1.5,
+      note: `${(disk / 1e6).toFixed(1)} / ${(rawBytes / 1e6).toFixed(1)} MB`,
+    },
+  ];
+}
+
+const bytesIn = (path) =>
+  statSync(path).isFile() ? statSync(path).size : readdirSync(path).reduce((sum, name) => sum + bytesIn(join(path, name)), 0);
+
+async function loading(directory, rounds) {
+  const hold = await open(`dir:${join(directory, "dir-load")}`);
+  const session = await hold.session("bench");
+  await fill(session, 500);
+  const { id } = session.head;
+  await session.close();
+  const { messages } = await hold.checkpoints.state(id);
+  if (messages.length !== 1000) throw new Error(`expected 1000 messages, got ${messages.length}`);
+  const bytes = Buffer.from(JSON.stringify(messages.map(({ role, content }) => ({ role, content }))));
+  const ours = [];
+  const theirs = [];
+  for (let i = 0; i < rounds + 20; i++) {
+    let start = now();
+    hash("sha256", bytes, "hex");
+    JSON.parse(bytes.toString("utf8"));
+    const bareUs = now() - start;
+    start = now();
+    await hold.checkpoints.state(id);
+    const loadUs = now() - start;
+    if (i < 20) continue;
+    theirs.push(bareUs);
+    ours.push(loadUs);
+  }
+  await hold.close();
+  return {
+    name: "dir: load of 1,000 messages, verified / JSON.parse + SHA-256",
+    value: median(ours) / median(theirs),
+    floor: 2.5,
+    note: `${(median(ours) / 1000).toFixed(2)} / ${(median(theirs) / 1000).toFixed(2)} ms`,
+  };
+}
+
+/** Many sessions that save in one tick, each to a file of its own. */
+async function atOnce(directory, sessions) {
+  const hold = await open(`dir:${join(directory, "dir-once")}`);
+  const all = [];
+  for (let i = 0; i < sessions; i++) all.push(await hold.session(`s-${i}`));
+  const save = (session) => {
+    session.append(...step());
+    return session.checkpoint();
+  };
+  for (let i = 0; i < 2; i++) await Promise.all(all.map(save));
+  const together = [];
+  const alone = [];
+  for (let i = 0; i < 5; i++) {
+    let start = now();
+    await Promise.all(all.map(save));
+    together.push((now() - start) / sessions);
+    start = now();
+    for (const session of all) await save(session);
+    alone.push((now() - start) / sessions);
+  }
+  await hold.close();
+  return {
+    name: `dir: ${sessions} sessions saving at once / one after another`,
+    value: median(alone) / median(together),
+    floor: 1.3,
+    higher: true,
+    note: `${Math.round(1e6 / median(together))} / ${Math.round(1e6 / median(alone))} saves/s`,
+  };
+}
+
+/** Sessions are written as the store writes them, but without a sync for each: only opening is measured. */
+async function opening(directory, sessions) {
+  const place = join(directory, "dir-open");
+  const first = await open(`dir:${place}`);
+  await (await first.session("s-0", { agent: "bench" })).close();
+  await first.close();
+  const { check: _check, ...doc } = unsealed(readFileSync(join(place, sessionPath("s-0"), "session.json"), "utf8"));
+  for (let i = 1; i < sessions; i++) {
+    const id = `s-${i}`;
+    const line = { ...doc.lines[0], no: i + 1, id: i.toString(32).padStart(16, "0"), owner: id };
+    const path = join(place, sessionPath(id));
+    mkdirSync(path, { recursive: true });
+    const made = { ...doc, id, no: i + 1, head: { ...doc.head, line: line.id }, lines: [line], lastLine: i + 1 };
+    writeFileSync(join(path, "session.json"), sealedText(made));
+  }
+  writeFileSync(join(place, "index.jsonl"), "");
+  let start = now();
+  const again = await open(`dir:${place}`);
+  const rebuiltMs = (now() - start) / 1000;
+  await (await again.session("writes the index")).close();
+  await again.close();
+  const times = [];
+  for (let i = 0; i < 3; i++) {
+    start = now();
+    const hold = await open(`dir:${place}`);
+    times.push((now() - start) / 1000);
+    const { items } = await hold.sessions.list({ limit: 1 });
+    if (items.length !== 1) throw new Error("expected a session");
+    await hold.close();
+  }
+  const indexBytes = statSync(join(place, "index.jsonl")).size;
+  return {
+    name: `dir: open with ${sessions.toLocaleString("en")} sessions, ms`,
+    value: median(times),
+    floor: 1000,
+    unit: "ms",
+    note: `index ${(indexBytes / 1e6).toFixed(1)} MB; ${(rebuiltMs / 1000).toFixed(1)} s where it has to be made again`,
+  };
+}
