@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { compete } from "../test/faults/compete.mjs";
 import { cartographer, classes, damageAll, frameBits, killedStore, soundStore, spread } from "../test/faults/flip-campaign.mjs";
-import { killCampaign } from "../test/faults/kill-campaign.mjs";
+import { inDirectory, killCampaign } from "../test/faults/kill-campaign.mjs";
 import { newSeed, random } from "../test/faults/random.mjs";
 
 const number = (name, standard) => (process.env[name] === "all" ? Number.MAX_SAFE_INTEGER : Number(process.env[name] ?? standard));
@@ -37,27 +37,33 @@ async function campaign(name, run) {
 }
 
 const KILLS = number("HOLDFAST_KILLS", 10_000);
-if (KILLS > 0)
-  await campaign("kill -9 while working", async () => {
-    const result = await killCampaign({
-      kills: KILLS,
-      seed,
-      onProgress: ({ kills, acknowledged }) => progress(`${kills} of ${KILLS} kills, ${acknowledged} acknowledged`),
-    });
-    return { did: `${result.kills} kills, ${result.acknowledged} acknowledged, ${result.inFlight} in flight`, wrong: result.wrong };
-  });
-
 const BIRTHS = number("HOLDFAST_BIRTHS", 500);
-if (BIRTHS > 0)
-  await campaign("kill -9 while a store is made", async () => {
-    const result = await killCampaign({
-      kills: BIRTHS,
-      seed,
-      birth: true,
-      onProgress: ({ kills }) => progress(`${kills} of ${BIRTHS} kills`),
+for (const [kind, where] of [
+  ["a SQLite file", {}],
+  ["a directory", { place: inDirectory }],
+]) {
+  if (KILLS > 0)
+    await campaign(`kill -9 while working in ${kind}`, async () => {
+      const result = await killCampaign({
+        ...where,
+        kills: KILLS,
+        seed,
+        onProgress: ({ kills, acknowledged }) => progress(`${kills} of ${KILLS} kills, ${acknowledged} acknowledged`),
+      });
+      return { did: `${result.kills} kills, ${result.acknowledged} acknowledged, ${result.inFlight} in flight`, wrong: result.wrong };
     });
-    return { did: `${result.kills} kills`, wrong: result.wrong };
-  });
+  if (BIRTHS > 0)
+    await campaign(`kill -9 while ${kind} is made`, async () => {
+      const result = await killCampaign({
+        ...where,
+        kills: BIRTHS,
+        seed,
+        birth: true,
+        onProgress: ({ kills }) => progress(`${kills} of ${BIRTHS} kills`),
+      });
+      return { did: `${result.kills} kills`, wrong: result.wrong };
+    });
+}
 
 const ROUNDS = number("HOLDFAST_ROUNDS", 50);
 if (ROUNDS > 0)

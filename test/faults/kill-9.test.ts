@@ -1,30 +1,37 @@
 /** D1, D2: what was acknowledged survives kill -9 at any instant, nothing is torn, and the next save works at once. */
-import { expect, test } from "vitest";
-import { killCampaign } from "./kill-campaign.mjs";
+import { describe, expect, test } from "vitest";
+import { inDirectory, killCampaign } from "./kill-campaign.mjs";
 import { newSeed } from "./random.mjs";
 
 const KILLS = Number(process.env["HOLDFAST_KILLS"] ?? 200);
 
-test(`D1: ${KILLS} kills at random instants lose nothing that was acknowledged`, { timeout: 60_000 + KILLS * 1_000 }, async () => {
-  const result = await killCampaign({ kills: KILLS, seed: newSeed() });
-  expect(result.wrong, `seed ${result.seed}`).toEqual([]);
-  expect(result.kills).toBe(KILLS);
-  // Kills that hit nothing would prove nothing.
-  expect(result.inFlight, "operations in flight at a kill").toBeGreaterThan(KILLS / 4);
-  expect(result.acknowledged).toBeGreaterThan(KILLS);
-});
+const places = [
+  { name: "sqlite", where: {} },
+  { name: "dir", where: { place: inDirectory } },
+];
 
-test("D2: a kill while the store is being made leaves a store that opens", async () => {
-  const result = await killCampaign({ kills: 60, seed: newSeed(), birth: true });
-  expect(result.wrong, `seed ${result.seed}`).toEqual([]);
-  // Kills before there was a file, or after the store was open, would prove nothing.
-  expect(result.halfMade, "kills between the file and the open store").toBeGreaterThan(2);
-});
+describe.each(places)("$name", ({ where }) => {
+  test(`D1: ${KILLS} kills at random instants lose nothing that was acknowledged`, { timeout: 60_000 + KILLS * 1_000 }, async () => {
+    const result = await killCampaign({ ...where, kills: KILLS, seed: newSeed() });
+    expect(result.wrong, `seed ${result.seed}`).toEqual([]);
+    expect(result.kills).toBe(KILLS);
+    // Kills that hit nothing would prove nothing.
+    expect(result.inFlight, "operations in flight at a kill").toBeGreaterThan(KILLS / 4);
+    expect(result.acknowledged).toBeGreaterThan(KILLS);
+  });
 
-test("negative control: a child that acknowledges a save before it is committed is caught", async () => {
-  const result = await killCampaign({ kills: 60, seed: newSeed(), ackEarly: true });
-  expect(
-    result.wrong.some((what) => / is gone$/.test(what)),
-    `seed ${result.seed}: ${result.wrong.join("\n")}`,
-  ).toBe(true);
+  test("D2: a kill while the store is being made leaves a store that opens", async () => {
+    const result = await killCampaign({ ...where, kills: 60, seed: newSeed(), birth: true });
+    expect(result.wrong, `seed ${result.seed}`).toEqual([]);
+    // Kills before there was a file, or after the store was open, would prove nothing.
+    expect(result.halfMade, "kills between the file and the open store").toBeGreaterThan(2);
+  });
+
+  test("negative control: a child that acknowledges a save before it is committed is caught", async () => {
+    const result = await killCampaign({ ...where, kills: 60, seed: newSeed(), ackEarly: true });
+    expect(
+      result.wrong.some((what) => / is gone$/.test(what)),
+      `seed ${result.seed}: ${result.wrong.join("\n")}`,
+    ).toBe(true);
+  });
 });

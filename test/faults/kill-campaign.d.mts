@@ -11,9 +11,17 @@ export interface KillResult {
   readonly ms: number;
   readonly wrong: readonly string[];
 }
+export interface Place {
+  readonly address: string;
+  /** What is there once the store begins to be made. */
+  readonly path: string;
+}
+export const inDirectory: (directory: string, n: number) => Place;
 export function killCampaign(options: {
   readonly kills: number;
   readonly seed: number;
+  /** Where the n-th store is; a SQLite file by default. */
+  readonly place?: (directory: string, n: number) => Place;
   readonly ackEarly?: boolean;
   readonly birth?: boolean;
   readonly onProgress?: (result: KillResult) => void;

@@ -115,8 +115,7 @@ class Acknowledged {
     this.unread.clear();
 
     const verdict = await hold.verify();
-    if (process.env.XX ? verdict.findings.some((f) => f.code !== "LOST_TAIL" || f.sessionId) : !verdict.ok)
-      wrong.push(`verify: ${JSON.stringify(verdict.findings.slice(0, 3))}`);
+    if (!verdict.ok) wrong.push(`verify: ${JSON.stringify(verdict.findings.slice(0, 3))}`);
     return wrong;
   }
 
@@ -136,11 +135,16 @@ class Acknowledged {
   }
 }
 
+/** A place for the n-th store of a campaign: its address, and the path that is there once it begins to be made. */
+const sqliteFile = (directory, n) => ({ address: join(directory, `${n}.db`), path: join(directory, `${n}.db`) });
+
+export const inDirectory = (directory, n) => ({ address: `dir:${join(directory, `${n}`)}`, path: join(directory, `${n}`) });
+
 /**
- * `kills` kills on files that grow over fifty kills each. Answers how it went; stops at the first kill after which something is wrong.
- * With `birth` a child on a fresh file is killed while it makes the store.
+ * `kills` kills on stores that grow over fifty kills each. Answers how it went; stops at the first kill after which something is wrong.
+ * With `birth` a child on a fresh store is killed while it makes it. `place` says where stores are.
  */
-export async function killCampaign({ kills, seed, ackEarly = false, birth = false, onProgress }) {
+export async function killCampaign({ kills, seed, place = sqliteFile, ackEarly = false, birth = false, onProgress }) {
   const directory = mkdtempSync(join(tmpdir(), "holdfast-kills-"));
   const rng = random(seed);
   const began = performance.now();
@@ -151,13 +155,13 @@ export async function killCampaign({ kills, seed, ackEarly = false, birth = fals
   try {
     for (let n = 0; n < kills && result.wrong.length === 0; n++) {
       const file = birth ? n : Math.floor(n / KILLS_PER_FILE);
-      const path = join(directory, `${file}.db`);
+      const { address, path } = place(directory, file);
       if (birth || n % KILLS_PER_FILE === 0) known = new Acknowledged();
       const child = next;
       next = start("kill-child.mjs");
       // Loaded and waiting: from here on only the store itself is being made.
       await child.heard((line) => line.ready);
-      child.tell({ path, seed: seed + n, ackEarly });
+      child.tell({ path: address, seed: seed + n, ackEarly });
       if (!birth) await child.heard((line) => line.done !== undefined || line.fault !== undefined);
       await new Promise((resolve) => setTimeout(resolve, birth ? rng.between(0, 25) : rng.between(0.5, 40)));
       await child.end();
@@ -171,7 +175,7 @@ export async function killCampaign({ kills, seed, ackEarly = false, birth = fals
       result.kills += 1;
       result.inFlight += known.flying.size;
       const checking = performance.now();
-      const hold = await open(path);
+      const hold = await open(address);
       try {
         const last = n === kills - 1 || (n + 1) % KILLS_PER_FILE === 0;
         result.wrong.push(...(await known.check(hold, rng, last)));

@@ -56,6 +56,7 @@ export class Writer {
   readonly #ready = new WeakSet<JournalFile>();
   /** Blobs that saves refer to since a sweep began. */
   #sweeping: Set<Digest> | undefined;
+  #sweep: Promise<unknown> | undefined;
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -274,15 +275,17 @@ export class Writer {
     return changed;
   }
 
-  /** From here to the end of `run`, blobs that new saves refer to are noted. */
+  /** From here to the end of `run`, blobs that new saves refer to are noted. One sweep at a time. */
   async whileSweeping<T>(run: (since: ReadonlySet<Digest>) => Promise<T>): Promise<T> {
-    if (this.#sweeping !== undefined) throw new HoldfastError("BUSY", "A sweep is under way. Wait for it to end.");
-    this.#sweeping = new Set();
-    try {
-      return await run(this.#sweeping);
-    } finally {
+    while (this.#sweep !== undefined) await this.#sweep;
+    const since = new Set<Digest>();
+    this.#sweeping = since;
+    const sweep = run(since).finally(() => {
       this.#sweeping = undefined;
-    }
+      this.#sweep = undefined;
+    });
+    this.#sweep = sweep.catch(() => {});
+    return sweep;
   }
 }
 
