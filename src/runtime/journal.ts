@@ -144,8 +144,13 @@ export class Journal {
     if (row === undefined || row.session === null) return undefined;
     const doc = this.#remember(lineOf(row));
     const found = await looking;
-    const checkpoint = found && (await this.#checkpoint(found, row.session as SessionId, doc));
-    return found && checkpoint && { ...found, checkpoint, session: row.session, segments: () => this.#segmentsOf(past, place) };
+    if (found === undefined) {
+      // It may never have been; but where an anchor knows that the line's end was lost, nobody is told so.
+      await this.tail(place.line);
+      return undefined;
+    }
+    const checkpoint = await this.#checkpoint(found, row.session as SessionId, doc);
+    return checkpoint && { ...found, checkpoint, session: row.session, segments: () => this.#segmentsOf(past, place) };
   }
 
   async #checkpoint({ save, digest: end }: Read, session: SessionId, { id, origin }: LineDoc): Promise<Checkpoint | undefined> {

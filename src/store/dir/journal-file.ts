@@ -152,11 +152,15 @@ export class JournalFile {
     return at < this.#spans.length ? this.#sealIn(this.#spans.at(at)) : undefined;
   }
 
-  read({ from, to, limit, newestFirst, items, state }: SaveQuery): Save[] {
+  /**
+   * The saves that hold any of the records asked for. Where some are missing, the one behind them is given too: its numbers tell. `begins`
+   * is the number of the line's first record: nothing is missing before that.
+   */
+  read({ from, to, limit, newestFirst, items, state }: SaveQuery, begins: number): Save[] {
     const spans = newestFirst ? this.#downFrom(to, from, limit) : this.#upFrom(from, to, limit);
     const saves: Save[] = [];
     for (const { save } of this.#read(spans, { items, state })) {
-      if (firstSeq(save) > to) break;
+      if (to < begins && firstSeq(save) === begins) break;
       saves.push(save);
     }
     return saves;

@@ -113,7 +113,8 @@ export class Reader {
   // ---- saves
 
   saves(line: LineId, query: SaveQuery): Save[] {
-    return this.#journal(line)?.read(query) ?? [];
+    const standing = this.#catalogue.line(line);
+    return (standing && this.journal(standing)?.read(query, (standing.origin?.seq ?? 0) + 1)) ?? [];
   }
 
   #journal(line: string): JournalFile | undefined {

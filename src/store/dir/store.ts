@@ -338,6 +338,8 @@ export class DirStore implements Store {
 
   #checkIndex(directory: string, found: string[]): void {
     const doc = readDoc(directory, undefined);
+    if (doc === "damaged") found.push(`${quote(join(directory, "session.json"))} is damaged.`);
+    // Another may be writing: then the index runs ahead, and readers follow.
     if (doc === undefined || doc === "damaged" || this.#writer === undefined) return;
     const entry = this.#index.catalogue.entry(doc.id);
     if (this.#sessions.directory(doc.id) !== directory)
