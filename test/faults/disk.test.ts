@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { chmodSync, chownSync, copyFileSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { open } from "../../src/index.js";
 import { type Child, type Line, start } from "./child.mjs";
 import { fresh } from "./places.js";
@@ -58,60 +58,67 @@ async function holds(path: string, session: string, acknowledged: readonly strin
 
 const TYPED = expect.objectContaining({ name: "HoldfastError", code: expect.stringMatching(/^(DISK_FULL|IO)$/) });
 
-// One message a save is a single statement that commits by itself; a session's first save also writes its head and is a transaction.
-test.each([200_000, 300_000, 300_500, 400_000, 1_000_000])("D1: a file that may not grow past %i bytes", async (limit) => {
-  const path = join(fresh(), "store.db");
-  await (await open(path)).close();
-  const child = await puppet(path, ["prlimit", `--fsize=${limit}`]);
-  expect((await child.ask({ do: "session", session: "a" })).error).toBeUndefined();
-  const { acknowledged, error } = await fill(child, "a");
-  expect(error).toEqual(TYPED);
-  expect(acknowledged.length).toBeGreaterThan(1);
-  await child.end();
-  await holds(path, "a", acknowledged);
-});
+const kinds = [
+  { name: "sqlite", at: (directory: string) => join(directory, "store.db") },
+  { name: "dir", at: (directory: string) => `dir:${join(directory, "store")}` },
+];
 
-test("D1: a full disk, and room again: the same process goes on, and what failed lands once", async () => {
-  const directory = fresh();
-  execFileSync("mount", ["-t", "tmpfs", "-o", "size=2m", "tmpfs", directory]);
-  mounts.push(directory);
-  const path = join(directory, "store.db");
-  const ballast = join(directory, "ballast");
-  writeFileSync(ballast, Buffer.alloc(1_350_000));
-  const child = await puppet(path);
-  await child.ask({ do: "session", session: "a" });
-  const { acknowledged, error } = await fill(child, "a");
-  expect(error).toEqual(expect.objectContaining({ name: "HoldfastError", code: "DISK_FULL", retryable: true }));
-  expect(acknowledged.length).toBeGreaterThan(5);
+describe.each(kinds)("$name", ({ at }) => {
+  // One message a save is a single statement that commits by itself; a session's first save also writes its head and is a transaction.
+  test.each([200_000, 300_000, 300_500, 400_000, 1_000_000])("D1: a file that may not grow past %i bytes", async (limit) => {
+    const path = at(fresh());
+    await (await open(path)).close();
+    const child = await puppet(path, ["prlimit", `--fsize=${limit}`]);
+    expect((await child.ask({ do: "session", session: "a" })).error).toBeUndefined();
+    const { acknowledged, error } = await fill(child, "a");
+    expect(error).toEqual(TYPED);
+    expect(acknowledged.length).toBeGreaterThan(1);
+    await child.end();
+    await holds(path, "a", acknowledged);
+  });
 
-  // Still full: it fails again, in the same way.
-  expect((await child.ask({ do: "again", session: "a" })).error).toEqual(expect.objectContaining({ code: "DISK_FULL" }));
-  expect(await child.ask({ do: "list", session: "a" })).toMatchObject({ checkpoints: acknowledged.length });
+  test("D1: a full disk, and room again: the same process goes on, and what failed lands once", async () => {
+    const directory = fresh();
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=2m", "tmpfs", directory]);
+    mounts.push(directory);
+    const path = at(directory);
+    const ballast = join(directory, "ballast");
+    writeFileSync(ballast, Buffer.alloc(1_350_000));
+    const child = await puppet(path);
+    await child.ask({ do: "session", session: "a" });
+    const { acknowledged, error } = await fill(child, "a");
+    expect(error).toEqual(expect.objectContaining({ name: "HoldfastError", code: "DISK_FULL", retryable: true }));
+    expect(acknowledged.length).toBeGreaterThan(5);
 
-  rmSync(ballast);
-  const { checkpoint, error: late } = await child.ask({ do: "again", session: "a" });
-  expect(late).toBeUndefined();
-  // Every acknowledged message, the one of the save that failed, and nothing twice.
-  expect(checkpoint.messageCount).toBe(acknowledged.length + 1);
-  expect((await child.ask({ do: "verify" })).ok).toBe(true);
-  await child.ask({ do: "close" });
-  await holds(path, "a", [...acknowledged, checkpoint.id]);
-});
+    // Still full: it fails again, in the same way.
+    expect((await child.ask({ do: "again", session: "a" })).error).toEqual(expect.objectContaining({ code: "DISK_FULL" }));
+    expect(await child.ask({ do: "list", session: "a" })).toMatchObject({ checkpoints: acknowledged.length });
 
-test("a disk that is full before a store is made: typed, and made once there is room", async () => {
-  const directory = fresh();
-  execFileSync("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", directory]);
-  mounts.push(directory);
-  const path = join(directory, "store.db");
-  writeFileSync(join(directory, "ballast"), Buffer.alloc(1_000_000));
-  await expect(open(path)).rejects.toMatchObject({ name: "HoldfastError", code: expect.stringMatching(/^(DISK_FULL|IO)$/) });
-  rmSync(join(directory, "ballast"));
-  const hold = await open(path);
-  const session = await hold.session("a");
-  session.append({ role: "user", content: "hello" });
-  await session.checkpoint();
-  expect((await hold.verify()).ok).toBe(true);
-  await hold.close();
+    rmSync(ballast);
+    const { checkpoint, error: late } = await child.ask({ do: "again", session: "a" });
+    expect(late).toBeUndefined();
+    // Every acknowledged message, the one of the save that failed, and nothing twice.
+    expect(checkpoint.messageCount).toBe(acknowledged.length + 1);
+    expect((await child.ask({ do: "verify" })).ok).toBe(true);
+    await child.ask({ do: "close" });
+    await holds(path, "a", [...acknowledged, checkpoint.id]);
+  });
+
+  test("a disk that is full before a store is made: typed, and made once there is room", async () => {
+    const directory = fresh();
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", directory]);
+    mounts.push(directory);
+    const path = at(directory);
+    writeFileSync(join(directory, "ballast"), Buffer.alloc(1024 * 1024));
+    await expect(open(path)).rejects.toMatchObject({ name: "HoldfastError", code: expect.stringMatching(/^(DISK_FULL|IO)$/) });
+    rmSync(join(directory, "ballast"));
+    const hold = await open(path);
+    const session = await hold.session("a");
+    session.append({ role: "user", content: "hello" });
+    await session.checkpoint();
+    expect((await hold.verify()).ok).toBe(true);
+    await hold.close();
+  });
 });
 
 // Root may write anywhere, so the child becomes somebody else first.

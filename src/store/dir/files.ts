@@ -140,7 +140,7 @@ export const draftName = (path: string): string => `${path}.${randomBytes(6).toS
 export const isDraft = (name: string): boolean => /\.[0-9a-f]{12}\.draft$/.test(name);
 
 /** Writes and syncs a draft. Answers its path. */
-export function writeDraft(path: string, content: string | Uint8Array): string {
+function writeDraft(path: string, content: string | Uint8Array): string {
   const draft = draftName(path);
   const fd = openSync(draft, O_WRONLY | O_CREAT | O_EXCL, 0o600);
   try {

@@ -7,7 +7,6 @@
  * C3  what fails before that point is taken back whole. Where it cannot be, or a sync fails, nothing more is written (committer.ts).
  */
 import { fdatasync } from "node:fs";
-import { promisify } from "node:util";
 import type { Digest } from "../../core/digest.js";
 import { HoldfastError } from "../../core/errors.js";
 import type { LineId } from "../../core/ids.js";
@@ -28,7 +27,10 @@ import { isAsRead, type Seal, textBytes } from "./save-rows.js";
 import type { SessionDoc } from "./session-file.js";
 import type { SessionFiles } from "./session-files.js";
 
-const syncLater = promisify(fdatasync);
+const syncLater = (fd: number): Promise<void> =>
+  new Promise((resolve, reject) => {
+    fdatasync(fd, (error) => (error === null ? resolve() : reject(error)));
+  });
 
 export interface Parts {
   readonly sessions: SessionFiles;
@@ -215,9 +217,9 @@ export class Writer {
   async #syncTogether(): Promise<void> {
     const { dirty } = this.#parts.journals;
     const later = [...dirty].filter((journal) => journal.fdToSync !== undefined);
-    const syncs = later.map((journal) => syncLater(journal.fdToSync as number));
+    const syncs = Promise.allSettled(later.map((journal) => syncLater(journal.fdToSync as number)));
     for (const journal of dirty) if (journal.fdToSync === undefined) journal.sync();
-    const failed = (await Promise.allSettled(syncs)).find(({ status }) => status === "rejected");
+    const failed = (await syncs).find(({ status }) => status === "rejected");
     dirty.clear();
     if (failed !== undefined) throw new Unsure((failed as PromiseRejectedResult).reason);
   }
@@ -250,7 +252,7 @@ export class Writer {
     const goes = journal.newest(Math.max(after, 0, ...forks), limit);
     const isWhole = after === -1 && forks.length === 0 && goes.length === journal.count();
     // Before anything goes: its anchor must not be taken for a witness of a loss.
-    const marked = this.#change(doc, { cut: doc.cut.includes(line) ? doc.cut : [...doc.cut, line] });
+    const marked = doc.cut.includes(line) ? doc : this.#change(doc, { cut: [...doc.cut, line] });
     journal.dropLast(goes.length);
     if (isWhole) {
       this.#change(marked, { lines: marked.lines.filter(({ id }) => id !== line) });

@@ -1,0 +1,685 @@
+/** What only a store in a directory has: names, rows, a lock, ends that were cut short, an index, and other processes beside it. */
+import { spawnSync } from "node:child_process";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { hostname } from "node:os";
+import { basename, join, resolve, sep } from "node:path";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { seal } from "../src/core/save.js";
+import { open } from "../src/open.js";
+import { Lock } from "../src/store/dir/lock.js";
+import { blobPath, nameOf, sessionPath } from "../src/store/dir/names.js";
+import { openDir } from "../src/store/dir/open.js";
+import { bytesBefore, rowsOf, saveText, sealOf, sectionText } from "../src/store/dir/save-rows.js";
+import { sealedText, unsealed } from "../src/store/dir/sealed.js";
+import type { SessionDoc } from "../src/store/dir/session-file.js";
+import { Spans } from "../src/store/dir/spans.js";
+import { thisMachine } from "../src/store/machine.js";
+import type { NewSave } from "../src/store/port.js";
+import { all, seqs } from "../src/testing/case.js";
+import { begin, digestOf, Fixture } from "../src/testing/fixture.js";
+import { start } from "./faults/child.mjs";
+import { scratch } from "./support/stores.js";
+
+const root = scratch();
+let count = 0;
+const fresh = (): string => join(root, `store-${++count}`);
+const ofSession = (path: string, id: string): string => join(path, sessionPath(id));
+const journalOf = (path: string, f: Fixture): string => join(ofSession(path, f.id), `${f.line}.jsonl`);
+const docOf = (path: string, id: string): SessionDoc =>
+  unsealed(readFileSync(join(ofSession(path, id), "session.json"), "utf8")) as SessionDoc;
+
+/** A store with one session of some saves, closed. */
+async function made(path: string, saves = 3): Promise<Fixture> {
+  const f = new Fixture("a");
+  const store = await openDir(path);
+  await store.apply([f.begin()]);
+  for (let i = 0; i < saves; i++) await store.apply([f.save({ items: 1, state: 1, mark: true })]);
+  await store.close();
+  return f;
+}
+
+describe("names", () => {
+  const ids = fc.oneof(
+    fc.string(),
+    fc.string({ unit: "grapheme", maxLength: 100 }),
+    fc.constantFrom("..", ".", "con", "nul.txt", "a/b", "A", "a", "a~b", "é", "COM1", ""),
+  );
+
+  test("N1, N2: a name is one plain component, and two ids never share one, whatever their case", () => {
+    fc.assert(
+      fc.property(ids, ids, (a, b) => {
+        for (const name of [nameOf(a), nameOf(b)]) {
+          expect(name).toMatch(/^[a-z0-9_~.-]{1,100}$/);
+          expect(name).not.toMatch(/^\.|\.$|^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/);
+          expect(resolve("/store", name)).toBe(`${sep}store${sep}${name}`);
+        }
+        if (a !== b) expect(nameOf(a).toLowerCase()).not.toBe(nameOf(b).toLowerCase());
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("N3: what is a good name already is its own", () => {
+    for (const id of ["order-42", "a", "v1.2_x", "-"]) expect(nameOf(id)).toBe(id);
+    expect(nameOf("Order 42")).toMatch(/^order-42~[0-9a-f]{20}$/);
+    expect(blobPath(digestOf("x"))).toMatch(/^blobs\/([0-9a-f]{2})\/\1[0-9a-f]{62}$/);
+  });
+});
+
+describe("rows", () => {
+  const texts = fc.array(
+    fc.string({ unit: "grapheme" }).map((text) => JSON.stringify({ append: text })),
+    { minLength: 1, maxLength: 5 },
+  );
+  const salts = fc.stringMatching(/^[A-Za-z0-9_-]{16}$/);
+
+  test("R1: a section's text and its rows say the same, byte for byte", () => {
+    fc.assert(
+      fc.property(texts, salts, (records, salt) => {
+        const text = `[${records.join(",\n")},\n"${salt}"]`;
+        const rows = rowsOf(text);
+        expect(rows).toEqual({ rows: records.join("\n"), salt });
+        expect(sectionText(rows)).toBe(text);
+      }),
+    );
+  });
+
+  test("R2, R3: a seal says how much stands before it, and no changed bit of it is believed", () => {
+    fc.assert(
+      fc.property(fc.option(texts), fc.option(texts), salts, fc.nat(), (items, state, salt, at) => {
+        const { save } = seal({
+          line: "0123456789abcdef" as never,
+          after: 0,
+          at,
+          prior: 0,
+          base: 0,
+          prev: digestOf("x"),
+          items: items ?? [],
+          nMessages: 0,
+          state: state ?? [],
+          mark: '{"checkpoint":{}}',
+          salt: () => salt,
+        });
+        const bytes = Buffer.from(saveText(save, [digestOf("blob")], 7).text);
+        const sealAt = bytes.lastIndexOf("\n", bytes.length - 2) + 1;
+        const row = bytes.subarray(sealAt, -1);
+        const found = sealOf(row);
+        expect(found).toMatchObject({ seq: save.seq, refs: [digestOf("blob")], with: 7 });
+        const before = found && bytesBefore(found);
+        expect((before?.items ?? 0) + (before?.state ?? 0) + (before?.mark ?? 0)).toBe(sealAt);
+        const bit = at % (row.length * 8);
+        const flipped = Buffer.from(row);
+        flipped[bit >> 3] = (flipped[bit >> 3] as number) ^ (1 << (bit & 7));
+        expect(sealOf(flipped)).toBeUndefined();
+      }),
+    );
+  });
+
+  test("places of saves grow at both ends", () => {
+    fc.assert(
+      fc.property(fc.array(fc.boolean(), { maxLength: 200 }), (behind) => {
+        const spans = new Spans();
+        const expected: number[] = [];
+        let [low, high] = [500, 501];
+        for (const isBehind of behind) {
+          const seq = isBehind ? high++ : low--;
+          const span = { seq, start: 0, state: 0, mark: 0, seal: 0, end: 1 };
+          if (isBehind) {
+            spans.push(span);
+            expected.push(seq);
+          } else {
+            spans.unshift(span);
+            expected.unshift(seq);
+          }
+        }
+        expect(Array.from({ length: spans.length }, (_, i) => spans.at(i).seq)).toEqual(expected);
+        for (const [i, seq] of expected.entries()) expect(spans.indexOf(seq)).toBe(i);
+      }),
+    );
+  });
+});
+
+describe("the directory", () => {
+  test("a person finds what they look for, and only they", async () => {
+    const path = fresh();
+    const hold = await open(`dir:${path}`);
+    const session = await hold.session("order-42", { agent: "clerk" });
+    session.append({ role: "user", content: "hello" });
+    session.set("phase", "search");
+    await session.checkpoint();
+    await session.close();
+    await hold.close();
+    expect(JSON.parse(readFileSync(join(path, "holdfast.json"), "utf8"))).toMatchObject({ format: 1 });
+    const files = readdirSync(ofSession(path, "order-42"));
+    const [journal = ""] = files.filter((name) => name.endsWith(".jsonl"));
+    expect(files.sort()).toEqual([journal, "session.json"].sort());
+    const rows = readFileSync(join(ofSession(path, "order-42"), journal), "utf8")
+      .trim()
+      .split("\n")
+      .map((row) => JSON.parse(row));
+    expect(rows.map((row) => Object.keys(row)[0])).toEqual(["line", "append", "set", "checkpoint", "seal"]);
+    expect(rows[1].append).toEqual({ role: "user", content: "hello" });
+    for (const file of [
+      "holdfast.json",
+      "index.jsonl",
+      join(sessionPath("order-42"), "session.json"),
+      join(sessionPath("order-42"), journal),
+    ])
+      expect(statSync(join(path, file)).mode & 0o777, file).toBe(0o600);
+    expect(statSync(ofSession(path, "order-42")).mode & 0o777).toBe(0o700);
+    expect(readFileSync(join(path, ".gitignore"), "utf8")).toContain("index.jsonl");
+  });
+
+  test("one that is not ours is left untouched", async () => {
+    const path = fresh();
+    mkdirSync(path);
+    writeFileSync(join(path, "thesis.txt"), "do not lose");
+    await expect(openDir(path)).rejects.toMatchObject({ code: "NOT_A_STORE" });
+    expect(readdirSync(path)).toEqual(["thesis.txt"]);
+    await expect(openDir(join(path, "thesis.txt"))).rejects.toMatchObject({ code: "NOT_A_STORE" });
+  });
+
+  test("a newer format is left untouched, and damage to holdfast.json is no other store", async () => {
+    const path = fresh();
+    await made(path, 1);
+    const file = join(path, "holdfast.json");
+    const text = readFileSync(file, "utf8");
+    writeFileSync(file, text.replace('"format":1', '"format":2'));
+    await expect(openDir(path)).rejects.toMatchObject({ code: "NEWER_FORMAT" });
+    writeFileSync(file, "{}");
+    await expect(openDir(path)).rejects.toMatchObject({ code: "NOT_A_STORE" });
+  });
+
+  test("links and FIFOs in the place of our files are neither followed nor waited at", async () => {
+    const path = fresh();
+    const f = await made(path);
+    const journal = journalOf(path, f);
+    const aside = join(root, "elsewhere.jsonl");
+    renameSync(journal, aside);
+    for (const put of [() => symlinkSync(aside, journal), () => spawnSync("mkfifo", [journal]), () => mkdirSync(journal)]) {
+      put();
+      const store = await openDir(path);
+      await expect(store.saves(f.line, all)).rejects.toMatchObject({ code: "CORRUPT" });
+      await expect(store.apply([f.peek({ items: 1 })])).rejects.toMatchObject({ code: "CORRUPT" });
+      await store.close();
+      rmSync(journal, { recursive: true });
+    }
+    renameSync(aside, journal);
+    const row = join(ofSession(path, "a"), "session.json");
+    renameSync(row, aside);
+    symlinkSync(aside, row);
+    const store = await openDir(path);
+    expect((await store.sessions({ limit: 10 })).map(({ head }) => head.text)).toEqual(["\0damaged"]);
+    await store.close();
+    rmSync(row);
+    renameSync(aside, row);
+    rmSync(join(path, "holdfast.json"));
+    spawnSync("mkfifo", [join(path, "holdfast.json")]);
+    await expect(openDir(path)).rejects.toMatchObject({ code: "CORRUPT" });
+  });
+
+  test("foreign files are nobody's business", async () => {
+    const path = fresh();
+    const f = await made(path);
+    for (const place of [
+      "notes.txt",
+      "sessions/README",
+      "sessions/zz/x",
+      `${sessionPath("a")}/todo.md`,
+      `${sessionPath("a")}/x.jsonl`,
+      "blobs/ab/thumbs.db",
+    ]) {
+      mkdirSync(join(path, place, ".."), { recursive: true });
+      writeFileSync(join(path, place), "mine");
+    }
+    rmSync(join(path, "index.jsonl"));
+    const store = await openDir(path);
+    expect(seqs(await store.saves(f.line, all))).toEqual(seqs(f.saves));
+    await store.apply([f.save({ items: 1, blob: "body" })]);
+    expect(await store.check()).toEqual([]);
+    expect((await store.sweep(10, false)).count).toBe(0);
+    expect((await store.counts()).sessions).toBe(1);
+    await store.close();
+  });
+});
+
+describe("the lock", () => {
+  const { self } = thisMachine();
+  const machine = existsSync("/etc/machine-id") ? readFileSync("/etc/machine-id", "utf8").trim() : "";
+  const gone = spawnSync(process.execPath, ["-e", "0"]).pid;
+  const holder = { owner: self, host: hostname(), machine, released: false };
+
+  test.each([
+    ["that was let go", { ...holder, released: true }, true],
+    ["of a process that has ended", { ...holder, owner: { ...self, pid: gone } }, true],
+    ["of another boot of this machine", { ...holder, owner: { ...self, boot: "another" } }, true],
+    ["whose pid is another process's by now", { ...holder, owner: { ...self, started: "1" } }, true],
+    ["of a process that lives", holder, false],
+    ["of another host", { ...holder, host: "elsewhere", owner: { ...self, pid: gone } }, false],
+    ["of another machine of the same name", { ...holder, machine: "another", owner: { ...self, boot: "another" } }, false],
+    ["in another container", { ...holder, owner: { ...self, space: "pid:[1]", pid: gone } }, false],
+    ["that says nothing", "half a l", false],
+  ])("O3: one %s", async (_, content, isFree) => {
+    const path = fresh();
+    const f = await made(path);
+    for (const name of readdirSync(path).filter((file) => file.startsWith("lock-"))) rmSync(join(path, name));
+    writeFileSync(join(path, "lock-7.json"), typeof content === "string" ? content : JSON.stringify(content));
+    const store = await openDir(path, { busyMs: 50 });
+    expect(seqs(await store.saves(f.line, all))).toEqual(seqs(f.saves));
+    const applied = store.apply([f.peek({ items: 1 })]);
+    if (isFree) expect(await applied).toEqual({ ok: true });
+    else await expect(applied).rejects.toMatchObject({ code: "BUSY", retryable: true });
+    await store.close();
+    expect(readdirSync(path).filter((name) => name.startsWith("lock-"))).toEqual([isFree ? "lock-8.json" : "lock-7.json"]);
+  });
+
+  test("a second writer in one process has to wait too, and is told for whom", async () => {
+    const path = fresh();
+    const f = await made(path);
+    const one = await openDir(path);
+    const two = await openDir(path, { busyMs: 30 });
+    expect(await one.apply([f.save({ items: 1 })])).toEqual({ ok: true });
+    await expect(two.apply([f.peek({ items: 1 })])).rejects.toMatchObject({
+      code: "BUSY",
+      details: { holder: expect.stringContaining(`process ${process.pid}`) },
+    });
+    expect(seqs(await two.saves(f.line, all))).toEqual(seqs(f.saves));
+    await one.close();
+    expect(await two.apply([f.save({ items: 1 })])).toEqual({ ok: true });
+    await two.close();
+  });
+
+  test("O1: of processes that race for a dead holder's lock exactly one wins", async () => {
+    for (let round = 0; round < 5; round++) {
+      const path = fresh();
+      mkdirSync(path);
+      writeFileSync(join(path, "lock-3.json"), JSON.stringify({ ...holder, owner: { ...self, pid: gone } }));
+      const children = Array.from({ length: 4 }, () => start("dir-child.mjs"));
+      for (const child of children) child.tell({ do: "race", path, busyMs: 100 });
+      await Promise.all(children.map((child) => child.heard((line) => line["ready"] === true)));
+      for (const child of children) child.tell({ go: true });
+      const answers = await Promise.all(children.map((child) => child.heard((line) => line["won"] !== undefined)));
+      await Promise.all(children.map((child) => child.end()));
+      expect(answers.map((line) => line["won"]).filter(Boolean)).toHaveLength(1);
+      expect(readdirSync(path).filter((name) => /^lock-\d+\.json$/.test(name))).toEqual(["lock-4.json"]);
+      // All are dead now.
+      const lock = new Lock(path);
+      await lock.take(0);
+      expect(lock.number).toBe(5);
+      lock.release();
+    }
+  });
+
+  test("a killed writer's store is taken over at once", async () => {
+    const path = fresh();
+    const f = new Fixture("a");
+    const child = start("dir-child.mjs");
+    child.tell({ do: "hold", path, changes: [[f.begin()], [f.save({ items: 1, mark: true })]] });
+    await child.heard((line) => line["held"] !== undefined);
+    const store = await openDir(path, { busyMs: 20 });
+    await expect(store.apply([f.peek({ items: 1 })])).rejects.toMatchObject({ code: "BUSY" });
+    await child.end();
+    expect(await store.apply([f.save({ items: 1 })])).toEqual({ ok: true });
+    expect(seqs(await store.saves(f.line, all))).toEqual(seqs(f.saves));
+    await store.close();
+  });
+});
+
+describe("ends that are not whole", () => {
+  test("D2: a journal cut short at any length loses at most its last save, which is set aside and reported", async () => {
+    const path = fresh();
+    const f = await made(path, 2);
+    rmSync(join(path, "anchors"));
+    const journal = journalOf(path, f);
+    const whole = readFileSync(journal);
+    const ends = [...whole.toString("latin1").matchAll(/"sum":"[0-9a-f]{8}"\}\n/g)].map((found) => found.index + found[0].length);
+    const header = whole.indexOf("\n") + 1;
+    for (let length = 0; length < whole.length; length++) {
+      writeFileSync(journal, whole.subarray(0, length));
+      for (const name of readdirSync(ofSession(path, "a"))) if (name.includes(".tail-")) rmSync(join(ofSession(path, "a"), name));
+      const kept = ends.filter((end) => end <= length).length;
+      const end = ends[kept - 1] ?? 0;
+      const reader = await openDir(path);
+      expect(seqs(await reader.saves(f.line, all)), `${length}`).toEqual(seqs(f.saves.slice(0, kept)));
+      const stray = length > end && !(kept === 0 && length === header);
+      expect(await reader.check(), `${length}`).toHaveLength(stray ? 1 : 0);
+      // The next save works, and what was there is not lost.
+      const again: NewSave = { save: f.saves[kept] as never, refs: [], blobs: [] };
+      expect(await reader.apply([{ session: "a", when: { epoch: 1 }, saves: [again] }])).toEqual({ ok: true });
+      expect(seqs(await reader.saves(f.line, all)), `${length}`).toEqual(seqs(f.saves.slice(0, kept + 1)));
+      await reader.close();
+      rmSync(join(path, "anchors"));
+      const aside = join(ofSession(path, "a"), `${f.line}.tail-1`);
+      expect(existsSync(aside), `${length}`).toBe(stray);
+      if (stray) expect(readFileSync(aside)).toEqual(whole.subarray(end, length));
+      const later = await openDir(path);
+      expect(await later.check()).toHaveLength(stray ? 1 : 0);
+      await later.close();
+    }
+  });
+
+  test("D3: where an anchor knows more, it is damage: nothing is cut, and nothing is written", async () => {
+    const path = fresh();
+    const f = await made(path, 3);
+    const journal = journalOf(path, f);
+    truncateSync(journal, statSync(journal).size - 3);
+    const before = readFileSync(journal);
+    const store = await openDir(path);
+    await expect(
+      store.apply([{ session: "a", when: { epoch: 1 }, saves: [{ save: f.saves[2] as never, refs: [], blobs: [] }] }]),
+    ).rejects.toMatchObject({
+      code: "CORRUPT",
+      details: { line: f.line },
+    });
+    await store.close();
+    expect(readFileSync(journal)).toEqual(before);
+    expect(readdirSync(ofSession(path, "a")).some((name) => name.includes(".tail-"))).toBe(false);
+  });
+
+  test("pages that a power cut has left empty are no save", async () => {
+    const path = fresh();
+    const f = await made(path, 3);
+    rmSync(join(path, "anchors"));
+    const journal = journalOf(path, f);
+    const bytes = readFileSync(journal);
+    const last = bytes.lastIndexOf('{"append"');
+    bytes.fill(0, last, last + 20);
+    writeFileSync(journal, bytes);
+    const store = await openDir(path);
+    expect(seqs(await store.saves(f.line, all))).toEqual(seqs(f.saves.slice(0, 2)));
+    expect(await store.check()).toHaveLength(1);
+    await store.close();
+  });
+
+  test("damage in the middle hides nothing behind it", async () => {
+    const path = fresh();
+    const f = await made(path, 5);
+    const journal = journalOf(path, f);
+    const bytes = readFileSync(journal);
+    const sealed = [...bytes.toString("latin1").matchAll(/\{"seal"/g)].map(({ index }) => index);
+    bytes[(sealed[2] as number) + 20] = 0x7e;
+    writeFileSync(journal, bytes);
+    const store = await openDir(path);
+    const [one, two, , four, five] = seqs(f.saves);
+    expect(seqs(await store.saves(f.line, all))).toEqual([one, two, four, five]);
+    expect(seqs(await store.saves(f.line, { ...all, newestFirst: true, limit: 3 }))).toEqual([five, four, two]);
+    await expect(store.sweep(10, false)).rejects.toMatchObject({ code: "CORRUPT" });
+    expect(await store.apply([f.save({ items: 1 })])).toEqual({ ok: true });
+    await store.close();
+  });
+
+  test("K2: saves of a change that was never made do not count, and do not come to count later", async () => {
+    const path = fresh();
+    const f = await made(path, 1);
+    const journal = journalOf(path, f);
+    const { version } = docOf(path, "a");
+    const never = f.peek({ items: 1, text: "never" }).saves?.[0] as NewSave;
+    appendFileSync(journal, saveText(never.save, [], version + 1).text);
+    const reader = await openDir(path);
+    expect(seqs(await reader.saves(f.line, all))).toEqual(seqs(f.saves));
+    expect(await reader.check()).toEqual([]);
+    // The file reaches that version with another change.
+    await reader.apply([{ session: "a", when: { epoch: 1 }, label: { ...begin("a").label, text: "other" } }]);
+    expect(docOf(path, "a").version).toBe(version + 1);
+    expect(seqs(await reader.saves(f.line, all))).toEqual(seqs(f.saves));
+    expect(await reader.apply([f.save({ items: 1 })])).toEqual({ ok: true });
+    await reader.close();
+    const later = await openDir(path);
+    expect(await later.saves(f.line, all)).toEqual(f.saves);
+    await later.close();
+  });
+
+  test("S2: a change of several sessions that was begun is finished by the next writer, and seen before that", async () => {
+    const path = fresh();
+    const store = await openDir(path);
+    await store.apply([begin("a"), begin("b")]);
+    await store.close();
+    const changed = ["a", "b"].map((id) => {
+      const { check: _check, ...doc } = docOf(path, id) as SessionDoc & { check?: string };
+      return { ...doc, version: doc.version + 1, head: { ...doc.head, status: "completed" } };
+    });
+    writeFileSync(join(path, "commit.json"), sealedText({ sessions: changed }));
+    const reader = await openDir(path);
+    expect((await reader.session("a"))?.head.status).toBe("completed");
+    expect(existsSync(join(path, "commit.json"))).toBe(true);
+    expect(await reader.apply([{ session: "a", when: { epoch: 1 }, lease: { epoch: 2, until: 0, text: "x" } }])).toEqual({ ok: true });
+    expect(existsSync(join(path, "commit.json"))).toBe(false);
+    expect(docOf(path, "b").head?.status).toBe("completed");
+    await reader.close();
+  });
+});
+
+describe("the index", () => {
+  const ids = async (path: string, options: object = {}): Promise<string[]> => {
+    const store = await openDir(path, options);
+    const rows = await store.sessions({ limit: 100 });
+    await store.close();
+    return rows.map(({ id }) => id);
+  };
+  const expected = Array.from({ length: 12 }, (_, i) => `s${i}`).toReversed();
+  const many = async (): Promise<string> => {
+    const path = fresh();
+    const store = await openDir(path);
+    for (const id of expected.toReversed()) await store.apply([begin(id)]);
+    await store.apply([begin("gone")]);
+    await store.apply([{ session: "gone", when: {}, remove: true }]);
+    await store.close();
+    return path;
+  };
+
+  test("is made again where it is missing, damaged, or another store's, and tells how far it is", async () => {
+    const path = await many();
+    const index = join(path, "index.jsonl");
+    const sound = readFileSync(index);
+    const damaged = Buffer.from(sound);
+    damaged[Math.floor(sound.length / 2)] = (damaged[Math.floor(sound.length / 2)] as number) ^ 1;
+    const other = await many();
+    for (const content of [
+      undefined,
+      damaged,
+      sound.subarray(0, sound.length - 5),
+      readFileSync(join(other, "index.jsonl")),
+      Buffer.from("x\n"),
+    ]) {
+      rmSync(index);
+      if (content !== undefined) writeFileSync(index, content);
+      const told: number[][] = [];
+      expect(await ids(path, { onProgress: (...where: number[]) => told.push(where) })).toEqual(expected);
+      expect(told.at(-1)).toEqual([13, 13]);
+      // A writer puts it back.
+      const store = await openDir(path, { onProgress: () => {} });
+      await store.apply([{ session: "s1", when: {}, lease: { epoch: 1, until: 0, text: "x" } }]);
+      await store.close();
+      const quiet: number[][] = [];
+      expect(await ids(path, { onProgress: (...where: number[]) => quiet.push(where) })).toEqual(expected);
+      expect(quiet).toEqual([]);
+    }
+  });
+
+  test("X2: one that was not closed, of another boot, is made again", async () => {
+    const path = await many();
+    const index = join(path, "index.jsonl");
+    const rows = readFileSync(index, "utf8").trimEnd().split("\n");
+    expect(rows.at(-1)).toContain('"closed":true');
+    // Its last rows were lost with the power, and it was not closed.
+    writeFileSync(index, `${rows.slice(0, 6).join("\n")}\n`);
+    expect((await ids(path)).length).toBeLessThan(12);
+    const { boot } = thisMachine().self;
+    const { crc32 } = await import("node:zlib");
+    const text = JSON.stringify({ boot: `${boot}x` });
+    writeFileSync(index, `${rows[0]}\n["${crc32(text).toString(16).padStart(8, "0")}",${text}]\n${rows.slice(3, 6).join("\n")}\n`);
+    expect(await ids(path)).toEqual(expected);
+  });
+
+  test("X1: a last row that speaks of what never was is not believed", async () => {
+    const path = await many();
+    const f = new Fixture("new");
+    const store = await openDir(path);
+    await store.apply([f.begin()]);
+    await store.close();
+    // As if the writer was killed before it put the file in its place.
+    const rows = readFileSync(join(path, "index.jsonl"), "utf8").trimEnd().split("\n").slice(0, -1);
+    writeFileSync(join(path, "index.jsonl"), `${rows.join("\n")}\n`);
+    rmSync(ofSession(path, "new"), { recursive: true });
+    expect(await ids(path)).toEqual(expected);
+    const again = await openDir(path);
+    expect(await again.line(f.line)).toBeUndefined();
+    expect(await again.apply([{ ...begin("s0"), session: "another", head: { ...begin("s0").head } }])).toEqual({ ok: true });
+    await again.close();
+    expect((await ids(path))[0]).toBe("another");
+    expect(await ids(path)).not.toContain("new");
+  });
+
+  test("one that is older than the files is seen by verify, and a session that is asked for is found", async () => {
+    const path = await many();
+    const old = readFileSync(join(path, "index.jsonl"));
+    const store = await openDir(path);
+    await store.apply([begin("new")]);
+    await store.close();
+    writeFileSync(join(path, "index.jsonl"), old);
+    const stale = await openDir(path);
+    await stale.apply([{ session: "s1", when: {}, lease: { epoch: 1, until: 0, text: "x" } }]);
+    expect(await stale.check()).toEqual([expect.stringContaining("index")]);
+    expect((await stale.session("new"))?.id).toBe("new");
+    expect(await stale.check()).toEqual([]);
+    await stale.close();
+    expect((await ids(path))[0]).toBe("new");
+  });
+
+  test("a session whose file is damaged is listed, also where the index is gone, and hides no other", async () => {
+    const path = await many();
+    const store = await openDir(path);
+    const f = new Fixture("A session");
+    await store.apply([f.begin()]);
+    await store.apply([f.save({ items: 1, mark: true })]);
+    await store.close();
+    writeFileSync(join(ofSession(path, "A session"), "session.json"), "{}");
+    expect(await ids(path)).toEqual(["A session", ...expected]);
+    rmSync(join(path, "index.jsonl"));
+    expect(await ids(path)).toEqual(["A session", ...expected]);
+    const hold = await open(`dir:${path}`);
+    const list = await hold.sessions.list({ limit: 100 });
+    expect(list).toMatchObject({ damaged: expect.arrayContaining([expect.objectContaining({ id: "A session" })]) });
+    await expect(hold.session("A session")).rejects.toMatchObject({ code: "CORRUPT" });
+    await hold.close();
+  });
+
+  test("it is written anew when most of it is old", async () => {
+    const path = fresh();
+    const store = await openDir(path);
+    await store.apply([begin("a")]);
+    const made = begin("a");
+    const { line } = (await store.session("a"))?.head ?? made.head;
+    for (let i = 0; i < 700; i++)
+      await store.apply([{ session: "a", when: {}, head: { ...made.head, line, status: `status ${i} ${"x".repeat(100)}` } }]);
+    expect(statSync(join(path, "index.jsonl")).size).toBeLessThan(80_000);
+    await store.close();
+    expect(await ids(path)).toEqual(["a"]);
+  }, 120_000);
+});
+
+describe("other processes", () => {
+  test("P5: a reader beside a writer sees whole saves only, and all of them in the end", async () => {
+    const path = fresh();
+    const f = new Fixture("a");
+    const store = await openDir(path);
+    await store.apply([f.begin()]);
+    const child = start("dir-child.mjs");
+    child.tell({ do: "follow", path, line: f.line, until: 300 });
+    await child.heard((line) => line["ready"] === true);
+    for (let i = 0; i < 300; i++) await store.apply([f.save({ items: 1, mark: true, text: "x".repeat((i * 37) % 5_000) })]);
+    expect(await child.heard((line) => line["seen"] !== undefined)).toMatchObject({ wrong: [], seen: 300 });
+    await child.end();
+    await store.close();
+  });
+
+  test("a reader follows sessions, lines, cuts and prunes as they come", async () => {
+    const path = fresh();
+    const writer = await openDir(path);
+    const reader = await openDir(path);
+    expect(await reader.sessions({ limit: 10 })).toEqual([]);
+    const f = new Fixture("a");
+    await writer.apply([f.begin({ agent: "x" })]);
+    for (let i = 0; i < 4; i++) await writer.apply([f.save({ items: 1, mark: true })]);
+    expect(await reader.saves(f.line, all)).toEqual(f.saves);
+    expect((await reader.sessions({ agent: "x", limit: 10 })).map(({ id }) => id)).toEqual(["a"]);
+    await writer.replace(f.line, [{ save: f.gapOf(0, 1), refs: [], was: f.saves.slice(0, 2) }], 99);
+    expect(seqs(await reader.saves(f.line, all))).toEqual(seqs(f.saves.slice(1)));
+    await writer.apply([{ session: "a", when: {}, remove: true }]);
+    expect(await reader.session("a")).toBeUndefined();
+    await writer.cut(f.line, -1, 1, false);
+    expect(seqs(await reader.saves(f.line, all))).toEqual(seqs(f.saves.slice(1, 3)));
+    await writer.cut(f.line, -1, 100, false);
+    expect(await reader.line(f.line)).toBeUndefined();
+    expect(existsSync(journalOf(path, f))).toBe(false);
+    await writer.close();
+    await reader.close();
+  });
+
+  test("M1: mail is posted from another process, without the lock, and taken in once", async () => {
+    const path = fresh();
+    const store = await openDir(path);
+    await store.apply([begin("a")]);
+    const woken = new Promise<void>((wake) => {
+      const stop = store.watch("a", () => {
+        stop();
+        wake();
+      });
+    });
+    const child = start("dir-child.mjs");
+    const mail = [
+      { id: "One", text: "1" },
+      { id: "two", text: "2" },
+      { id: "One", text: "1" },
+      { id: "One", text: "other" },
+    ];
+    child.tell({ do: "post", path, session: "a", mail });
+    expect(await child.heard((line) => line["answers"] !== undefined)).toMatchObject({
+      answers: ["posted", "posted", "known", "conflict"],
+    });
+    await child.closed;
+    await woken;
+    expect(await store.inbox("a", 10)).toEqual(mail.slice(0, 2));
+    await store.apply([{ session: "a", when: {}, drained: ["One"] }]);
+    expect(await store.inbox("a", 10)).toEqual([mail[1]]);
+    expect(readdirSync(join(ofSession(path, "a"), "inbox", "done")).map((name) => basename(name).split("~")[0])).toEqual(["one"]);
+    // M3: a later session of the same name has a box of its own.
+    await store.apply([{ session: "a", when: {}, remove: true }]);
+    await store.apply([begin("a", { epoch: 2 })]);
+    expect(await store.inbox("a", 10)).toEqual([]);
+    expect(await store.post("a", { id: "One", text: "new" })).toBe("posted");
+    await store.close();
+  });
+});
+
+test("a line that was brought in for one session can be claimed by another, and is let go with it", async () => {
+  const path = fresh();
+  const store = await openDir(path);
+  const f = new Fixture("a");
+  const first = f.save({ items: 1, mark: true }).saves ?? [];
+  await store.apply([{ session: "a", when: { absent: true }, loose: f.begin().line, saves: first }]);
+  const { line: _line, ...rest } = begin("b");
+  expect(await store.apply([{ ...rest, head: { ...rest.head, line: f.line }, claims: [f.line] }])).toEqual({ ok: true });
+  expect(await store.apply([{ session: "b", when: { epoch: 1 }, saves: f.save({ items: 1 }).saves ?? [] }])).toEqual({ ok: true });
+  expect((await store.lines({ session: "b" })).map(({ id }) => id)).toEqual([f.line]);
+  expect((await store.lines({ session: "a" })).length).toBe(0);
+  await store.close();
+  const again = await openDir(path);
+  expect((await again.present("b"))?.end?.seq).toBe(3);
+  await again.apply([{ session: "b", when: {}, remove: true }]);
+  expect((await again.line(f.line))?.owned).toBe(false);
+  await again.close();
+});
