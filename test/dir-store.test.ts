@@ -22,7 +22,8 @@ import { open } from "../src/open.js";
 import { Lock } from "../src/store/dir/lock.js";
 import { blobPath, nameOf, sessionPath } from "../src/store/dir/names.js";
 import { openDir } from "../src/store/dir/open.js";
-import { bytesBefore, rowsOf, saveText, sealOf, sectionText } from "../src/store/dir/save-rows.js";
+import { quickSeal } from "../src/store/dir/quick-seal.js";
+import { bytesBefore, knownSeal, rowsOf, saveText, sealOf, sectionText } from "../src/store/dir/save-rows.js";
 import { sealedText, unsealed } from "../src/store/dir/sealed.js";
 import type { SessionDoc } from "../src/store/dir/session-file.js";
 import { Spans } from "../src/store/dir/spans.js";
@@ -113,13 +114,25 @@ describe("rows", () => {
           mark: '{"checkpoint":{}}',
           salt: () => salt,
         });
-        const bytes = Buffer.from(saveText(save, [digestOf("blob")], 7).text);
+        const bytes = Buffer.from(saveText(save, [digestOf("blob")], { with: 7 }).text);
         const sealAt = bytes.lastIndexOf("\n", bytes.length - 2) + 1;
         const row = bytes.subarray(sealAt, -1);
         const found = sealOf(row);
         expect(found).toMatchObject({ seq: save.seq, refs: [digestOf("blob")], with: 7 });
         const before = found && bytesBefore(found);
         expect((before?.items ?? 0) + (before?.state ?? 0) + (before?.mark ?? 0)).toBe(sealAt);
+        // The quick way reads the same, whatever the seal has to say.
+        for (const waits of [{}, { with: 7 }, { more: true } as const])
+          for (const refs of [[], [digestOf("blob")]]) {
+            const [other = ""] = saveText(save, refs, waits).text.trimEnd().split("\n").slice(-1);
+            expect(knownSeal(other)).toEqual(sealOf(Buffer.from(other)));
+            if (refs.length === 0) expect(quickSeal(other, 8, other.length - 18)).toEqual(knownSeal(other));
+          }
+        const dropped = saveText({ ...save, items: null, note: "a note" }, [])
+          .text.trimEnd()
+          .split("\n")
+          .at(-1) as string;
+        expect(knownSeal(dropped)).toEqual(sealOf(Buffer.from(dropped)));
         const bit = at % (row.length * 8);
         const flipped = Buffer.from(row);
         flipped[bit >> 3] = (flipped[bit >> 3] as number) ^ (1 << (bit & 7));
@@ -427,7 +440,7 @@ describe("ends that are not whole", () => {
     const journal = journalOf(path, f);
     const { version } = docOf(path, "a");
     const never = f.peek({ items: 1, text: "never" }).saves?.[0] as NewSave;
-    appendFileSync(journal, saveText(never.save, [], version + 1).text);
+    appendFileSync(journal, saveText(never.save, [], { with: version + 1 }).text);
     const reader = await openDir(path);
     expect(seqs(await reader.saves(f.line, all))).toEqual(seqs(f.saves));
     expect(await reader.check()).toEqual([]);
@@ -440,6 +453,33 @@ describe("ends that are not whole", () => {
     const later = await openDir(path);
     expect(await later.saves(f.line, all)).toEqual(f.saves);
     await later.close();
+  });
+
+  test("K2: saves that came together count together", async () => {
+    const path = fresh();
+    const f = await made(path, 1);
+    const journal = journalOf(path, f);
+    const before = statSync(journal).size;
+    const { version } = docOf(path, "a");
+    const together = Array.from({ length: 3 }, () => f.save({ items: 1, mark: true }).saves?.[0] as NewSave);
+    const store = await openDir(path);
+    expect(await store.apply([{ session: "a", when: { epoch: 1 }, saves: together }])).toEqual({ ok: true });
+    expect(await store.saves(f.line, all)).toEqual(f.saves);
+    await store.close();
+    expect(docOf(path, "a").version, "no other commit point").toBe(version);
+    rmSync(join(path, "anchors"));
+    const whole = readFileSync(journal);
+    for (let length = before; length < whole.length; length++) {
+      writeFileSync(journal, whole.subarray(0, length));
+      const cut = await openDir(path);
+      expect(seqs(await cut.saves(f.line, all)), `${length}`).toEqual(seqs(f.saves.slice(0, 1)));
+      if (length % 10 === 0) {
+        expect(await cut.apply([{ session: "a", when: { epoch: 1 }, saves: together }])).toEqual({ ok: true });
+        expect(await cut.saves(f.line, all), `${length}`).toEqual(f.saves);
+      }
+      await cut.close();
+      rmSync(join(path, "anchors"), { force: true });
+    }
   });
 
   test("S2: a change of several sessions that was begun is finished by the next writer, and seen before that", async () => {

@@ -83,7 +83,7 @@ export class Committer {
     try {
       await writer;
     } catch (error) {
-      const told = translate(error);
+      const told = this.#told(error);
       for (const { reject } of this.#queue.splice(0)) reject(told);
     }
   }

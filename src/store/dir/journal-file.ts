@@ -2,7 +2,8 @@
  * The file of one line: its saves one after another, each closed by its seal (save-rows.ts).
  *
  * K1 (D2)  what stands behind the last whole seal is no save. Readers stop before it; the writer sets it aside before it writes.
- * K2       a save whose seal says `with` counts once its session's file has reached that version; until then nothing stands behind it.
+ * K2       a save whose seal says `with` counts once its session's file has reached that version, one that says `more` with the save
+ *          that follows it; until then nothing else stands behind them.
  * K3       a file changes in place only at its end. To change what stands before, it is written anew and exchanged.
  */
 import { closeSync, ftruncateSync, lstatSync, renameSync, type Stats } from "node:fs";
@@ -19,6 +20,7 @@ import { bytesBefore, type Seal, saveText, sealOf } from "./save-rows.js";
 import { type Span, Spans } from "./spans.js";
 import { walkBack } from "./walk.js";
 
+const MORE = { more: true } as const;
 const COPIED_AT_ONCE = 1024 * 1024;
 
 export interface Sealed {
@@ -86,7 +88,7 @@ export class JournalFile {
     const toBeginning = walkBack(fd, this.#size, this.#end, (seal, span) => {
       if (whole === undefined && isTorn(fd, span)) return true;
       whole ??= span.end;
-      if (found.length === 0 && seal.with !== undefined && seal.with > version) return true;
+      if (found.length === 0 && (seal.more || (seal.with !== undefined && seal.with > version))) return true;
       found.push(span);
       return !isFirst;
     });
@@ -226,20 +228,24 @@ export class JournalFile {
     syncFile(this.#fd);
   }
 
-  /** K1. Answers the name of the file that has them now. */
+  /** K1: all that does not count. Answers the name of the file that has it now. */
   setAside(): string {
     const fd = this.#fd as number;
-    const bytes = readRange(fd, this.#whole, this.#size);
+    const bytes = readRange(fd, this.#end, this.#size);
+    const path = this.path.replace(/\.jsonl$/, "");
     let n = 1;
-    while (!addFile(`${this.path.replace(/\.jsonl$/, "")}.tail-${n}`, bytes)) n += 1;
-    this.#truncate(this.#whole);
+    while (!addFile(`${path}.tail-${n}`, bytes)) n += 1;
+    this.#truncate(this.#end);
     syncFile(fd);
-    return `${this.path.replace(/\.jsonl$/, "")}.tail-${n}`;
+    return `${path}.tail-${n}`;
   }
 
   /** Appends saves in one write; `sync` makes them last. Where that fails nothing is left of them. */
   append(saves: readonly Sealed[], version: number | undefined, header: () => string): void {
-    const texts = saves.map(({ save, refs }) => saveText(save, refs, version));
+    const last = saves.length - 1;
+    // Where its session's file says when they count, it says so for all of them.
+    const waits = (i: number) => (version !== undefined ? { with: version } : i < last ? MORE : undefined);
+    const texts = saves.map(({ save, refs }, i) => saveText(save, refs, waits(i)));
     const before = this.#end === 0 ? `${header()}\n` : "";
     const body = Buffer.from(texts.length === 1 ? before + texts[0]?.text : before + texts.map(({ text }) => text).join(""));
     if (this.#fd === undefined) this.#create();
@@ -347,7 +353,7 @@ export class JournalFile {
       for (const { save, refs } of replacements.toSorted((a, b) => a.save.seq - b.save.seq)) {
         const gone = this.#upFrom(firstSeq(save), save.seq, Number.MAX_SAFE_INTEGER);
         copyTo((gone[0] as Span).start);
-        put(Buffer.from(saveText(save, refs, undefined).text));
+        put(Buffer.from(saveText(save, refs).text));
         copied = (gone.at(-1) as Span).end;
       }
       copyTo(this.#end);

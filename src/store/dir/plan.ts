@@ -42,13 +42,11 @@ export class Plan {
   readonly removed: SessionDoc[] = [];
   /** Whether nothing changes but leases. */
   onlyLeases = true;
-  readonly #count: number;
   #lastSession: number;
   #lastLine: number;
 
-  constructor(ground: Ground, changes: readonly Change[]) {
+  constructor(ground: Ground) {
     this.#ground = ground;
-    this.#count = changes.length;
     this.#lastSession = ground.lastSession;
     this.#lastLine = ground.lastLine;
   }
@@ -62,11 +60,10 @@ export class Plan {
     return (this.#docs.get(home) as Draft).version;
   }
 
-  /** One save and nothing else: it needs no other commit point than its own seal. */
+  /** Saves of one line and nothing else: they need no other commit point than the last one's seal. */
   get lone(): Append | undefined {
-    if (this.#count !== 1 || this.#docs.size > 0 || this.appends.size !== 1) return undefined;
-    const [append] = this.appends.values();
-    return append?.saves.length === 1 ? append : undefined;
+    if (this.#docs.size > 0 || this.appends.size !== 1) return undefined;
+    return this.appends.values().next().value;
   }
 
   run(changes: readonly Change[]): Applied {

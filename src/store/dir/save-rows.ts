@@ -15,6 +15,7 @@ import { crc32 } from "node:zlib";
 import type { Digest } from "../../core/digest.js";
 import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
+import { quickSeal } from "./quick-seal.js";
 
 /** Bytes of its rows, 0 where they were dropped; its salt; its digest. */
 type Section = readonly [bytes: number, salt: string, digest: Digest];
@@ -34,6 +35,8 @@ export interface Seal {
   readonly mark?: number;
   readonly refs?: readonly Digest[];
   readonly note?: string;
+  /** The save counts together with the one that follows it: they came in one change. */
+  readonly more?: true;
   /** The save counts once its session's file has reached this version. */
   readonly with?: number;
 }
@@ -75,7 +78,7 @@ export interface SaveText {
   readonly text: string;
 }
 
-export function saveText(save: Save, refs: readonly Digest[], version: number | undefined): SaveText {
+export function saveText(save: Save, refs: readonly Digest[], waits: Pick<Seal, "more" | "with"> = {}): SaveText {
   const { seq, at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest, mark, note } = save;
   let text = "";
   const section = (content: string | null, digest: Digest | null): Section | undefined => {
@@ -91,9 +94,10 @@ export function saveText(save: Save, refs: readonly Digest[], version: number | 
   if (items !== undefined) seal.items = items;
   if (state !== undefined) seal.state = state;
   if (mark !== null) seal.mark = Buffer.byteLength(mark);
+  if (waits.more !== undefined) seal.more = waits.more;
+  if (waits.with !== undefined) seal.with = waits.with;
   if (refs.length > 0) seal.refs = refs;
   if (note !== null) seal.note = note;
-  if (version !== undefined) seal.with = version;
   const row = `${OPEN}${JSON.stringify(seal)}`;
   return { seal, text: `${text}${row}${SUM}${sumOf(row)}"}\n` };
 }
@@ -113,7 +117,8 @@ export function sealOf(row: Buffer): Seal | undefined {
 /** The seal in a row that was found to be one before. What it says of its save is covered by digests, which are checked by who reads it. */
 export function knownSeal(row: string): Seal | undefined {
   try {
-    return JSON.parse(row.slice(OPEN.length, -END_CHARS)) as Seal;
+    const end = row.length - END_CHARS;
+    return quickSeal(row, OPEN.length, end) ?? (JSON.parse(row.slice(OPEN.length, end)) as Seal);
   } catch {
     return undefined;
   }

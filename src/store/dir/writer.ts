@@ -1,7 +1,7 @@
 /**
  * What changes the store. All of it runs to its end at once, in the order of the committer; only syncs of several journals are waited for.
  *
- * C1  one save and nothing else: one write to its line's journal, made when its seal is there.
+ * C1  saves of one line and nothing else: one write to its journal, made when the last one's seal is there.
  * C2  anything more: first the journals, synced, with seals that say which version of the session's file they belong to; then the
  *     index; then that file (S1), or commit.json where there are several (S2).
  * C3  what fails before that point is taken back whole. Where it cannot be, or a sync fails, nothing more is written (committer.ts).
@@ -70,7 +70,7 @@ export class Writer {
   apply(changes: readonly Change[]): Done<Applied> {
     const next = changes.length === 1 ? this.#next(changes[0] as Change) : undefined;
     if (next !== undefined) return { answer: done, saves: [next] };
-    const plan = new Plan(this.#ground, changes);
+    const plan = new Plan(this.#ground);
     const answer = plan.run(changes);
     if (!answer.ok) return { answer, saves: [] };
     const { lone } = plan;
