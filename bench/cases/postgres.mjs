@@ -120,28 +120,29 @@ async function atOnce(server, { sessions: count, rounds }) {
 
 async function longRun(server, steps, rounds) {
   const hold = await open(server.url(), { connections: 1 });
-  const session = await hold.session("long");
-  const at = [];
-  let done = 0;
-  for (const goal of steps) {
-    await fill(session, goal - done);
-    const times = [];
-    for (let i = 0; i < rounds; i++) {
+  const runs = [];
+  for (const length of steps) {
+    const session = await hold.session(`long ${length}`);
+    await fill(session, length);
+    runs.push({ length, session, times: [] });
+  }
+  // In turns, so that the machine's moods fall on all of them alike.
+  for (let i = 0; i < rounds; i++) {
+    for (const { session, times } of runs) {
       const messages = step();
       const start = now();
       session.append(...messages);
       await session.checkpoint();
       times.push(now() - start);
     }
-    done = goal + rounds;
-    at.push(median(times));
   }
   await hold.close();
-  return at.slice(1).map((time, i) => ({
-    name: `postgres: save at step ${steps[i + 1].toLocaleString("en")} / at step ${steps[0]}`,
-    value: time / at[0],
+  const [first, ...later] = runs;
+  return later.map(({ length, times }) => ({
+    name: `postgres: save at step ${length} / at step ${first.length}`,
+    value: median(times) / median(first.times),
     floor: 1.1,
-    note: `${time.toFixed(0)} / ${at[0].toFixed(0)} µs`,
+    note: `${median(times).toFixed(0)} / ${median(first.times).toFixed(0)} µs`,
   }));
 }
 

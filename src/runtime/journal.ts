@@ -66,7 +66,14 @@ export class Journal {
 
   /** The line and those it goes back to, newest first, each as far as it belongs to this past. */
   async segments(line: LineId, to = MAX_SEQ): Promise<readonly Segment[]> {
-    return this.#segmentsOf(await this.#store.past(line), { line, seq: to });
+    return this.#segmentsOf(await this.#past(line), { line, seq: to });
+  }
+
+  /** Most lines begin nowhere else, and that never changes: then there is only their owner to look for. */
+  async #past(line: LineId): Promise<readonly LineRow[]> {
+    if (this.#docs.get(line)?.origin !== null) return this.#store.past(line);
+    const row = await this.#store.line(line);
+    return row === undefined ? [] : [row];
   }
 
   #segmentsOf(past: readonly LineRow[], from: Place): readonly Segment[] {
@@ -139,7 +146,7 @@ export class Journal {
     const looking = this.saveAt(place);
     // Both at once; of a line that is nobody's, no matter what is found on it.
     looking.catch(() => {});
-    const past = await this.#store.past(place.line);
+    const past = await this.#past(place.line);
     const [row] = past;
     if (row === undefined || row.session === null) return undefined;
     const doc = this.#remember(lineOf(row));

@@ -55,9 +55,11 @@ export interface Dialect {
   readonly fresh: (table: "session" | "line") => string;
   /** Notes that a number was used, where the database would not remember it. */
   readonly spend: (table: "session" | "line") => string | undefined;
-  /** A section of a save, as it is kept, and as it is read. */
+  /** A section of a save, as it is kept, and as it is read among other columns. */
   readonly section: (text: string | null) => Param;
   readonly text: (column: string) => string;
+  /** The number of a save, and its sections, as they are read by `readSaves`. */
+  readonly savesRead: { readonly seq: string; readonly text: (column: string) => string };
   /** How many messages a save's head says that there are. */
   readonly messages: (head: string) => string;
   /** What is added to a list of a named tenant's sessions, so that its own index is seen to be enough. */
@@ -68,6 +70,8 @@ export interface Database {
   readonly traits: Traits;
   readonly dialect: Dialect;
   read(text: string, params: readonly Param[]): Promise<readonly Row[]>;
+  /** Saves: a number, and texts of which some are long. */
+  readSaves(text: string, params: readonly Param[]): Promise<readonly Row[]>;
   write<T>(job: Job<T>): Promise<T>;
   /** The quick way for a save and nothing else. Undefined where this is none of those it knows. */
   append(change: Change, fresh: NewSave): Promise<Applied> | undefined;

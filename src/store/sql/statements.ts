@@ -23,13 +23,16 @@ export const tail = "coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq 
 export type Statements = ReturnType<typeof statementsIn>;
 
 export function statementsIn(dialect: Dialect) {
-  const { fresh, spend, text, messages } = dialect;
+  const { fresh, spend, text, savesRead, messages } = dialect;
 
   /** Saves that hold any of the records from..to. Parameters: line, from, line, to, to, limit. */
-  const saves = (items: boolean, state: boolean, order: "ASC" | "DESC") =>
-    `SELECT seq, head, ${text("mark")}, note, ${items ? text("items") : "NULL"}, ${state ? text("state") : "NULL"} FROM save
+  const saves = (items: boolean, state: boolean, order: "ASC" | "DESC") => {
+    const { seq, text: long } = savesRead;
+    const none = "CAST(NULL AS bytea)";
+    return `SELECT ${seq}, head, ${long("mark")}, note, ${items ? long("items") : none}, ${state ? long("state") : none} FROM save
       WHERE line = ? AND seq BETWEEN ? AND coalesce((SELECT seq FROM save WHERE line = ? AND seq >= ? ORDER BY seq LIMIT 1), ?)
-      ORDER BY seq ${order} LIMIT ${most}`;
+      ORDER BY save.seq ${order} LIMIT ${most}`;
+  };
   const savesBy = (items: boolean, state: boolean) => ({
     oldestFirst: saves(items, state, "ASC"),
     newestFirst: saves(items, state, "DESC"),

@@ -153,7 +153,8 @@ export class SqlStore implements Store {
   async #savesOf(key: number, line: LineId, { from, to, limit, newestFirst, items, state }: SaveQuery): Promise<readonly Save[]> {
     const { saves } = this.#sql;
     const by = items ? (state ? saves.both : saves.items) : state ? saves.state : saves.neither;
-    const rows = await this.#read(newestFirst ? by.newestFirst : by.oldestFirst, key, from, key, to, MAX_SEQ, limit);
+    this.#open();
+    const rows = await this.#db.readSaves(newestFirst ? by.newestFirst : by.oldestFirst, [key, from, key, to, MAX_SEQ, limit]);
     const found: Save[] = [];
     for (const row of rows) found.push(saveRow(line, row));
     return found;

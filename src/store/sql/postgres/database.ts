@@ -9,10 +9,11 @@ import { createHash } from "node:crypto";
 import type { LineId } from "../../../core/ids.js";
 import { firstSeq } from "../../../core/save.js";
 import type { Anchor, Applied, Change, NewSave, Traits } from "../../port.js";
-import type { Ask, Begun, Database, Dialect, Job, Lock, Param, Row } from "../database.js";
+import type { Ask, Begun, Database, Job, Lock, Param, Row } from "../database.js";
 import { pack } from "../rows.js";
 import { Appends } from "./appends.js";
 import type { Connection, Connections } from "./connections.js";
+import { asBytes, numbered, postgresDialect } from "./dialect.js";
 import type { Notices } from "./notices.js";
 import { Reads } from "./reads.js";
 import { Turns } from "./turns.js";
@@ -27,20 +28,6 @@ export interface PostgresSettings {
   /** How many saves may wait. */
   readonly queue: number;
 }
-
-/** Sections are bytes: the server neither reads them nor cares for what a backslash means. */
-function asBytes(text: string | null): Buffer | null {
-  return text === null ? null : Buffer.from(text);
-}
-
-const postgresDialect: Dialect = {
-  fresh: () => "DEFAULT",
-  spend: () => undefined,
-  section: asBytes,
-  text: (column) => `convert_from(${column}, 'UTF8')`,
-  messages: (head) => `CAST(split_part(${head}, ' ', 1) AS bigint)`,
-  ofNamedTenant: "",
-};
 
 const MAX_KEYS = 10_000;
 const BEGIN: Statement = { text: "BEGIN ISOLATION LEVEL READ COMMITTED", params: [] };
@@ -177,6 +164,10 @@ export class PostgresDatabase implements Database {
     return this.#reads.read(statementOf({ text, params }));
   }
 
+  async readSaves(text: string, params: readonly Param[]): Promise<readonly Row[]> {
+    return (await this.#reads.read({ text: numbered(text), params, says: "bytes" })).map(savesRow);
+  }
+
   async now(): Promise<number> {
     const text = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)";
     return this.#connections.use(async (connection) => (await connection.send([{ text, params: [] }]))[0]?.rows[0]?.[0] as number);
@@ -206,18 +197,13 @@ export class PostgresDatabase implements Database {
   }
 }
 
-const numbered = new Map<string, string>();
+const statementOf = ({ text, params }: { readonly text: string; readonly params: readonly Param[] }): Statement => ({
+  text: numbered(text),
+  params,
+});
 
-/** `?` is `$1`, `$2`, … here. */
-function statementOf({ text, params }: { readonly text: string; readonly params: readonly Param[] }): Statement {
-  let own = numbered.get(text);
-  if (own === undefined) {
-    let n = 0;
-    own = text.replaceAll("?", () => `$${++n}`);
-    numbered.set(text, own);
-  }
-  return { text: own, params };
-}
+/** The number comes as text, like all else. */
+const savesRow = ([seq, ...rest]: Row): Row => [Number(seq), ...rest];
 
 const rowsOf = ({ rows, count }: Answer, changes: boolean): readonly Row[] => (changes ? [[count]] : rows);
 

@@ -10,8 +10,8 @@ import type { Param, Row } from "../database.js";
 export interface Statement {
   readonly text: string;
   readonly params: readonly Param[];
-  /** What it answers is text, and need not be described. */
-  readonly says?: "text";
+  /** What it answers need not be described: it is text, or texts and bytes that are UTF-8, and come as they are. */
+  readonly says?: "text" | "bytes";
 }
 
 export interface Answer {
@@ -25,7 +25,7 @@ interface Wire {
   readonly stream: { cork?(): void; uncork?(): void };
   readonly parsedStatements: Record<string, string>;
   parse(message: { readonly text: string; readonly name: string }): void;
-  bind(message: { readonly statement: string; readonly values: readonly (string | Buffer | null)[] }): void;
+  bind(message: { readonly statement: string; readonly values: readonly (string | Buffer | null)[]; readonly binary: boolean }): void;
   describe(message: { readonly type: "P"; readonly name: "" }): void;
   execute(message: { readonly portal: "" }): void;
   sync(): void;
@@ -120,8 +120,8 @@ export class Batch {
         if (!isKnown) wire.parse({ text, name });
         if (name !== "") this.#parsed.add(name);
         last = text;
-        wire.bind({ statement: name, values: params.map(textOf) });
-        if (says !== "text") wire.describe({ type: "P", name: "" });
+        wire.bind({ statement: name, values: params.map(textOf), binary: says === "bytes" });
+        if (says === undefined) wire.describe({ type: "P", name: "" });
         wire.execute({ portal: "" });
       }
       wire.sync();

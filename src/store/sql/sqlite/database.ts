@@ -34,6 +34,7 @@ const sqliteDialect: Dialect = {
   spend: (table) => `INSERT INTO used (what, no) VALUES ('${table}', ?) ON CONFLICT (what) DO UPDATE SET no = max(no, excluded.no)`,
   section: asText,
   text: (column) => column,
+  savesRead: { seq: "seq", text: (column) => column },
   messages: (head) => `CAST(${head} AS INTEGER)`,
   ofNamedTenant: " AND s.tenant <> ''",
 };
@@ -108,6 +109,10 @@ export class SqliteDatabase implements Database {
 
   read(text: string, params: readonly Param[]): Promise<readonly Row[]> {
     return this.#patiently(() => this.#statements.of(text).all(...params));
+  }
+
+  readSaves(text: string, params: readonly Param[]): Promise<readonly Row[]> {
+    return this.read(text, params);
   }
 
   /** Reads wait for nobody but a process that is just recovering the file or its log. */

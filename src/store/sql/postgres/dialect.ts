@@ -1,0 +1,31 @@
+/** How Postgres says what both databases know. */
+import type { Dialect } from "../database.js";
+
+/** Sections are bytes: the server neither reads them nor cares for what a backslash means. */
+export function asBytes(text: string | null): Buffer | null {
+  return text === null ? null : Buffer.from(text);
+}
+
+export const postgresDialect: Dialect = {
+  fresh: () => "DEFAULT",
+  spend: () => undefined,
+  section: asBytes,
+  text: (column) => `convert_from(${column}, 'UTF8')`,
+  // As they are: texts and bytes look the same where no column is described, and numbers are made texts.
+  savesRead: { seq: "CAST(seq AS text)", text: (column) => column },
+  messages: (head) => `CAST(split_part(${head}, ' ', 1) AS bigint)`,
+  ofNamedTenant: "",
+};
+
+const known = new Map<string, string>();
+
+/** `?` is `$1`, `$2`, … here. */
+export function numbered(text: string): string {
+  let own = known.get(text);
+  if (own === undefined) {
+    let n = 0;
+    own = text.replaceAll("?", () => `$${++n}`);
+    known.set(text, own);
+  }
+  return own;
+}
