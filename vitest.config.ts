@@ -9,5 +9,7 @@ export default defineConfig({
     // Tests start real processes and sync real disks: two at a time is what two cores bear.
     maxWorkers: 2,
     pool: "forks",
+    // Some tests tear journals on purpose, many times.
+    execArgv: ["--disable-warning=HoldfastWarning"],
   },
 });

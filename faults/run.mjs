@@ -12,8 +12,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { compete } from "../test/faults/compete.mjs";
 import { cartographer, classes, damageAll, frameBits, killedStore, soundStore, spread } from "../test/faults/flip-campaign.mjs";
-import { inDirectory, killCampaign } from "../test/faults/kill-campaign.mjs";
+import { inDirectory, inPostgres, killCampaign } from "../test/faults/kill-campaign.mjs";
 import { newSeed, random } from "../test/faults/random.mjs";
+import { startPostgres } from "../test/support/postgres.mjs";
 
 const number = (name, standard) => (process.env[name] === "all" ? Number.MAX_SAFE_INTEGER : Number(process.env[name] ?? standard));
 const seed = newSeed();
@@ -38,9 +39,11 @@ async function campaign(name, run) {
 
 const KILLS = number("HOLDFAST_KILLS", 10_000);
 const BIRTHS = number("HOLDFAST_BIRTHS", 500);
+const server = await startPostgres();
 for (const [kind, where] of [
   ["a SQLite file", {}],
   ["a directory", { place: inDirectory }],
+  ["Postgres", { place: inPostgres(server.url()) }],
 ]) {
   if (KILLS > 0)
     await campaign(`kill -9 while working in ${kind}`, async () => {
@@ -73,6 +76,8 @@ if (ROUNDS > 0)
     for (let round = 0; round < ROUNDS && wrong.length === 0; round++) {
       const stalls = round % 2 === 1;
       const result = await compete({
+        // In turns a SQLite file and a schema of the server.
+        ...(round % 4 < 2 ? {} : { address: `${server.url()}?schema=compete-${round}` }),
         processes: 2 + (round % 15),
         count: 20,
         seed: seed + round * 100,
@@ -112,6 +117,7 @@ if (FLIPS > 0) {
   await flips("flipped bits in the anchors", soundStore, anywhere("-anchors"));
 }
 
+await server.remove();
 rmSync(directory, { recursive: true, force: true });
 console.error(`seed ${seed}`);
 console.table(table);

@@ -13,10 +13,13 @@ export interface KillResult {
 }
 export interface Place {
   readonly address: string;
-  /** What is there once the store begins to be made. */
-  readonly path: string;
+  /** What is there once the store begins to be made, where that can be seen. */
+  readonly path?: string;
+  /** How long after a kill the store is left alone. */
+  readonly settleMs?: number;
 }
 export const inDirectory: (directory: string, n: number) => Place;
+export const inPostgres: (url: string) => (directory: string, n: number) => Place;
 export function killCampaign(options: {
   readonly kills: number;
   readonly seed: number;

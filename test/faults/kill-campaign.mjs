@@ -1,7 +1,7 @@
 /** Kills a child at random instants and checks, each time, that what it had acknowledged is there (D1, D2). */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { open } from "../../dist/index.js";
 import { start } from "./child.mjs";
 import { random } from "./random.mjs";
@@ -140,6 +140,9 @@ const sqliteFile = (directory, n) => ({ address: join(directory, `${n}.db`), pat
 
 export const inDirectory = (directory, n) => ({ address: `dir:${join(directory, `${n}`)}`, path: join(directory, `${n}`) });
 
+/** Schemas of a server. What had reached it when the child died may be done a moment later; nobody says when. */
+export const inPostgres = (url) => (directory, n) => ({ address: `${url}?schema=${basename(directory)}-${n}`, settleMs: 30 });
+
 /**
  * `kills` kills on stores that grow over fifty kills each. Answers how it went; stops at the first kill after which something is wrong.
  * With `birth` a child on a fresh store is killed while it makes it. `place` says where stores are.
@@ -155,7 +158,7 @@ export async function killCampaign({ kills, seed, place = sqliteFile, ackEarly =
   try {
     for (let n = 0; n < kills && result.wrong.length === 0; n++) {
       const file = birth ? n : Math.floor(n / KILLS_PER_FILE);
-      const { address, path } = place(directory, file);
+      const { address, path, settleMs } = place(directory, file);
       if (birth || n % KILLS_PER_FILE === 0) known = new Acknowledged();
       const child = next;
       next = start("kill-child.mjs");
@@ -170,8 +173,9 @@ export async function killCampaign({ kills, seed, place = sqliteFile, ackEarly =
       known.hear(child.lines);
       if (!child.lines.some((line) => line.opened)) {
         result.unopened += 1;
-        if (existsSync(path)) result.halfMade += 1;
+        if (path !== undefined && existsSync(path)) result.halfMade += 1;
       }
+      if (settleMs !== undefined) await new Promise((resolve) => setTimeout(resolve, settleMs));
       result.kills += 1;
       result.inFlight += known.flying.size;
       const checking = performance.now();
