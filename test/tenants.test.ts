@@ -1,6 +1,6 @@
 /** P9: whatever a tenant names, nothing of another is there. The same ids in two tenants are two sessions. */
 import { describe, expect, test } from "vitest";
-import { type Holdfast, open } from "../src/index.js";
+import { type Holdfast, type Message, open } from "../src/index.js";
 import { errorOf } from "./support/error-of.js";
 import { stores } from "./support/stores.js";
 
@@ -11,8 +11,9 @@ async function fill(hold: Holdfast, text: string): Promise<{ readonly checkpoint
   const { id } = await session.checkpoint(text);
   await session.close();
   const { messages } = await hold.checkpoints.state(id);
-  const [part] = messages[0]?.content as unknown as readonly [{ readonly data: { readonly digest: string } }];
-  return { checkpoint: id, blob: part.data.digest };
+  const [{ content }] = messages as readonly [Message, ...Message[]];
+  const [{ data }] = content as unknown as readonly [{ readonly data: { readonly digest: string } }];
+  return { checkpoint: id, blob: data.digest };
 }
 
 async function everything(hold: Holdfast): Promise<unknown> {

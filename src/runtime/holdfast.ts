@@ -59,7 +59,8 @@ export class Holdfast implements AsyncDisposable {
       const held = await openSession(this.#ground, session, undefined, { make: false });
       await held.close();
     } catch (error) {
-      if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") throw error;
+      // Held by another, or in a store that another process writes: the mail is there, and is taken in by whoever opens the session next.
+      if (!(error instanceof HoldfastError) || (error.code !== "LEASE_HELD" && error.code !== "BUSY")) throw error;
       for (const holder of this.#ground.keeper.holders) if (holder.id === session) holder.takeMailSoon();
     }
   }
