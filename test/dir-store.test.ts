@@ -723,3 +723,29 @@ test("a line that was brought in for one session can be claimed by another, and 
   expect((await again.line(f.line))?.owned).toBe(false);
   await again.close();
 });
+
+describe("sessions that are brought in", () => {
+  test("stand in a directory of their own, like others", async () => {
+    const source = await open("memory:");
+    const session = await source.session("moved here");
+    for (let i = 0; i < 3; i++) {
+      session.append({ role: "user", content: `message ${i}` });
+      await session.checkpoint();
+    }
+    await session.rewind((await source.checkpoints.list("moved here")).items[1]?.id as string);
+    await session.close();
+    const path = fresh();
+    const target = await open(`dir:${path}`);
+    expect((await target.import(source.export())).sessions).toEqual([{ id: "moved here", outcome: "imported" }]);
+    await target.close();
+    await source.close();
+    const { lines } = docOf(path, "moved here");
+    expect(lines).toHaveLength(2);
+    const files = readdirSync(ofSession(path, "moved here"));
+    // The second has no save yet, and so no journal.
+    expect(files).toContain(`${lines[0]?.id}.jsonl`);
+    expect(readdirSync(join(path, "sessions")).flatMap((shard) => readdirSync(join(path, "sessions", shard)))).toEqual([
+      nameOf("moved here"),
+    ]);
+  });
+});

@@ -33,7 +33,7 @@ describe.each(stores)("D7: $name", ({ address, traits }) => {
           await world.close();
         }
       }),
-      { numRuns: RUNS },
+      { numRuns: traits.oneMachine ? RUNS : Math.ceil(RUNS / 2) },
     );
   });
 });

@@ -57,6 +57,8 @@ interface TargetLine {
   /** Where it ends, as far as it came, and the save that came last. */
   end: number;
   last: NewSave | undefined;
+  /** The session it is brought in for: its own, which is not there yet, or one that cannot be. */
+  readonly home: string;
   /** In the target, which owns it, it is not what came. */
   differs: boolean;
   /** The target, where it belongs to nobody, has dropped something of it that came. */
@@ -113,7 +115,8 @@ export class BringIn {
       if (row === undefined && doc.origin !== null) await this.#checkOrigin(doc.origin, doc);
       const owner = row?.owned ? row.session : undefined;
       const tail = row === undefined ? undefined : await this.#tailOf(line.id);
-      this.#lines.set(line.id, { line, of, owner, tail, end: after, last: undefined, differs: false, lacks: false, ahead: [] });
+      const home = of !== null && (await store.session(of)) === undefined ? of : nobodys(line.id);
+      this.#lines.set(line.id, { line, of, home, owner, tail, end: after, last: undefined, differs: false, lacks: false, ahead: [] });
       if (owner === undefined) this.#target.pinned.add(line.id);
     } else if (of !== null) this.#lines.set(line.id, { ...known, of });
     this.#current = this.#lines.get(line.id) as TargetLine;
@@ -254,12 +257,11 @@ export class BringIn {
   }
 
   /** The saves of a line that are to be applied next. Each batch says that the line belongs to nobody: else it is not added to. */
-  #open({ line }: TargetLine): NewSave[] {
+  #open({ line, home }: TargetLine): NewSave[] {
     const last = this.#pending.at(-1);
     if (last?.loose.id === line.id) return last.saves;
     const saves: NewSave[] = [];
-    // A name that no session can have: only lines come with it.
-    this.#pending.push({ session: `\u0001import ${line.id}`, when: { absent: true }, loose: line, saves });
+    this.#pending.push({ session: home, when: { absent: true }, loose: line, saves });
     return saves;
   }
 
@@ -330,6 +332,9 @@ export class BringIn {
     return { save, refs: refsIn(save), blobs: [] };
   }
 }
+
+/** A name that no session can have: only lines come with it. */
+const nobodys = (line: LineId): string => `\u0001import ${line}`;
 
 /** Frees what nobody needs of lines that belong to nobody. */
 export async function freeLines(ground: Ground, ids: readonly LineId[]): Promise<void> {

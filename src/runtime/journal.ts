@@ -148,8 +148,10 @@ export class Journal {
     looking.catch(() => {});
     const past = await this.#past(place.line);
     const [row] = past;
-    if (row === undefined || row.session === null) return undefined;
+    if (row === undefined) return undefined;
+    // Verified before its owner is believed: damage can take that away.
     const doc = this.#remember(lineOf(row));
+    if (row.session === null) return undefined;
     const found = await looking;
     if (found === undefined) {
       // It may never have been; but where an anchor knows that the line's end was lost, nobody is told so.

@@ -116,6 +116,7 @@ export class Pooler {
   #join(client: Socket): void {
     const backends: Socket[] = [];
     this.#sockets.add(client);
+    client.setNoDelay(true);
     client.on("error", () => {});
     client.on("close", () => {
       for (const backend of backends) backend.destroy();
@@ -125,6 +126,7 @@ export class Pooler {
       for (let i = 0; i < this.#size; i++) {
         const backend = connect(this.#target, "127.0.0.1");
         backends.push(backend);
+        backend.setNoDelay(true);
         this.#sockets.add(backend);
         backend.on("error", () => {});
         backend.on("close", () => client.destroy());
