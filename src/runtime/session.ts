@@ -168,7 +168,12 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
   async #save(label: string | CheckpointOptions | undefined, drained: readonly string[] = []): Promise<Checkpoint> {
     this.#usable();
     const given = checkOptions(label);
-    for (const name of this.#work.foreignFiles()) if ((await this.#ground.store.blob(name)) === undefined) this.#work.missesFile(name);
+    for (const name of this.#work.foreignFiles()) {
+      const bytes = await this.#ground.store.blob(name);
+      if (bytes === undefined) this.#work.missesFile(name);
+      // It comes with the save: whoever used it may be gone, and it with them, before this is there.
+      else this.#work.bringsFile({ digest: name, bytes });
+    }
     this.#usable();
     const sealed = this.#work.seal(given, drained);
     try {
@@ -266,13 +271,23 @@ export class Session<S extends object = Record<string, Json>> implements Holder,
       head: headRow(head),
       ...(begun === undefined ? undefined : { line: begun }),
     };
-    const applied = await this.#ground.store.apply([change]);
+    const applied = await this.#ground.store.apply([change]).catch((error: unknown) => {
+      throw this.#endIfUnknown(error);
+    });
     if (!applied.ok) {
       if (applied.why === "origin") throw notFound(begun?.origin ? placeId(begun.origin.line, begun.origin.seq) : line);
       throw this.#endIfStale(superseded(this.id));
     }
     this.#work = new Workspace(this.#ground, { ...to, head });
     this.#ground.watchers.changed(this.id);
+  }
+
+  /** Where nobody can say which line the session is on by now, this holder must not go on with either. */
+  #endIfUnknown(error: unknown): unknown {
+    if (!(error instanceof HoldfastError) || (error.code !== "UNREACHABLE" && error.code !== "IO")) return error;
+    const advice = `Whether session ${quote(this.id)} is on another line now is unknown. Open it again to see.`;
+    this.superseded(new HoldfastError(error.code, advice, { sessionId: this.id }, error));
+    return this.#ended;
   }
 
   async #isOwnPast(place: Place): Promise<boolean> {

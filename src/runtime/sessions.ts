@@ -137,8 +137,7 @@ export class Sessions {
     const known = sessionId(id);
     const own = await this.#ground.store.lines({ session: known });
     const family = await descendants(this.#ground, own);
-    const applied = await this.#ground.store.apply([{ session: known, when: {}, remove: true }]);
-    if (!applied.ok) throw noSession(known);
+    await this.#remove(known);
     this.#ground.watchers.changed(known);
     await cutLines(
       this.#ground,
@@ -147,6 +146,20 @@ export class Sessions {
       false,
     );
     return { keptFor: [...new Set(family.flatMap(({ session }) => (session === null || session === known ? [] : session)))].sort() };
+  }
+
+  /** Ends the session that is there now, and no other of its name: one may be made while this waits for an answer. */
+  async #remove(id: SessionId): Promise<void> {
+    let first: SessionRow | undefined;
+    for (;;) {
+      const row = await this.#ground.store.session(id);
+      if (row === undefined && first === undefined) throw noSession(id);
+      first ??= row;
+      if (row === undefined || row.no !== first?.no) return;
+      const applied = await this.#ground.store.apply([{ session: id, when: { epoch: row.lease.epoch }, remove: true }]);
+      if (applied.ok) return;
+      // It was taken in between: by whoever, it goes.
+    }
   }
 
   async #summary(row: SessionRow): Promise<SessionSummary> {

@@ -14,7 +14,7 @@ import { BLOB_FROM } from "../core/record.js";
 interface Staged {
   /** The record without its closing brace. */
   readonly text: string;
-  readonly blobs: readonly Blob[];
+  blobs: readonly Blob[];
   /** The blob that holds its body. */
   readonly body?: Digest;
   /** The files its message names, as far as they are known to be kept. */
@@ -65,6 +65,12 @@ export class Staging {
   foreignFiles(): readonly Digest[] {
     if (!this.#namesFiles) return none;
     return this.#items.flatMap(({ files = none, blobs }) => files.filter((name) => !blobs.some((blob) => blob.digest === name)));
+  }
+
+  /** Sends a file along with the messages that name it. */
+  brings(file: Blob): void {
+    for (const staged of this.#items)
+      if (staged.files?.includes(file.digest) && !staged.blobs.includes(file)) staged.blobs = [...staged.blobs, file];
   }
 
   /** Takes back that a file is kept: a tool answered something that only looks like one. */

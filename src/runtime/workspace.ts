@@ -9,7 +9,7 @@ import { HoldfastError, quote } from "../core/errors.js";
 import type { Fold } from "../core/fold.js";
 import { checkName, type LineId, MAX_SEQ, parsePlace, placeId, type SessionId } from "../core/ids.js";
 import { type Encoded, encode, equal, freeze, type Json, type JsonObject, textBytes } from "../core/json.js";
-import { type EncodedMessage, encodeMessage, type Message, type MessageInput } from "../core/message.js";
+import { type Blob, type EncodedMessage, encodeMessage, type Message, type MessageInput } from "../core/message.js";
 import { record } from "../core/record.js";
 import { revive } from "../core/revive.js";
 import { seal } from "../core/save.js";
@@ -83,6 +83,11 @@ export class Workspace {
   /** Files that staged messages name without bringing them. */
   foreignFiles(): readonly Digest[] {
     return this.#staging.foreignFiles();
+  }
+
+  /** A file that is kept, and that a staged message names. */
+  bringsFile(file: Blob): void {
+    this.#staging.brings(file);
   }
 
   /**

@@ -16,6 +16,8 @@ export class Proxy {
   #cut: Cut | undefined;
   #seen = { "to server": 0, "to client": 0 };
   cuts = 0;
+  /** Nothing comes through any more, and nobody is told. */
+  silent = false;
 
   constructor(target: number) {
     this.#target = target;
@@ -70,6 +72,7 @@ export class Proxy {
   }
 
   #pass(bytes: Buffer, to: Socket, direction: Direction, pair: readonly [Socket, Socket]): void {
+    if (this.silent) return;
     const before = this.#seen[direction];
     this.#seen[direction] += bytes.length;
     const cut = this.#cut;

@@ -31,10 +31,10 @@ export interface Job<T> {
   /** Whether an answer says that nothing may be changed. */
   readonly refused: (answer: T) => boolean;
   /**
-   * The answer of work that may have been done before: an earlier try was committed perhaps, and its answer lost. Given what this try
-   * was refused with, it looks whether all is as it was asked for.
+   * Looks whether all is as it was asked for: an earlier try was committed perhaps, and its answer lost. Undefined where it is not, or
+   * where that cannot be told; then it is done again.
    */
-  readonly settle?: (answer: T) => Steps<T>;
+  readonly settle?: () => Steps<T | undefined>;
   /** Told the answer once it is committed, before anybody else is. It does not throw. */
   readonly committed?: (answer: T) => void;
 }
@@ -62,6 +62,12 @@ export interface Dialect {
   readonly savesRead: { readonly seq: string; readonly text: (column: string) => string };
   /** How many messages a save's head says that there are. */
   readonly messages: (head: string) => string;
+  /** Whether lines that were cut are noted, for anchors. */
+  readonly notesCuts: boolean;
+  /** The last save of a line `l`, as a join, and what orders and limits the whole where the join does not. */
+  readonly lastSave: { readonly join: string; readonly order: string };
+  /** What is added to the join of tags with their sessions. */
+  readonly tagsOfTenant: string;
   /** What is added to a list of a named tenant's sessions, so that its own index is seen to be enough. */
   readonly ofNamedTenant: string;
 }
@@ -69,7 +75,8 @@ export interface Dialect {
 export interface Database {
   readonly traits: Traits;
   readonly dialect: Dialect;
-  read(text: string, params: readonly Param[]): Promise<readonly Row[]>;
+  /** `long`: it goes over much of the store, and may take its time. */
+  read(text: string, params: readonly Param[], how?: "long"): Promise<readonly Row[]>;
   /** Saves: a number, and texts of which some are long. */
   readSaves(text: string, params: readonly Param[]): Promise<readonly Row[]>;
   write<T>(job: Job<T>): Promise<T>;

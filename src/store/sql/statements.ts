@@ -23,7 +23,7 @@ export const tail = "coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq 
 export type Statements = ReturnType<typeof statementsIn>;
 
 export function statementsIn(dialect: Dialect) {
-  const { fresh, spend, text, savesRead, messages } = dialect;
+  const { fresh, spend, text, savesRead, lastSave, messages } = dialect;
 
   /** Saves that hold any of the records from..to. Parameters: line, from, line, to, to, limit. */
   const saves = (items: boolean, state: boolean, order: "ASC" | "DESC") => {
@@ -41,8 +41,8 @@ export function statementsIn(dialect: Dialect) {
   return {
     /** Columns of the session, of its line, and of the line's last save, in this order. */
     present: `SELECT ${sessionColumns}, ${lineColumns.replace("s.id", "CASE WHEN l.session = s.no THEN s.id END")}, v.seq, v.head, ${text("v.mark")}, v.note
-      FROM session s LEFT JOIN line l ON l.tenant = s.tenant AND l.id = s.line LEFT JOIN save v ON v.line = l.no
-      WHERE s.tenant = ? AND s.id = ? ORDER BY v.seq DESC LIMIT 1`,
+      FROM session s LEFT JOIN line l ON l.tenant = s.tenant AND l.id = s.line ${lastSave.join}
+      WHERE s.tenant = ? AND s.id = ? ${lastSave.order}`,
     session: `SELECT ${sessionColumns} FROM session s WHERE s.tenant = ? AND s.id = ?`,
     buriedEpoch: "SELECT epoch FROM buried WHERE tenant = ? AND id = ?",
     bury: `INSERT INTO buried (tenant, id, epoch) SELECT tenant, id, epoch FROM session WHERE no = ?
@@ -94,7 +94,8 @@ export function statementsIn(dialect: Dialect) {
     blob: "SELECT bytes FROM blob WHERE tenant = ? AND digest = ?",
     unusedBlobs: `SELECT digest, octet_length(bytes) FROM blob b WHERE b.tenant = ? AND NOT EXISTS
       (SELECT 1 FROM ref r JOIN line l ON l.no = r.line WHERE r.digest = b.digest AND l.tenant = b.tenant) LIMIT ${most}`,
-    deleteBlob: "DELETE FROM blob WHERE tenant = ? AND digest = ?",
+    deleteBlob: `DELETE FROM blob WHERE tenant = ? AND digest = ? AND NOT EXISTS
+      (SELECT 1 FROM ref r JOIN line l ON l.no = r.line WHERE r.digest = blob.digest AND l.tenant = blob.tenant)`,
 
     post: `INSERT INTO mail (session, id, body, drained) SELECT no, ?, ?, 0 FROM session WHERE tenant = ? AND id = ? ON CONFLICT DO NOTHING`,
     mailBody: "SELECT m.body FROM mail m JOIN session s ON m.session = s.no WHERE s.tenant = ? AND s.id = ? AND m.id = ?",
@@ -116,7 +117,7 @@ export function statementsIn(dialect: Dialect) {
 
 /** Sessions, newest first, by the filters that are given. Parameters: the tenant first, then in the order of the filters. */
 export function sessionsBy(
-  { ofNamedTenant }: Dialect,
+  { ofNamedTenant, tagsOfTenant }: Dialect,
   filter: {
     readonly named: boolean;
     readonly agent: boolean;
@@ -125,7 +126,7 @@ export function sessionsBy(
     readonly archived: boolean | undefined;
   },
 ): string {
-  const from = filter.tag ? "tag t JOIN session s ON s.no = t.session" : "session s";
+  const from = filter.tag ? `tag t JOIN session s ON s.no = t.session${tagsOfTenant}` : "session s";
   const wheres = [
     `s.tenant = ?${filter.named ? ofNamedTenant : ""}`,
     filter.tag && "t.tag = ?",

@@ -24,7 +24,7 @@ import type {
 import type { Database, Param, Row } from "./database.js";
 import { blobRow, epochRow, lineRow, mailRow, presentRow, saveRow, sessionRow } from "./rows.js";
 import { type Statements, sessionsBy, statementsIn } from "./statements.js";
-import { Writer } from "./writer.js";
+import { freedOf, Writer } from "./writer.js";
 
 const COUNTED_AT_ONCE = 20_000;
 const MAX_KEYS = 50_000;
@@ -73,8 +73,9 @@ export class SqlStore implements Store {
   }
 
   async sweep(limit: number, dryRun: boolean): Promise<Freed> {
-    this.#open();
-    return this.#db.write(this.#writer.sweep(limit, dryRun));
+    // Looked for without a lock: in a large store that takes a while.
+    const unused = await this.#readLong(this.#sql.unusedBlobs, this.#tenant, limit);
+    return dryRun || unused.length === 0 ? freedOf(unused) : this.#db.write(this.#writer.sweep(unused));
   }
 
   async post(session: string, mail: Mail): Promise<Posted> {
@@ -131,7 +132,7 @@ export class SqlStore implements Store {
   async lines(of: { readonly session: string } | { readonly origin: string } | { readonly all: true }): Promise<readonly LineRow[]> {
     if ("session" in of) return (await this.#read(this.#sql.linesOfSession, this.#tenant, of.session)).map(lineRow);
     if ("origin" in of) return (await this.#read(this.#sql.linesOfOrigin, this.#tenant, of.origin)).map(lineRow);
-    return (await this.#read(this.#sql.allLines, this.#tenant)).map(lineRow);
+    return (await this.#readLong(this.#sql.allLines, this.#tenant)).map(lineRow);
   }
 
   async saves(line: LineId, query: SaveQuery): Promise<readonly Save[]> {
@@ -175,13 +176,13 @@ export class SqlStore implements Store {
   }
 
   async counts(): Promise<Counts> {
-    const [sessions, agents] = (await this.#read(this.#sql.sessionCounts, this.#tenant))[0] as [number, number];
-    const sizeBytes = (await this.#read(this.#sql.blobBytes, this.#tenant))[0]?.[0] as number;
+    const [sessions, agents] = (await this.#readLong(this.#sql.sessionCounts, this.#tenant))[0] as [number, number];
+    const sizeBytes = (await this.#readLong(this.#sql.blobBytes, this.#tenant))[0]?.[0] as number;
     const counts = { sessions, agents, checkpoints: 0, messages: 0, sizeBytes };
     for (let after: readonly number[] | undefined = [0, 0]; after !== undefined; ) {
-      const end = (await this.#read(this.#sql.stretchEnd, ...after, COUNTED_AT_ONCE - 1))[0] as readonly number[] | undefined;
+      const end = (await this.#readLong(this.#sql.stretchEnd, ...after, COUNTED_AT_ONCE - 1))[0] as readonly number[] | undefined;
       const upTo = end ?? [Number.MAX_SAFE_INTEGER, 0];
-      const [checkpoints, messages, bytes] = (await this.#read(this.#sql.saveCounts, this.#tenant, ...after, ...upTo))[0] as number[];
+      const [checkpoints, messages, bytes] = (await this.#readLong(this.#sql.saveCounts, this.#tenant, ...after, ...upTo))[0] as number[];
       counts.checkpoints += checkpoints as number;
       counts.messages += messages as number;
       counts.sizeBytes += bytes as number;
@@ -215,6 +216,10 @@ export class SqlStore implements Store {
 
   #read(statement: string, ...params: Param[]): Promise<readonly Row[]> {
     return this.#closed ? Promise.reject(closed()) : this.#db.read(statement, params);
+  }
+
+  #readLong(statement: string, ...params: Param[]): Promise<readonly Row[]> {
+    return this.#closed ? Promise.reject(closed()) : this.#db.read(statement, params, "long");
   }
 
   #open(): void {

@@ -14,12 +14,12 @@ interface LineKey {
 const change = (text: string, ...params: Param[]): Ask => ({ text, params, changes: true });
 const look = (text: string, ...params: Param[]): Ask => ({ text, params, changes: false });
 
-function* rows(text: string, ...params: Param[]): Steps<readonly Row[]> {
+function* rowsOf(text: string, ...params: Param[]): Steps<readonly Row[]> {
   return (yield [look(text, ...params)])[0] ?? [];
 }
 
 function* row(text: string, ...params: Param[]): Steps<Row | undefined> {
-  return (yield* rows(text, ...params))[0];
+  return (yield* rowsOf(text, ...params))[0];
 }
 
 function* changed(text: string, ...params: Param[]): Steps<number> {
@@ -49,7 +49,7 @@ export class Writer {
         return this.#applyAll(changes, begun);
       },
       refused: (applied) => !applied.ok,
-      settle: (applied) => this.#settle(changes, applied),
+      settle: () => this.#settle(changes),
       committed: (applied) => {
         if (applied.ok) committed(begun);
       },
@@ -180,21 +180,34 @@ export class Writer {
     return checkOf(head) === save.check;
   }
 
-  /** Whether a try that was refused found the work of an earlier one, whose answer was lost. */
-  *#settle(changes: readonly Change[], refused: Applied): Steps<Applied> {
-    for (const { session, head, label, lease, saves = [], remove } of changes) {
-      const now = yield* row(this.#sql.session, this.#tenant, session);
-      if (remove ? now !== undefined : now === undefined && (head ?? label ?? lease) !== undefined) return refused;
-      const there = now && sessionRow(now);
-      const differs = (wanted: { readonly text: string } | undefined, found: { readonly text: string } | undefined) =>
-        wanted !== undefined && found !== undefined && wanted.text !== found.text;
-      if (differs(head, there?.head) || differs(label, there?.label) || differs(lease, there?.lease)) return refused;
-      for (const { save } of saves) {
-        const key = yield* this.#key(save.line);
-        if (key === undefined || !(yield* this.#isThere(key, save))) return refused;
-      }
-    }
+  *#settle(changes: readonly Change[]): Steps<Applied | undefined> {
+    for (const one of changes) if (!(yield* this.#isDone(one))) return undefined;
     return done;
+  }
+
+  /** Whether everything in a change is as it was asked for. Of a change that asks for nothing that lasts this cannot be told. */
+  *#isDone({ session, line, loose, claims = [], saves = [], head, label, lease, drained = [], remove }: Change): Steps<boolean> {
+    const now = yield* row(this.#sql.session, this.#tenant, session);
+    if (remove) return now === undefined;
+    const there = now && sessionRow(now);
+    const rows = [
+      [head, there?.head],
+      [label, there?.label],
+      [lease, there?.lease],
+    ] as const;
+    if (!(head ?? label ?? lease ?? line ?? loose ?? saves[0] ?? claims[0])) return false;
+    if (rows.some(([wanted, found]) => wanted !== undefined && wanted.text !== found?.text)) return false;
+    for (const wanted of [line, loose]) {
+      const found = wanted && (yield* row(this.#sql.line, this.#tenant, wanted.id));
+      if (wanted && (found?.[6] !== wanted.text || (wanted === line && found?.[3] !== session))) return false;
+    }
+    for (const id of claims) if ((yield* row(this.#sql.line, this.#tenant, id))?.[3] !== session) return false;
+    for (const { save } of saves) {
+      const key = yield* this.#key(save.line);
+      if (key === undefined || !(yield* this.#isThere(key, save))) return false;
+    }
+    const waiting = drained.length === 0 ? [] : yield* rowsOf(this.#sql.inbox, this.#tenant, session, Number.MAX_SAFE_INTEGER);
+    return !waiting.some(([id]) => drained.includes(id as string));
   }
 
   // ---- the rest
@@ -233,9 +246,9 @@ export class Writer {
     if (found === undefined || found[2] === 1) return { count: 0, bytes: 0 };
     const no = found[0] as number;
     const forked = dryRun ? 0 : ((yield* row(this.#sql.lastOrigin, this.#tenant, line))?.[0] as number);
-    const last = yield* rows(this.#sql.lastSaves, no, Math.max(after, forked, 0), limit);
+    const last = yield* rowsOf(this.#sql.lastSaves, no, Math.max(after, forked, 0), limit);
     if (dryRun) return freedOf(last);
-    const asks = [change(this.#sql.noteCut, this.#tenant, line)];
+    const asks = this.#dialect.notesCuts ? [change(this.#sql.noteCut, this.#tenant, line)] : [];
     const lowest = last.at(-1)?.[0] as number | undefined;
     if (lowest !== undefined)
       asks.push(change(this.#sql.deleteRefs, no, lowest, MAX_SEQ), change(this.#sql.deleteSaves, no, lowest, MAX_SEQ));
@@ -243,22 +256,22 @@ export class Writer {
       if (this.#sql.spendLine) asks.push(change(this.#sql.spendLine, no));
       asks.push(change(this.#sql.deleteLine, no, no));
     }
-    yield asks;
+    if (asks.length > 0) yield asks;
     return freedOf(last);
   }
 
-  sweep(limit: number, dryRun: boolean): Job<Freed> {
-    return { locks: [{ blobs: "sweep" }], steps: () => this.#sweep(limit, dryRun), refused: () => false };
+  /** Of blobs that nobody used when they were looked for, removes those that nobody uses now. */
+  sweep(unused: readonly Row[]): Job<Freed> {
+    return { locks: [{ blobs: "sweep" }], steps: () => this.#sweep(unused), refused: () => false };
   }
 
-  *#sweep(limit: number, dryRun: boolean): Steps<Freed> {
-    const unused = yield* rows(this.#sql.unusedBlobs, this.#tenant, limit);
-    if (!dryRun && unused.length > 0) yield unused.map(([digest]) => change(this.#sql.deleteBlob, this.#tenant, digest as string));
-    return freedOf(unused);
+  *#sweep(unused: readonly Row[]): Steps<Freed> {
+    const gone = yield unused.map(([digest]) => change(this.#sql.deleteBlob, this.#tenant, digest as string));
+    return freedOf(unused.filter((_, i) => gone[i]?.[0]?.[0] === 1));
   }
 
   post(session: string, mail: Mail): Job<Posted> {
-    return { locks: [], steps: () => this.#post(session, mail), refused: () => false };
+    return { locks: [{ session }], steps: () => this.#post(session, mail), refused: () => false };
   }
 
   *#post(session: string, { id, text }: Mail): Steps<Posted> {
@@ -293,7 +306,7 @@ function areAsRead(there: readonly Row[], was: readonly Save[]): boolean {
 }
 
 /** Of rows that end with what they hold, in bytes. */
-const freedOf = (found: readonly Row[]): Freed => ({
+export const freedOf = (found: readonly Row[]): Freed => ({
   count: found.length,
   bytes: found.reduce((sum, [, bytes]) => sum + (bytes as number), 0),
 });

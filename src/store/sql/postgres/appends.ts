@@ -15,7 +15,8 @@ export interface Append {
   readonly session: string;
   /** The session's lock. Those that go together are taken in one order by everybody. */
   readonly lock: string;
-  readonly call: Statement;
+  /** Says it, perhaps again. */
+  readonly call: (again: boolean) => Statement;
 }
 
 interface Waiting extends Append {
@@ -33,6 +34,7 @@ interface Run {
 
 export interface AppendSettings {
   readonly queue: number;
+  readonly answerMs: number;
   /** What stands before and behind a call so that it is a transaction of the right kind. */
   readonly before: readonly Statement[];
   readonly after: readonly Statement[];
@@ -116,19 +118,27 @@ export class Appends {
   }
 
   async #send(saves: readonly Waiting[]): Promise<void> {
-    const { before, after } = this.#settings;
+    const { before, after, answerMs, saved } = this.#settings;
+    const sessions = [...new Set(saves.map(({ session }) => session))];
     try {
-      const answers = await this.#connections.use((connection) => connection.send([...before, ...saves.map(({ call }) => call), ...after]));
+      const answers = await this.#connections.use(
+        (connection, again) => connection.send([...before, ...saves.map(({ call }) => call(again)), ...after]),
+        // One that others keep waiting must not keep those waiting that go with it.
+        { withinMs: answerMs, retriesConflicts: sessions.length === 1 },
+      );
       for (const [i, { session, resolve }] of saves.entries()) {
         const applied = appliedOf(answers[before.length + i]?.rows[0]?.[0]);
-        if (applied.ok) this.#settings.saved(session);
+        if (applied.ok) saved(session);
         resolve(applied);
       }
     } catch (error) {
-      // S2. One whose connection could not be had, or was lost for good, would only be lost again.
-      const alone = saves.length > 1 && error instanceof HoldfastError && !error.retryable;
-      if (alone) for (const save of saves) await this.#send([save]);
-      else for (const { reject } of saves) reject(error);
+      const { code } = error as HoldfastError;
+      // S2. What was tried for as long as it may be would only be tried again.
+      const isFinal = code === "UNREACHABLE" || code === "CLOSED" || (code === "BUSY" && sessions.length === 1);
+      if (saves.length === 1 || isFinal) for (const { reject } of saves) reject(error);
+      else if (sessions.length > 1)
+        await Promise.all(sessions.map((session) => this.#send(saves.filter((save) => save.session === session))));
+      else for (const save of saves) await this.#send([save]);
     }
   }
 }

@@ -19,14 +19,26 @@ export interface ConnectionSettings {
   readonly prepare: boolean;
 }
 
-/** A connection that is one caller's for now. */
+/**
+ * A connection that is one caller's for now. `withinMs` says how long an answer may take; after that the connection is given up: a network
+ * can fall silent without a word.
+ */
 export interface Connection {
   /** `each` is told every answer as soon as it has come. */
   send(statements: readonly Statement[], each?: (answer: Answer, index: number) => void): Promise<readonly Answer[]>;
 }
 
+export interface UseOptions {
+  readonly withinMs?: number;
+  /** Whether what the server gave up is tried again here; otherwise the caller is told. */
+  readonly retriesConflicts?: boolean;
+}
+
 const SHORTEST_MS = 5;
 const LONGEST_MS = 250;
+/** Longer than a read takes, but for those that go over the whole store. */
+const ANSWER_MS = 10_000;
+const END_MS = 2_000;
 /** Unused for so long, a connection is given back to the server. */
 const IDLE_MS = 30_000;
 
@@ -44,6 +56,8 @@ export class Connections {
   readonly #drained: (() => void)[] = [];
   readonly #reaper: NodeJS.Timeout;
   #free: number;
+  /** Calls that have not ended, also those that wait to try again. */
+  #using = 0;
   /** Whether a server has ever answered. Before that, a refused connection is a wrong address, and nothing to wait for. */
   #reached = false;
   #closed = false;
@@ -73,24 +87,39 @@ export class Connections {
   }
 
   /** Runs `work` on a connection, again while that can help. `again` says that an earlier try may have been done. */
-  async use<T>(work: (connection: Connection, again: boolean) => Promise<T>): Promise<T> {
+  async use<T>(work: (connection: Connection, again: boolean) => Promise<T>, options: UseOptions = {}): Promise<T> {
+    this.#using += 1;
+    try {
+      return await this.#patiently(work, options);
+    } finally {
+      this.#using -= 1;
+      if (this.#using === 0) for (const resolve of this.#drained.splice(0)) resolve();
+    }
+  }
+
+  async #patiently<T>(
+    work: (connection: Connection, again: boolean) => Promise<T>,
+    { withinMs = ANSWER_MS, retriesConflicts = true }: UseOptions,
+  ): Promise<T> {
     let deadline: number | undefined;
     let again = false;
     for (let pauseMs = SHORTEST_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_MS)) {
       try {
-        return await this.#once(work, again);
+        return await this.#once(work, again, withinMs);
       } catch (error) {
         const failure = failureOf(error);
-        if (failure === "other" || this.#closed || (!this.#reached && isRefused(error))) throw translate(error);
+        const isFinal = failure === "other" || (failure === "conflict" && !retriesConflicts);
+        if (isFinal || this.#closed || (!this.#reached && isRefused(error))) throw translate(error);
         if (failure === "lost") again = true;
         deadline ??= performance.now() + this.#settings.busyMs;
         if (performance.now() > deadline) throw translate(error);
       }
       await sleep(pauseMs * (0.5 + Math.random()));
+      if (this.#closed) throw new HoldfastError("CLOSED", "The store was closed before this could be tried again.");
     }
   }
 
-  async #once<T>(work: (connection: Connection, again: boolean) => Promise<T>, again: boolean): Promise<T> {
+  async #once<T>(work: (connection: Connection, again: boolean) => Promise<T>, again: boolean, withinMs: number): Promise<T> {
     if (this.#free > 0) this.#free -= 1;
     else await this.#wait();
     let client = this.#idle.pop()?.client;
@@ -101,12 +130,13 @@ export class Connections {
         this.#reached = true;
       } else client.ref();
       const own = client;
-      const done = await work({ send: (statements, each) => this.#send(own, statements, each) }, again);
+      const done = await work({ send: (statements, each) => this.#send(own, statements, withinMs, each) }, again);
       usable = true;
       return done;
     } catch (error) {
-      // What the server itself refused leaves the connection as it was, once a transaction is taken back.
-      if (client !== undefined && failureOf(error) !== "lost") usable = await takenBack(client);
+      // What the server itself refused leaves the connection as it was, once a transaction is taken back; but of statements that were
+      // prepared on the way nobody knows.
+      if (client !== undefined && failureOf(error) !== "lost" && !this.#settings.prepare) usable = await takenBack(client);
       throw error;
     } finally {
       if (client !== undefined) this.#giveBack(client, usable);
@@ -114,10 +144,20 @@ export class Connections {
     }
   }
 
-  #send(client: Client, statements: readonly Statement[], each?: (answer: Answer, index: number) => void): Promise<readonly Answer[]> {
+  async #send(
+    client: Client,
+    statements: readonly Statement[],
+    withinMs: number,
+    each?: (answer: Answer, index: number) => void,
+  ): Promise<readonly Answer[]> {
     const batch = new Batch(statements, this.#settings.prepare, each);
     client.query(batch);
-    return batch.answers;
+    const timer = setTimeout(() => client.connection.stream.destroy(), withinMs);
+    try {
+      return await batch.answers;
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   #giveBack(client: Client, usable: boolean): void {
@@ -125,7 +165,7 @@ export class Connections {
       // Never the reason that a process stays alive.
       client.unref();
       this.#idle.push({ client, since: performance.now() });
-    } else client.end().catch(() => {});
+    } else void end(client);
   }
 
   #drop(client: Client): void {
@@ -135,11 +175,7 @@ export class Connections {
 
   #reap(): void {
     const oldest = performance.now() - IDLE_MS;
-    while (this.#idle.length > 0 && (this.#idle[0] as Idle).since < oldest)
-      void this.#idle
-        .shift()
-        ?.client.end()
-        .catch(() => {});
+    while (this.#idle.length > 0 && (this.#idle[0] as Idle).since < oldest) void end((this.#idle.shift() as Idle).client);
   }
 
   async #wait(): Promise<void> {
@@ -174,14 +210,13 @@ export class Connections {
     const next = this.#waiting.shift();
     if (next) return next();
     this.#free += 1;
-    if (this.#free === this.size) for (const resolve of this.#drained.splice(0)) resolve();
   }
 
   /** Waits for what is under way. */
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#reaper);
-    if (this.#free < this.size) await new Promise<void>((resolve) => this.#drained.push(resolve));
+    if (this.#using > 0) await new Promise<void>((resolve) => this.#drained.push(resolve));
     await Promise.all(this.#idle.splice(0).map(({ client }) => end(client)));
   }
 }
@@ -189,7 +224,9 @@ export class Connections {
 /** Ends a connection that is perhaps all that the process lives for by now. */
 export async function end(client: Client): Promise<void> {
   client.ref();
+  const timer = setTimeout(() => client.connection.stream.destroy(), END_MS);
   await client.end().catch(() => {});
+  clearTimeout(timer);
 }
 
 async function takenBack(client: Client): Promise<boolean> {
@@ -206,4 +243,5 @@ const connectOptions = ({ url, busyMs }: ConnectionSettings): ConnectOptions => 
   application_name: "holdfast",
   connectionTimeoutMillis: Math.max(1_000, busyMs),
   keepAlive: true,
+  keepAliveInitialDelayMillis: 10_000,
 });

@@ -9,7 +9,7 @@ import { createHash } from "node:crypto";
 import type { LineId } from "../../../core/ids.js";
 import { firstSeq } from "../../../core/save.js";
 import type { Anchor, Applied, Change, NewSave, Traits } from "../../port.js";
-import type { Ask, Begun, Database, Job, Lock, Param, Row } from "../database.js";
+import type { Ask, Begun, Database, Job, Lock, Param, Row, Steps } from "../database.js";
 import { pack } from "../rows.js";
 import { Appends } from "./appends.js";
 import type { Connection, Connections } from "./connections.js";
@@ -27,6 +27,9 @@ export interface PostgresSettings {
   readonly readCommitted: boolean;
   /** How many saves may wait. */
   readonly queue: number;
+  /** How long a lock is waited for, and the answer to a save. */
+  readonly lockMs: number;
+  readonly answerMs: number;
 }
 
 const MAX_KEYS = 10_000;
@@ -46,23 +49,28 @@ export class PostgresDatabase implements Database {
   readonly #beginAs: Statement;
   readonly #save: string;
   readonly #saveWithBlobs: string;
+  readonly #lockMs: string;
+  readonly #answerMs: number;
   readonly #lockSpace: string;
   readonly #lockKeys = new Map<string, string>();
   readonly #blobLock: string;
 
-  constructor(connections: Connections, notices: Notices, { schema, tenant, readCommitted, queue }: PostgresSettings) {
+  constructor(connections: Connections, notices: Notices, { schema, tenant, readCommitted, queue, lockMs, answerMs }: PostgresSettings) {
     this.#connections = connections;
     this.#notices = notices;
     this.#tenant = tenant;
     this.#appends = new Appends(connections, this.#turns, {
       queue,
+      answerMs,
       before: readCommitted ? [] : [BEGIN],
       after: readCommitted ? [] : [COMMIT],
       saved: (session) => notices.tell(session),
     });
-    this.#beginAs = { text: `SELECT ${schema}.begin_as($1)`, params: [tenant] };
-    this.#save = `SELECT ${schema}.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`;
-    this.#saveWithBlobs = `SELECT ${schema}.save_with_blobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`;
+    this.#lockMs = String(lockMs);
+    this.#answerMs = answerMs;
+    this.#beginAs = { text: `SELECT ${schema}.begin_as($1, $2)`, params: [tenant, this.#lockMs] };
+    this.#save = `SELECT ${schema}.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`;
+    this.#saveWithBlobs = `SELECT ${schema}.save_with_blobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`;
     this.#reads = new Reads(connections, this.#beginAs);
     this.#lockSpace = `${schema}\0${tenant}\0`;
     this.#blobLock = this.#lockKey("blobs", "");
@@ -79,7 +87,7 @@ export class PostgresDatabase implements Database {
   }
 
   /** A fresh save has no note: nothing was dropped of it. */
-  #saveCall({ session, when }: Change, { save, refs, blobs }: NewSave, lock: string): Statement {
+  #saveCall({ session, when }: Change, { save, refs, blobs }: NewSave, lock: string): (again: boolean) => Statement {
     const params: Param[] = [
       this.#tenant,
       lock,
@@ -92,24 +100,24 @@ export class PostgresDatabase implements Database {
       asBytes(save.mark),
       asBytes(save.items),
       asBytes(save.state),
+      this.#lockMs,
     ];
-    if (refs.length === 0) return { text: this.#save, params, says: "text" };
+    if (refs.length === 0) return (again) => ({ text: this.#save, params: [...params, String(again)], says: "text" });
     const list = (values: readonly string[]) => `{${values.join(",")}}`;
     const bodies = blobs.map(({ bytes }) => `"\\\\x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex")}"`);
-    params.push(this.#blobLock, list(refs), list(blobs.map(({ digest }) => digest)), list(bodies));
-    return { text: this.#saveWithBlobs, params, says: "text" };
+    const blobParams = [this.#blobLock, list(refs), list(blobs.map(({ digest }) => digest)), list(bodies)];
+    return (again) => ({ text: this.#saveWithBlobs, params: [...params, String(again), ...blobParams], says: "text" });
   }
 
   write<T>(job: Job<T>): Promise<T> {
     const locks = this.#locksOf(job.locks);
     const sessions = job.locks.flatMap((lock) => ("session" in lock ? lock.session : []));
-    return this.#turns.take(sessions, () =>
-      this.#connections.use(async (connection, again) => {
-        const answer = await this.#transaction(connection, job, locks, again);
-        job.committed?.(answer);
-        return answer;
-      }),
-    );
+    const run = async (connection: Connection, again: boolean) => {
+      const answer = await this.#transaction(connection, job, locks, again);
+      job.committed?.(answer);
+      return answer;
+    };
+    return this.#turns.take(sessions, () => this.#connections.use(run, { withinMs: this.#answerMs }));
   }
 
   async #transaction<T>(connection: Connection, job: Job<T>, locks: readonly Statement[], again: boolean): Promise<T> {
@@ -120,11 +128,10 @@ export class PostgresDatabase implements Database {
       opening = [];
       return asks.map(({ changes }, i) => rowsOf(own[i] as Answer, changes));
     };
-    let answer = await drive(job.steps(), send);
-    // Refused, and perhaps by what an earlier try has done: then there is nothing to change, and only to tell.
-    const settles = again && job.refused(answer) && job.settle !== undefined;
-    if (settles) answer = await drive((job.settle as NonNullable<Job<T>["settle"]>)(answer), send);
-    if (opening.length === 0) await connection.send([settles || job.refused(answer) ? ROLLBACK : COMMIT]);
+    // G2: an earlier try may have been done. Then there is nothing to change, and only to tell.
+    const settled = again && job.settle ? await drive(job.settle(), send) : undefined;
+    const answer = settled ?? (await drive(job.steps(), send));
+    if (opening.length === 0) await connection.send([settled !== undefined || job.refused(answer) ? ROLLBACK : COMMIT]);
     return answer;
   }
 
@@ -160,8 +167,9 @@ export class PostgresDatabase implements Database {
 
   // ---- reading
 
-  read(text: string, params: readonly Param[]): Promise<readonly Row[]> {
-    return this.#reads.read(statementOf({ text, params }));
+  read(text: string, params: readonly Param[], how?: "long"): Promise<readonly Row[]> {
+    const statement = statementOf({ text, params });
+    return how === "long" ? this.#reads.readLong(statement) : this.#reads.read(statement);
   }
 
   async readSaves(text: string, params: readonly Param[]): Promise<readonly Row[]> {
@@ -207,10 +215,7 @@ const savesRow = ([seq, ...rest]: Row): Row => [Number(seq), ...rest];
 
 const rowsOf = ({ rows, count }: Answer, changes: boolean): readonly Row[] => (changes ? [[count]] : rows);
 
-async function drive<T>(
-  work: ReturnType<Job<T>["steps"]>,
-  send: (asks: readonly Ask[]) => Promise<readonly (readonly Row[])[]>,
-): Promise<T> {
+async function drive<T>(work: Steps<T>, send: (asks: readonly Ask[]) => Promise<readonly (readonly Row[])[]>): Promise<T> {
   for (let step = work.next(); ; ) {
     if (step.done) return step.value;
     step = work.next(await send(step.value));

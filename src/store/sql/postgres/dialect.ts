@@ -14,6 +14,10 @@ export const postgresDialect: Dialect = {
   // As they are: texts and bytes look the same where no column is described, and numbers are made texts.
   savesRead: { seq: "CAST(seq AS text)", text: (column) => column },
   messages: (head) => `CAST(split_part(${head}, ' ', 1) AS bigint)`,
+  notesCuts: false,
+  // It does not see that there is one line, and would read all of its saves to sort them.
+  lastSave: { join: "LEFT JOIN LATERAL (SELECT * FROM save w WHERE w.line = l.no ORDER BY w.seq DESC LIMIT 1) v ON true", order: "" },
+  tagsOfTenant: " AND t.tenant = s.tenant",
   ofNamedTenant: "",
 };
 

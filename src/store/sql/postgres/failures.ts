@@ -11,8 +11,8 @@ const SOCKET = new Set(["ECONNRESET", "EPIPE", "ETIMEDOUT", "ECONNABORTED", "EHO
 const CONFLICT = new Set(["40001", "40P01", "55P03"]);
 // Cannot connect now, too many connections, read-only: a server that starts, is full, or is (still, or by now) a standby.
 const AWAY = new Set(["57P03", "53300", "53400", "25006", "ECONNREFUSED", "EAI_AGAIN"]);
-// Shut down by an administrator, by a crash of another backend, or because the database was dropped.
-const GONE = new Set(["57P01", "57P02", "57P04", "57P05"]);
+// Shut down by an administrator, by a crash of another backend, because the database was dropped, or after idling in a transaction.
+const GONE = new Set(["57P01", "57P02", "57P04", "57P05", "25P03", "25P04"]);
 
 const codeOf = (error: unknown): string => {
   const code = (error as { code?: unknown } | undefined)?.code;

@@ -15,6 +15,7 @@ const NAME_CHARS = 16;
 /** A notice holds less than 8,000 bytes. */
 const AT_ONCE = 400;
 const RECONNECT_MS = 500;
+const LONGEST_MS = 30_000;
 
 export class Notices {
   readonly #connections: Connections;
@@ -78,26 +79,29 @@ export class Notices {
   /** Listens as long as anybody follows anything. */
   async #listen(): Promise<void> {
     this.#running = true;
-    while (this.#wakes.size > 0 && !this.#closed) {
+    for (let pauseMs = RECONNECT_MS; this.#wakes.size > 0 && !this.#closed; pauseMs = Math.min(2 * pauseMs, LONGEST_MS)) {
+      let client: Client | undefined;
       try {
-        const client = await this.#connections.apart();
+        client = await this.#connections.apart();
         this.#listening = client;
-        const ended = new Promise<void>((resolve) => client.on("end", () => resolve()));
+        const listening = client;
+        const ended = new Promise<void>((resolve) => listening.on("end", () => resolve()));
         client.on("notification", ({ payload = "" }) => {
           for (let i = 0; i < payload.length; i += NAME_CHARS)
             for (const wake of this.#wakes.get(payload.slice(i, i + NAME_CHARS)) ?? []) wake();
         });
         client.unref();
         await client.query(`LISTEN "${this.#channel}"`);
+        pauseMs = RECONNECT_MS / 2;
         // Whatever happened before it listened, or while it could not.
         for (const wakes of this.#wakes.values()) for (const wake of wakes) wake();
         if (this.#wakes.size > 0 && !this.#closed) await ended;
-        else await client.end();
       } catch {
-        // Polling goes on; this is tried again.
+        // Polling goes on; this is tried again. A standby does not let anybody listen.
       }
+      if (client) await end(client);
       this.#listening = undefined;
-      if (this.#wakes.size > 0 && !this.#closed) await sleep(RECONNECT_MS * (0.5 + Math.random()), undefined, { ref: false });
+      if (this.#wakes.size > 0 && !this.#closed) await sleep(pauseMs * (0.5 + Math.random()), undefined, { ref: false });
     }
     this.#running = false;
   }

@@ -60,6 +60,8 @@ export async function openPostgres(address: string, given: PostgresOptions = {})
       tenant: key,
       readCommitted: isolation === "read committed",
       queue,
+      lockMs: Math.max(50, Math.floor(busyMs / 2)),
+      answerMs: 2 * busyMs + 1_000,
     });
     return new SqlStore(database, key);
   } catch (error) {

@@ -12,6 +12,7 @@ interface Waiting {
 
 /** More than these are rather asked on several connections. */
 const MOST_TOGETHER = 4;
+const LONG_MS = 3_600_000;
 
 export class Reads {
   readonly #connections: Connections;
@@ -29,6 +30,11 @@ export class Reads {
       // Not in the next tick: whoever asks may have much to do with what it has, while this could be on its way.
       if (this.#waiting.length === 1) queueMicrotask(() => this.#flush());
     });
+  }
+
+  async readLong(statement: Statement): Promise<readonly Row[]> {
+    const answers = await this.#connections.use((connection) => connection.send([this.#beginAs, statement]), { withinMs: LONG_MS });
+    return answers[1]?.rows ?? [];
   }
 
   #flush(): void {

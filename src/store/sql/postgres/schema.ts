@@ -98,9 +98,11 @@ export const migrations: readonly ((schema: string) => string)[] = [
   ).join("\n")}
 
   -- Says whose rows the transaction means, and that its commit is to be durable whatever the server's default is.
-  CREATE FUNCTION begin_as(name text) RETURNS void LANGUAGE plpgsql AS $$
+  -- It waits for locks no longer than it is told, and does not keep its own for a client that has fallen silent.
+  CREATE FUNCTION begin_as(name text, lock_ms text) RETURNS void LANGUAGE plpgsql AS $$
   BEGIN
-    PERFORM set_config('search_path', '${schema.replaceAll("'", "''")}, pg_temp', true), set_config('holdfast.tenant', name, true);
+    PERFORM set_config('search_path', '${schema.replaceAll("'", "''")}, pg_temp', true), set_config('holdfast.tenant', name, true),
+      set_config('lock_timeout', lock_ms, true), set_config('idle_in_transaction_session_timeout', '10000', true);
     IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;
   END $$;
 
@@ -109,7 +111,7 @@ export const migrations: readonly ((schema: string) => string)[] = [
   -- Expressions are assigned, and not performed: plpgsql evaluates them without starting a query for each.
   CREATE FUNCTION save(
     of_tenant text, session_lock bigint, of_session text, of_epoch bigint, on_line text, behind bigint, its_seq bigint, its_head text,
-    its_mark bytea, its_items bytea, its_state bytea
+    its_mark bytea, its_items bytea, its_state bytea, lock_ms text, again boolean
   ) RETURNS text LANGUAGE plpgsql AS $$
   DECLARE
     ignored boolean;
@@ -123,20 +125,22 @@ export const migrations: readonly ((schema: string) => string)[] = [
     IF current_setting('synchronous_commit') = 'off' THEN ignored := set_config('synchronous_commit', 'on', true) IS NULL; END IF;
     -- Plans are kept for as long as a connection lasts, and what is right for an empty table would stay.
     ignored := set_config('enable_seqscan', 'off', true) IS NULL OR set_config('enable_bitmapscan', 'off', true) IS NULL
-      OR set_config('holdfast.tenant', of_tenant, true) IS NULL OR pg_advisory_xact_lock(session_lock) IS NULL;
+      OR set_config('holdfast.tenant', of_tenant, true) IS NULL OR set_config('lock_timeout', lock_ms, true) IS NULL
+      OR pg_advisory_xact_lock(session_lock) IS NULL;
     SELECT s.epoch, l.no, coalesce((SELECT v.seq FROM ${schema}.save v WHERE v.line = l.no ORDER BY v.seq DESC LIMIT 1), l.origin_seq)
       INTO found_epoch, line_no, line_end
       FROM ${schema}.session s LEFT JOIN ${schema}.line l ON l.tenant = of_tenant AND l.id = on_line
       WHERE s.tenant = of_tenant AND s.id = of_session;
+    -- Said again: it may have been done, and another holder come since.
+    IF again OR (found_epoch = of_epoch AND line_end <> behind) THEN
+      IF EXISTS (
+        SELECT 1 FROM ${schema}.line l JOIN ${schema}.save v ON v.line = l.no WHERE l.tenant = of_tenant AND l.id = on_line AND v.seq = its_seq
+          AND left(split_part(v.head, ' ', 8), ${CHECK_CHARS}) = left(split_part(its_head, ' ', 8), ${CHECK_CHARS})
+      ) THEN RETURN 'known'; END IF;
+    END IF;
     IF found_epoch IS NULL THEN RETURN 'absent'; END IF;
     IF found_epoch <> of_epoch THEN RETURN 'epoch'; END IF;
-    IF line_no IS NULL THEN RETURN 'tail'; END IF;
-    IF line_end <> behind THEN
-      RETURN CASE WHEN EXISTS (
-        SELECT 1 FROM ${schema}.save v WHERE v.line = line_no AND v.seq = its_seq
-          AND left(split_part(v.head, ' ', 8), ${CHECK_CHARS}) = left(split_part(its_head, ' ', 8), ${CHECK_CHARS})
-      ) THEN 'known' ELSE 'tail' END;
-    END IF;
+    IF line_no IS NULL OR line_end <> behind THEN RETURN 'tail'; END IF;
     INSERT INTO ${schema}.save (line, seq, tenant, head, mark, items, state)
       VALUES (line_no, its_seq, of_tenant, its_head, its_mark, its_items, its_state);
     RETURN 'ok';
@@ -145,10 +149,11 @@ export const migrations: readonly ((schema: string) => string)[] = [
   -- The same for a save that refers to blobs.
   CREATE FUNCTION save_with_blobs(
     of_tenant text, session_lock bigint, of_session text, of_epoch bigint, on_line text, behind bigint, its_seq bigint, its_head text,
-    its_mark bytea, its_items bytea, its_state bytea, blob_lock bigint, refs text[], digests text[], bodies bytea[]
+    its_mark bytea, its_items bytea, its_state bytea, lock_ms text, again boolean, blob_lock bigint, refs text[], digests text[], bodies bytea[]
   ) RETURNS text LANGUAGE plpgsql AS $$
   DECLARE
-    said text := ${schema}.save(of_tenant, session_lock, of_session, of_epoch, on_line, behind, its_seq, its_head, its_mark, its_items, its_state);
+    said text := ${schema}.save(
+      of_tenant, session_lock, of_session, of_epoch, on_line, behind, its_seq, its_head, its_mark, its_items, its_state, lock_ms, again);
   BEGIN
     IF said <> 'ok' THEN RETURN said; END IF;
     PERFORM pg_advisory_xact_lock_shared(blob_lock);

@@ -40,6 +40,7 @@ export interface Client {
   end(): Promise<void>;
   ref(): void;
   unref(): void;
+  readonly connection: { readonly stream: { destroy(error?: Error): void } };
 }
 
 export interface ConnectOptions {
@@ -47,6 +48,7 @@ export interface ConnectOptions {
   readonly application_name: string;
   readonly connectionTimeoutMillis: number;
   readonly keepAlive: true;
+  readonly keepAliveInitialDelayMillis: number;
 }
 
 interface Pg {

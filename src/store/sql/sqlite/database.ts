@@ -36,6 +36,9 @@ const sqliteDialect: Dialect = {
   text: (column) => column,
   savesRead: { seq: "seq", text: (column) => column },
   messages: (head) => `CAST(${head} AS INTEGER)`,
+  notesCuts: true,
+  lastSave: { join: "LEFT JOIN save v ON v.line = l.no", order: "ORDER BY v.seq DESC LIMIT 1" },
+  tagsOfTenant: "",
   ofNamedTenant: " AND s.tenant <> ''",
 };
 
