@@ -1,4 +1,5 @@
 /** Small tools for measuring: times in microseconds, medians, and text that looks like what agents say. */
+import { hash } from "node:crypto";
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -71,6 +72,33 @@ export async function fill(session, steps, about) {
     await Promise.all(group);
   }
   return raw;
+}
+
+/** A checkpoint of 1,000 messages, loaded and verified, against JSON.parse plus SHA-256 of the same bytes, in turns. */
+export async function timeLoads(hold, rounds) {
+  const session = await hold.session("a thousand messages");
+  await fill(session, 500);
+  const { id } = session.head;
+  await session.close();
+  const { messages } = await hold.checkpoints.state(id);
+  if (messages.length !== 1000) throw new Error(`expected 1000 messages, got ${messages.length}`);
+  const bytes = Buffer.from(JSON.stringify(messages.map(({ role, content }) => ({ role, content }))));
+  const ours = [];
+  const theirs = [];
+  for (let i = 0; i < rounds + 20; i++) {
+    let start = now();
+    hash("sha256", bytes, "hex");
+    JSON.parse(bytes.toString("utf8"));
+    const bareUs = now() - start;
+    start = now();
+    await hold.checkpoints.state(id);
+    const loadUs = now() - start;
+    if (i >= 20) {
+      theirs.push(bareUs);
+      ours.push(loadUs);
+    }
+  }
+  return { value: median(ours) / median(theirs), note: `${(median(ours) / 1000).toFixed(2)} / ${(median(theirs) / 1000).toFixed(2)} ms` };
 }
 
 export const fileBytes = (path) => statSync(path).size;

@@ -1,11 +1,10 @@
 /** The store in a directory: a save against a bare append, its room on disk, a load, and opening among very many sessions. */
-import { hash } from "node:crypto";
 import { closeSync, fdatasyncSync, mkdirSync, openSync, readdirSync, readFileSync, statSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { open } from "../../dist/index.js";
 import { sessionPath } from "../../dist/store/dir/names.js";
 import { sealedText, unsealed } from "../../dist/store/dir/sealed.js";
-import { fill, median, now, quantile, step } from "../measure.mjs";
+import { fill, median, now, quantile, step, timeLoads } from "../measure.mjs";
 
 const WARM = 500;
 
@@ -65,34 +64,9 @@ const bytesIn = (path) =>
 
 async function loading(directory, rounds) {
   const hold = await open(`dir:${join(directory, "dir-load")}`);
-  const session = await hold.session("bench");
-  await fill(session, 500);
-  const { id } = session.head;
-  await session.close();
-  const { messages } = await hold.checkpoints.state(id);
-  if (messages.length !== 1000) throw new Error(`expected 1000 messages, got ${messages.length}`);
-  const bytes = Buffer.from(JSON.stringify(messages.map(({ role, content }) => ({ role, content }))));
-  const ours = [];
-  const theirs = [];
-  for (let i = 0; i < rounds + 20; i++) {
-    let start = now();
-    hash("sha256", bytes, "hex");
-    JSON.parse(bytes.toString("utf8"));
-    const bareUs = now() - start;
-    start = now();
-    await hold.checkpoints.state(id);
-    const loadUs = now() - start;
-    if (i < 20) continue;
-    theirs.push(bareUs);
-    ours.push(loadUs);
-  }
+  const measured = await timeLoads(hold, rounds);
   await hold.close();
-  return {
-    name: "dir: load of 1,000 messages, verified / JSON.parse + SHA-256",
-    value: median(ours) / median(theirs),
-    floor: 2.5,
-    note: `${(median(ours) / 1000).toFixed(2)} / ${(median(theirs) / 1000).toFixed(2)} ms`,
-  };
+  return { name: "dir: load of 1,000 messages, verified / JSON.parse + SHA-256", ...measured, floor: 2.5 };
 }
 
 /** Many sessions that save in one tick, each to a file of its own. */

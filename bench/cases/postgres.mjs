@@ -1,9 +1,8 @@
 /** Postgres, synced: a save against a bare insert with commit, many sessions at once, long runs, and loads. */
-import { hash } from "node:crypto";
 import pg from "pg";
 import { open } from "../../dist/index.js";
 import { startPostgres } from "../../test/support/postgres.mjs";
-import { fill, median, now, step } from "../measure.mjs";
+import { fill, median, now, step, timeLoads } from "../measure.mjs";
 
 const WARM = 500;
 
@@ -148,34 +147,7 @@ async function longRun(server, steps, rounds) {
 
 async function loads(server, rounds) {
   const hold = await open(server.url(), { connections: 1 });
-  const session = await hold.session("load");
-  await fill(session, 500);
-  const { id } = session.head;
-  await session.close();
-  const { messages } = await hold.checkpoints.state(id);
-  const bytes = Buffer.from(JSON.stringify(messages.map(({ role, content }) => ({ role, content }))));
-  const ours = [];
-  const theirs = [];
-  for (let i = 0; i < rounds + 20; i++) {
-    let start = now();
-    hash("sha256", bytes, "hex");
-    JSON.parse(bytes.toString("utf8"));
-    const bareUs = now() - start;
-    start = now();
-    await hold.checkpoints.state(id);
-    const loadUs = now() - start;
-    if (i >= 20) {
-      theirs.push(bareUs);
-      ours.push(loadUs);
-    }
-  }
+  const measured = await timeLoads(hold, rounds);
   await hold.close();
-  return [
-    {
-      name: "postgres: load of 1,000 messages, verified / JSON.parse + SHA-256",
-      value: median(ours) / median(theirs),
-      floor: 3.5,
-      note: `${(median(ours) / 1000).toFixed(2)} / ${(median(theirs) / 1000).toFixed(2)} ms`,
-    },
-  ];
+  return [{ name: "postgres: load of 1,000 messages, verified / JSON.parse + SHA-256", ...measured, floor: 3.5 }];
 }
