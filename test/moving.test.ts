@@ -348,7 +348,7 @@ describe.each(stores)("$name", (kind) => {
       while (running) {
         await other.gc();
         // Over a wire an import takes longer; it is to be disturbed, and not kept from ever ending.
-        await new Promise((resolve) => setTimeout(resolve, Math.random() * (kind.traits.oneMachine ? 3 : 150)));
+        await new Promise((resolve) => setTimeout(resolve, Math.random() * (kind.traits.oneMachine ? 3 : 1_500)));
       }
     })();
     let report = await target.import(rows);

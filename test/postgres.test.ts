@@ -173,7 +173,7 @@ describe("tenants", () => {
       );
     await as("holdfast", async (client) => {
       expect((await rowsSeen(client)).rows).toEqual([{ sessions: 0, saves: 0 }]);
-      await client.query(`BEGIN; SELECT "${schema}".begin_as('=acme')`);
+      await client.query(`BEGIN; SELECT "${schema}".begin_as('=acme', '1000')`);
       expect((await rowsSeen(client)).rows).toEqual([{ sessions: 1, saves: 1 }]);
       expect((await client.query(`UPDATE "${schema}".session SET status = 'stolen' WHERE tenant = '=other'`)).rowCount).toBe(0);
       await expect(client.query(`UPDATE "${schema}".session SET tenant = '=other'`)).rejects.toThrow(/row-level security/);

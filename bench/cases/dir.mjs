@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { open } from "../../dist/index.js";
 import { sessionPath } from "../../dist/store/dir/names.js";
 import { sealedText, unsealed } from "../../dist/store/dir/sealed.js";
-import { fill, median, now, quantile, step, timeLoads } from "../measure.mjs";
+import { median, now, quantile, step, timeLoads } from "../measure.mjs";
 
 const WARM = 500;
 
