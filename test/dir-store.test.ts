@@ -749,3 +749,81 @@ describe("sessions that are brought in", () => {
     ]);
   });
 });
+
+describe("what was left behind, and what stands in the way", () => {
+  test("a journal that a killed import left under the name of a line does not count for the line when it comes again", async () => {
+    const path = fresh();
+    const [one, two] = [new Fixture("a"), new Fixture("a")];
+    const absent = { session: "a", when: { absent: true } } as const;
+    let store = await openDir(path);
+    await store.apply([{ ...absent, loose: one.begin().line, saves: one.save({ items: 1, mark: true }).saves ?? [] }]);
+    await store.close();
+    const before = readFileSync(join(ofSession(path, "a"), "session.json"));
+    const saves = two.save({ items: 1, mark: true }).saves ?? [];
+    store = await openDir(path);
+    await store.apply([{ ...absent, loose: two.begin().line, saves }]);
+    await store.close();
+    // As if it had been killed between the journal and the session's file; and then that file goes on without it.
+    writeFileSync(join(ofSession(path, "a"), "session.json"), before);
+    rmSync(join(path, "index.jsonl"));
+    store = await openDir(path);
+    expect((await store.cut(one.line, -1, 10, false)).count).toBe(1);
+    expect(await store.apply([{ ...absent, loose: two.begin().line, saves }])).toEqual({ ok: true });
+    expect(await store.apply([{ ...absent, saves: two.save({ items: 1 }).saves ?? [] }])).toEqual({ ok: true });
+    expect(seqs(await store.saves(two.line, all))).toEqual([2, 3]);
+    await store.close();
+    store = await openDir(path);
+    expect(seqs(await store.saves(two.line, all))).toEqual([2, 3]);
+    await store.close();
+  });
+
+  test("an anchor of a line that was cut does not stand in the way when it is brought in again, and cut short", async () => {
+    const path = fresh();
+    const f = new Fixture("a");
+    let store = await openDir(path);
+    await store.apply([f.begin()]);
+    for (let i = 0; i < 4; i++) await store.apply([f.save({ items: 1, mark: true })]);
+    await store.close();
+    store = await openDir(path);
+    await store.apply([{ session: "a", when: {}, remove: true }]);
+    await store.cut(f.line, -1, 10, false);
+    const absent = { session: "b", when: { absent: true } } as const;
+    const again = new Fixture("b", { line: f.line });
+    await store.apply([{ ...absent, loose: again.begin().line, saves: again.save({ items: 1, mark: true }).saves ?? [] }]);
+    await store.close();
+    appendFileSync(journalOf(path, again), '{"append":');
+    store = await openDir(path);
+    expect(await store.apply([{ ...absent, saves: again.save({ items: 1, mark: true }).saves ?? [] }])).toEqual({ ok: true });
+    expect((await store.cut(f.line, -1, 10, false)).count).toBe(2);
+    await store.close();
+  });
+
+  test("a directory that is gone is an error in time", async () => {
+    const path = fresh();
+    const f = await made(path, 1);
+    const store = await openDir(path, { busyMs: 200 });
+    rmSync(path, { recursive: true });
+    await expect(store.apply([f.save({ items: 1 })])).rejects.toMatchObject({ name: "HoldfastError" });
+    await store.close().catch(() => {});
+  });
+
+  test("W3: links in the place of our directories and of the anchors are not followed", async () => {
+    const path = fresh();
+    await made(path, 1);
+    const outside = fresh();
+    mkdirSync(outside);
+    writeFileSync(join(outside, "notes"), "mine\n");
+    rmSync(join(path, "anchors"));
+    symlinkSync(join(outside, "notes"), join(path, "anchors"));
+    const store = await openDir(path);
+    const f = new Fixture("b");
+    await store.apply([f.begin()]);
+    await store.apply([f.save({ items: 1 })]);
+    await store.close();
+    expect(readFileSync(join(outside, "notes"), "utf8")).toBe("mine\n");
+    renameSync(join(path, "sessions"), join(path, "elsewhere"));
+    symlinkSync(outside, join(path, "sessions"));
+    await expect(openDir(path)).rejects.toMatchObject({ code: "CORRUPT" });
+    expect(readdirSync(outside)).toEqual(["notes"]);
+  });
+});

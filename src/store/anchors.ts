@@ -8,6 +8,7 @@
  * A1  a line that was deleted on purpose is not reported as lost, whichever process deleted it, and whenever any of them is killed.
  * A2  a row that was cut short or damaged says nothing, and takes no other row with it.
  */
+import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, open, rename, rm, stat, writeFile } from "node:fs/promises";
 import { digest } from "../core/digest.js";
@@ -107,8 +108,8 @@ export class Anchors {
   }
 
   async #rewrite(anchors: readonly Anchor[], bytes: number): Promise<void> {
-    const draft = `${this.#path}.${process.pid}`;
-    await writeFile(draft, anchors.map(({ line, ...end }) => this.#row(line, end)).join(""), { mode: 0o600 });
+    const draft = `${this.#path}.${randomBytes(6).toString("hex")}.draft`;
+    await writeFile(draft, anchors.map(({ line, ...end }) => this.#row(line, end)).join(""), { mode: 0o600, flag: "wx" });
     // Another process wrote meanwhile, perhaps that a line was deleted: better a long file than a false witness.
     if ((await stat(this.#path)).size === bytes) await rename(draft, this.#path);
     else await rm(draft);
@@ -144,7 +145,7 @@ const sumOf = (text: string): string => digest(text).slice(0, 16);
 
 /** Opens a file and nothing else: a FIFO in its place would be waited at for ever. */
 async function withFile<T>(path: string, flags: number, use: (file: FileHandle) => Promise<T>): Promise<T> {
-  const file = await open(path, flags | (constants.O_NONBLOCK ?? 0), 0o600);
+  const file = await open(path, flags | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0), 0o600);
   try {
     if (!(await file.stat()).isFile()) throw new Error("it is not a file");
     return await use(file);

@@ -1,9 +1,9 @@
 /** Bodies kept under their digest, a file each. */
 import { lstatSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { type Digest, isDigest } from "../../core/digest.js";
 import type { Blob } from "../../core/message.js";
-import { makeDirectory, namesIn, putFile, readFile, remove } from "./files.js";
+import { makeDirectory, namesIn, putFile, readFile, remove, syncDirectory } from "./files.js";
 import { blobPath, digestOfBlobName } from "./names.js";
 
 export interface KeptBlob {
@@ -28,8 +28,9 @@ export class Blobs {
   /** Written before what refers to it: a blob that nothing refers to is no harm. */
   add({ digest, bytes }: Blob): void {
     const path = join(this.#root, blobPath(digest));
-    if (lstatSync(path, { throwIfNoEntry: false })?.isFile()) return;
-    makeDirectory(join(path, ".."));
+    // Perhaps put there by one who was killed before it could say so to the disk.
+    if (lstatSync(path, { throwIfNoEntry: false })?.isFile()) return syncDirectory(dirname(path));
+    makeDirectory(dirname(path));
     putFile(path, bytes);
   }
 

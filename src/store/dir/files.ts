@@ -125,13 +125,15 @@ export function syncFile(fd: number): void {
 export function syncDirectory(path: string): void {
   // There, directories cannot be opened; the system orders such changes by itself.
   if (process.platform === "win32") return;
-  const fd = openSync(path, O_RDONLY);
+  let fd: number | undefined;
   try {
+    fd = openSync(path, O_RDONLY);
     fsyncSync(fd);
   } catch (error) {
+    // Also where it cannot be opened: what was renamed or linked before is there, and nobody knows for how long.
     throw new Unsure(error);
   } finally {
-    closeSync(fd);
+    if (fd !== undefined) closeSync(fd);
   }
 }
 

@@ -32,7 +32,11 @@ export class Inbox {
   post(mail: Mail, drained: readonly string[]): Posted {
     const path = this.#file(mail.id);
     const before = this.#known(mail.id);
-    if (before !== undefined) return before.text === mail.text ? "known" : "conflict";
+    if (before !== undefined) {
+      // Its poster may not have said so to the disk yet, or ever.
+      syncDirectory(this.#path);
+      return before.text === mail.text ? "known" : "conflict";
+    }
     makeDirectory(join(this.#path, "done"));
     const n = 1 + Math.max(0, ...this.#all().map((known) => known.n));
     const text = sealedText({ n, session: this.#session, id: mail.id, text: mail.text } satisfies MailFile);

@@ -7,6 +7,7 @@
  *     row that is not whole.
  * X3  readers follow it as it grows, and begin again when it was exchanged.
  */
+import { randomBytes } from "node:crypto";
 import { closeSync, ftruncateSync, lstatSync } from "node:fs";
 import { bootId } from "../machine.js";
 import { Catalogue, type Entry, entryOf, isSameEntry } from "./catalogue.js";
@@ -25,13 +26,28 @@ interface Read {
   last: readonly Entry[];
   inode: number;
   size: number;
+  /** When the file was last touched, as far as is known, and its first and last rows. */
+  changed: string;
+  first: Buffer;
+  end: Buffer;
   /** How many entries were read, older ones of the same sessions too. */
   rows: number;
   boot: string;
   closed: boolean;
 }
 
-const nothingRead = (): Read => ({ catalogue: new Catalogue(), last: [], inode: 0, size: 0, rows: 0, boot: "", closed: false });
+const nothingRead = (): Read => ({
+  catalogue: new Catalogue(),
+  last: [],
+  inode: 0,
+  size: 0,
+  changed: "",
+  first: Buffer.alloc(0),
+  end: Buffer.alloc(0),
+  rows: 0,
+  boot: "",
+  closed: false,
+});
 
 export class IndexFile {
   readonly #path: string;
@@ -80,19 +96,31 @@ export class IndexFile {
 
   /** X3. False: it has to be loaded, or made again. */
   follow(): boolean {
-    const found = lstatSync(this.#path, { throwIfNoEntry: false });
-    if (found === undefined || found.ino !== this.#read.inode || found.size < this.#read.size) return false;
-    if (found.size > this.#read.size) {
-      const opened = openFile(this.#path);
-      if (opened === undefined) return false;
-      try {
-        if (opened.stat.ino !== this.#read.inode || !this.#take(readRange(opened.fd, this.#read.size, opened.stat.size))) return false;
-      } finally {
-        closeSync(opened.fd);
-      }
+    const found = lstatSync(this.#path, { throwIfNoEntry: false, bigint: true });
+    if (found === undefined || Number(found.ino) !== this.#read.inode) return false;
+    // Inodes are used again, and what was announced is taken back: the same file and as long is not the same, unless nobody touched it.
+    const changed = `${found.ctimeNs}`;
+    if (changed !== this.#read.changed) {
+      if (!this.#grow()) return false;
+      this.#read.changed = changed;
     }
     this.#askLast();
     return true;
+  }
+
+  /** Reads on from where it ended, if that is still what stands before it. */
+  #grow(): boolean {
+    const { inode, size, first, end } = this.#read;
+    const opened = openFile(this.#path);
+    if (opened === undefined) return false;
+    try {
+      if (opened.stat.ino !== inode || opened.stat.size < size) return false;
+      const isSame = (bytes: Buffer, at: number) => readRange(opened.fd, at, at + bytes.length).equals(bytes);
+      if (!isSame(first, 0) || !isSame(end, size - end.length)) return false;
+      return opened.stat.size === size || this.#take(readRange(opened.fd, size, opened.stat.size));
+    } finally {
+      closeSync(opened.fd);
+    }
   }
 
   #take(bytes: Buffer): boolean {
@@ -102,6 +130,8 @@ export class IndexFile {
       const row = end < 0 ? undefined : parseIndexRow(bytes.subarray(at, end));
       if (row === undefined || (read.size === 0 && !this.#isOurs(row))) return false;
       this.#takeRow(row);
+      read.end = Buffer.from(bytes.subarray(at, end + 1));
+      if (read.size === 0) read.first = read.end;
       read.size += end + 1 - at;
       at = end + 1;
     }
@@ -218,11 +248,12 @@ export class IndexFile {
   /** Writes it anew, a row for each session. Answers the bytes that were saved. */
   rewrite(): number {
     const { catalogue, size } = this.#read;
-    const rows = [indexRow({ index: FORMAT, store: this.#store }), indexRow({ boot: bootId() })];
+    const made = randomBytes(6).toString("hex");
+    const rows = [indexRow({ index: FORMAT, store: this.#store, made }), indexRow({ boot: bootId() })];
     for (const entry of catalogue.entries()) rows.push(indexRow([entry]));
     const bytes = Buffer.from(rows.join(""));
     putFile(this.#path, bytes);
-    this.#read = { catalogue, last: [], inode: 0, size: bytes.length, rows: catalogue.size, boot: bootId(), closed: false };
+    this.#read = { ...nothingRead(), catalogue, size: bytes.length, rows: catalogue.size, boot: bootId() };
     if (this.#fd !== undefined) this.#openToWrite();
     return Math.max(0, size - bytes.length);
   }

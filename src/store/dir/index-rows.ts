@@ -21,7 +21,8 @@ interface PackedEntry {
 /** What changed together stands in one row; the others say which store it is, which boot wrote what follows, and that it was closed. */
 export type IndexRow =
   | readonly Entry[]
-  | { readonly index: number; readonly store: string }
+  /** `made`: a word of its own for each file, so that another in its place is told from it. */
+  | { readonly index: number; readonly store: string; readonly made: string }
   | { readonly boot: string }
   | { readonly closed: true };
 

@@ -287,6 +287,8 @@ export class JournalFile {
     } catch (error) {
       throw new Unsure(error);
     }
+    // A cut that a power failure takes back would bring a refused save to count.
+    syncFile(this.#fd as number);
   }
 
   /** The file to be synced, or undefined where its directory must be as well: then `sync` does both. */
@@ -317,9 +319,40 @@ export class JournalFile {
     return this.#downFrom(Number.MAX_SAFE_INTEGER, after + 1, limit).map((span) => this.#sealIn(span));
   }
 
+  /**
+   * Makes the save before the last `count` one that counts by itself, where it counts only with those behind it (K2): they are to go.
+   * Answers whether the file was exchanged for that, and has to be looked at again.
+   */
+  endGroupBefore(count: number): boolean {
+    this.#reach(() => this.#spans.length <= count);
+    if (count === 0 || count >= this.#spans.length) return false;
+    const span = this.#spans.at(this.#spans.length - count - 1);
+    const { more, refs = [] } = this.#sealIn(span);
+    const [kept] = more ? this.#read([span], { items: true, state: true }) : [];
+    if (kept === undefined) return false;
+    this.rewrite([{ save: kept.save, refs, was: [] }]);
+    return true;
+  }
+
+  /** Empties what a change that was never made has left under the name of a line that is new. */
+  clear(): void {
+    if (this.#fd === undefined || this.#size === 0) return;
+    this.#truncate(0);
+    syncFile(this.#fd);
+    this.#toBeginning = true;
+  }
+
+  /** What a killed process wrote last may be in memory only: whoever builds on it syncs it first. */
+  syncOnce(): void {
+    if (this.#fd === undefined || this.#isNew) return;
+    syncFile(this.#fd);
+    syncDirectory(dirname(this.path));
+  }
+
   /** Takes the last saves away. */
   dropLast(count: number): void {
     if (count === 0) return;
+    this.#reach(() => this.#spans.length < count);
     const first = this.#spans.at(this.#spans.length - count);
     this.#truncate(first.start);
     // With nothing left before it, the next append writes its header again.
@@ -365,8 +398,9 @@ export class JournalFile {
     } finally {
       closeSync(made);
     }
-    syncDirectory(dirname(this.path));
+    // From the rename on this descriptor is of a file that is no more.
     this.close();
+    syncDirectory(dirname(this.path));
   }
 
   close(): void {

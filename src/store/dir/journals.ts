@@ -63,6 +63,12 @@ export class Journals {
     this.#writes = true;
   }
 
+  /** Nothing is written after all: from here on others may. */
+  endWriting(): void {
+    this.close();
+    this.#writes = false;
+  }
+
   close(): void {
     for (const file of this.#files.values()) file.close();
     this.#files.clear();

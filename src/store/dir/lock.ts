@@ -14,7 +14,7 @@ import { HoldfastError, quote } from "../../core/errors.js";
 import { describeOwner, type Owner } from "../../core/lease.js";
 import { thisMachine } from "../machine.js";
 import { translate } from "./failures.js";
-import { addFile, isDraft, namesIn, putFile, readFile, remove } from "./files.js";
+import { addFile, checkDirectory, isDraft, namesIn, putFile, readFile, remove } from "./files.js";
 
 interface Holder {
   readonly owner: Owner;
@@ -51,13 +51,16 @@ export class Lock {
 
   /** Takes the lock, or waits for it. */
   async take(busyMs: number): Promise<void> {
+    if (this.#number !== undefined) return;
     const deadline = performance.now() + busyMs;
     for (;;) {
       const number = this.#highest();
       const holder = number === 0 ? undefined : this.#read(number);
       if (number === 0 || isFree(holder, this.#machine.isDead)) {
         if (this.#tryTake(number + 1)) return;
-      } else if (performance.now() >= deadline) throw this.#busy(number, holder);
+        if (!checkDirectory(this.#root)) throw new HoldfastError("IO", `${quote(this.#root)} is gone.`);
+      }
+      if (performance.now() >= deadline) throw this.#busy(number, holder);
       await sleep(2 + Math.random() * 18);
     }
   }
@@ -84,6 +87,8 @@ export class Lock {
     } catch (error) {
       // The draft was cleared away by one who was first.
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
+      // Linked, and what came after failed: it must not stand in our own way.
+      if (this.#read(number)?.owner?.nonce === this.#machine.self.nonce) remove(this.#path(number));
       throw translate(error);
     }
   }

@@ -36,7 +36,8 @@ export interface Append {
 export class Plan {
   readonly #ground: Ground;
   readonly #docs = new Map<string, Draft>();
-  readonly #begun = new Map<string, string>();
+  /** Lines that begin, and with which session they stand. */
+  readonly begun = new Map<string, { readonly home: string; readonly origin: Place | null }>();
   readonly appends = new Map<string, Append>();
   /** Sessions that end, as they were. */
   readonly removed: SessionDoc[] = [];
@@ -125,7 +126,7 @@ export class Plan {
       const owner = line === undefined ? null : session;
       draft.lines = [...draft.lines.filter((other) => other.id !== id), { no, id, origin, owner, text }];
       draft.lastLine = no;
-      this.#begun.set(id, session);
+      this.begun.set(id, { home: session, origin });
     }
     for (const id of claims) {
       const claimed = this.#line(id);
@@ -141,7 +142,7 @@ export class Plan {
   }
 
   #line(id: string): { readonly line: LineDoc; readonly home: string } | undefined {
-    const home = this.#begun.get(id) ?? this.#ground.line(id)?.home;
+    const home = this.begun.get(id)?.home ?? this.#ground.line(id)?.home;
     const line = home === undefined ? undefined : this.#doc(home)?.lines.find((other) => other.id === id);
     return line && { line, home: home as string };
   }

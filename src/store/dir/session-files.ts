@@ -7,9 +7,10 @@
  * S3  the writer knows what it wrote; everybody else reads again at every call.
  */
 import { lstatSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { HoldfastError, quote } from "../../core/errors.js";
-import { checkDirectory, makeDirectory, putFile, readFile, remove } from "./files.js";
+import { Unsure } from "./failures.js";
+import { checkDirectory, makeDirectory, putFile, readFile, remove, syncDirectory } from "./files.js";
 import { sessionPath } from "./names.js";
 import { sealedText, unsealed } from "./sealed.js";
 import { docOf, docText, type SessionDoc } from "./session-file.js";
@@ -77,7 +78,9 @@ export class SessionFiles {
       // S2: made. Where one cannot be put in its place now, commit.json stays, and says what it is.
       try {
         this.finish();
-      } catch {}
+      } catch (error) {
+        if (error instanceof Unsure) throw error;
+      }
     }
     for (const doc of docs) this.#remember(doc);
   }
@@ -88,6 +91,8 @@ export class SessionFiles {
     for (const doc of pending ?? []) {
       const found = readDoc(this.directory(doc.id), doc.id);
       if (found === undefined || found === "damaged" || found.version < doc.version) this.#place(doc, true);
+      // Put there by one who was killed before it could say so to the disk.
+      else syncDirectory(this.directory(doc.id));
     }
     // If it comes back after a power cut it does no harm: what it says is no newer than what is there.
     if (pending !== undefined) remove(this.#commit);
@@ -125,6 +130,7 @@ export class SessionFiles {
 export function readDoc(directory: string, id: string | undefined): Found {
   const path = join(directory, "session.json");
   if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return undefined;
+  checkDirectory(dirname(directory));
   checkDirectory(directory);
   try {
     const text = readFile(path)?.toString();

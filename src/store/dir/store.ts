@@ -30,7 +30,7 @@ import { Blobs } from "./blobs.js";
 import { entryOf, isSameEntry, type Standing } from "./catalogue.js";
 import { Committer } from "./committer.js";
 import { translate } from "./failures.js";
-import { namesIn, readFile } from "./files.js";
+import { checkDirectory, namesIn, readFile } from "./files.js";
 import { IndexFile } from "./index-file.js";
 import { Journals } from "./journals.js";
 import { Lock } from "./lock.js";
@@ -91,6 +91,7 @@ export class DirStore implements Store {
 
   /** Reads the index, or makes it again. */
   async begin(): Promise<void> {
+    for (const name of ["sessions", "blobs"]) checkDirectory(join(this.#root, name));
     await this.#follow();
   }
 
@@ -106,7 +107,10 @@ export class DirStore implements Store {
   }
 
   async #rebuild(at: number | undefined): Promise<void> {
-    this.#index.reset(await readAllEntries(this.#root, this.#options.onProgress));
+    const entries = await readAllEntries(this.#root, this.#options.onProgress);
+    // Whoever writes by now knows more than what was read before.
+    if (this.#writer !== undefined) return;
+    this.#index.reset(entries);
     this.#rebuiltAt = at;
   }
 
@@ -124,18 +128,27 @@ export class DirStore implements Store {
       this.#sessions.beginWriting();
       this.#journals.beginWriting();
       const isSound = this.#index.follow() || this.#index.load();
-      if (!isSound && this.#rebuiltAt !== this.#lock.number - 1) await this.#rebuild(undefined);
+      if (!isSound && this.#rebuiltAt !== this.#lock.number - 1) {
+        this.#rebuilding = this.#rebuild(undefined).finally(() => {
+          this.#rebuilding = undefined;
+        });
+        await this.#rebuilding;
+      }
       this.#index.beginWriting({ isSound });
       this.#writer = new Writer({
         sessions: this.#sessions,
         journals: this.#journals,
         index: this.#index,
         blobs: this.#blobs,
-        anchored: (line) => anchoredSeq(readFile(join(this.#root, "anchors"))?.toString() ?? "", line),
+        // What was cut on purpose is no witness of a loss.
+        anchored: (line) =>
+          this.#index.catalogue.wasCut(line) ? 0 : anchoredSeq(readFile(join(this.#root, "anchors"))?.toString() ?? "", line),
       });
       return this.#writer;
     } catch (error) {
       this.#sessions.endWriting();
+      this.#journals.endWriting();
+      this.#index.abandon();
       this.#lock.release();
       throw error;
     }
@@ -374,8 +387,12 @@ export class DirStore implements Store {
     this.#journals.close();
     try {
       // Where a write has failed nobody knows what the index should say: it is left as a kill would leave it.
-      if (this.#committer.hasFailed) this.#index.abandon();
-      else this.#index.close();
+      if (!this.#committer.hasFailed) this.#index.close();
+    } catch {
+      // There is no room to say that it was closed: the next one who opens it looks more closely.
+    }
+    this.#index.abandon();
+    try {
       this.#lock.release();
     } catch (error) {
       throw translate(error);

@@ -9,7 +9,7 @@
 import { fdatasync } from "node:fs";
 import type { Digest } from "../../core/digest.js";
 import { HoldfastError } from "../../core/errors.js";
-import type { LineId } from "../../core/ids.js";
+import type { LineId, Place } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
 import { firstSeq } from "../../core/save.js";
 import type { Applied, Change, Freed, Replacement } from "../port.js";
@@ -111,6 +111,7 @@ export class Writer {
     const appends = [...plan.appends.values()];
     const { docs } = plan;
     for (const { id } of docs) this.#settle(id);
+    for (const [line, { home, origin }] of plan.begun) this.#prepare(line as LineId, home, origin);
     this.#keepBlobs(appends);
     const undo: (() => void)[] = [];
     try {
@@ -128,6 +129,14 @@ export class Writer {
       throw error;
     }
     this.#clearMail(plan);
+  }
+
+  /** A new line: nothing is left under its name, and what it begins at will last. */
+  #prepare(line: LineId, home: string, origin: Place | null): void {
+    const { journals, index } = this.#parts;
+    journals.of({ id: line, home }, 0).clear();
+    const from = origin && index.catalogue.line(origin.line);
+    if (from) this.#journal(from.id, from.home);
   }
 
   #appendWith(append: Append, version: number, undo: (() => void)[]): void {
@@ -168,11 +177,14 @@ export class Writer {
 
   /** A journal that can be written to: what a killed writer left behind its last save is out of the way. */
   #journal(id: LineId, home: string): JournalFile {
-    const { journals, sessions } = this.#parts;
-    const journal = journals.of({ id, home }, sessions.get(home)?.version ?? 0);
+    const { journals, sessions, index } = this.#parts;
+    const doc = sessions.get(home);
+    if (doc === undefined && index.catalogue.line(id) !== undefined) throw lost(home);
+    const journal = journals.of({ id, home }, doc?.version ?? 0);
     if (this.#ready.has(journal)) return journal;
     if (journal.strayBytes > 0) this.#setAside(journal);
     journal.dropUncommitted();
+    journal.syncOnce();
     this.#ready.add(journal);
     return journal;
   }
@@ -248,11 +260,12 @@ export class Writer {
     this.sync();
     this.#settle(doc.id);
     const forks = index.catalogue.forksOf(line).map(({ origin }) => origin?.seq ?? 0);
-    const journal = this.#journal(line, standing.home);
+    let journal = this.#journal(line, standing.home);
     const goes = journal.newest(Math.max(after, 0, ...forks), limit);
     const isWhole = after === -1 && forks.length === 0 && goes.length === journal.count();
     // Before anything goes: its anchor must not be taken for a witness of a loss.
     const marked = doc.cut.includes(line) ? doc : this.#change(doc, { cut: [...doc.cut, line] });
+    if (journal.endGroupBefore(goes.length)) journal = this.#journal(line, standing.home);
     journal.dropLast(goes.length);
     if (isWhole) {
       this.#change(marked, { lines: marked.lines.filter(({ id }) => id !== line) });

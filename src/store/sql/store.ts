@@ -178,7 +178,7 @@ export class SqlStore implements Store {
   async counts(): Promise<Counts> {
     const [sessions, agents] = (await this.#readLong(this.#sql.sessionCounts, this.#tenant))[0] as [number, number];
     const sizeBytes = (await this.#readLong(this.#sql.blobBytes, this.#tenant))[0]?.[0] as number;
-    const counts = { sessions, agents, checkpoints: 0, messages: 0, sizeBytes };
+    const counts = { agents, sessions, checkpoints: 0, messages: 0, sizeBytes };
     for (let after: readonly number[] | undefined = [0, 0]; after !== undefined; ) {
       const end = (await this.#readLong(this.#sql.stretchEnd, ...after, COUNTED_AT_ONCE - 1))[0] as readonly number[] | undefined;
       const upTo = end ?? [Number.MAX_SAFE_INTEGER, 0];

@@ -55,6 +55,25 @@ export const removal: readonly ContractCase[] = [
     },
   }),
 
+  define("cut leaves what a fork begins at, also among saves that came together", {
+    async act(store) {
+      const f = new Fixture("a");
+      ok(await store.apply([f.begin()]));
+      ok(await store.apply([f.save({ items: 1, mark: true })]));
+      const together = [1, 2, 3].flatMap(() => f.save({ items: 1, mark: true }).saves ?? []);
+      ok(await store.apply([{ session: "a", when: { epoch: 1 }, saves: together }]));
+      ok(await store.apply([begin("b", { origin: { line: f.line, seq: 4 } })]));
+      ok(await store.apply([{ session: "a", when: {}, remove: true }]));
+      assert.equal((await store.cut(f.line, 4, 100, false)).count, 2);
+      return f.saves.slice(0, 2);
+    },
+    async check(store, saves) {
+      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
+      assert.equal((await store.cut(lineOf(saves), 4, 100, false)).count, 0);
+      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
+    },
+  }),
+
   define("cut frees ownerless lines, and never what a fork needs", {
     async act(store) {
       const f = new Fixture("a");
