@@ -26,6 +26,9 @@ export interface LoadOptions {
 }
 
 const ROWS = 1_000;
+/** Where saves come over a wire, some pages of so many records are on their way while one is verified. */
+const AWAY = { records: 400, pages: 4 };
+
 export class Loader {
   readonly #store: Store;
   readonly #journal: Journal;
@@ -97,14 +100,28 @@ export class Loader {
 
   /** The saves from..to, page by page. That all are there is for the caller to see; that something is, is seen here. */
   async *#pages(line: LineId, query: Omit<SaveQuery, "limit">): AsyncGenerator<readonly Save[]> {
-    for (let from = query.from; from <= query.to; ) {
+    const { from, to } = query;
+    const step = this.#store.traits.oneMachine ? to - from + 1 : AWAY.records;
+    const coming: Promise<readonly Save[]>[] = [];
+    for (let asked = from, seen = from - 1; seen < to; ) {
+      for (; asked <= to && coming.length < AWAY.pages; asked += step) {
+        const page = this.#store.saves(line, { ...query, from: asked, to: Math.min(to, asked + step - 1), limit: ROWS });
+        // Whoever stops in between has a reason of its own.
+        page.catch(() => {});
+        coming.push(page);
+      }
       await breathe();
-      const page = { ...query, from, limit: ROWS };
-      const asked = from;
-      const saves = await this.#store.saves(line, page);
-      from = (saves.at(-1)?.seq ?? from - 1) + 1;
-      if (from <= asked) throw hole(line, asked);
-      yield saves;
+      const saves = (await coming.shift()) ?? [];
+      // One that reaches over the end of its page comes with the next one too.
+      const fresh = saves.filter(({ seq }) => seq > seen);
+      const end = fresh.at(-1)?.seq ?? seen;
+      if (saves.length === 0) throw hole(line, seen + 1);
+      if (saves.length === ROWS) {
+        asked = end + 1;
+        coming.length = 0;
+      }
+      seen = end;
+      if (fresh.length > 0) yield fresh;
     }
   }
 
