@@ -3,7 +3,6 @@
  * written to be read, not to be fast.
  */
 import type { Digest } from "../core/digest.js";
-import { HoldfastError } from "../core/errors.js";
 import type { LineId, Place } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import { firstSeq, isSame, type Save } from "../core/save.js";
@@ -12,6 +11,7 @@ import type {
   Change,
   Counts,
   Freed,
+  LineQuery,
   LineRow,
   Mail,
   NewSave,
@@ -25,6 +25,7 @@ import type {
   Store,
   Traits,
 } from "./port.js";
+import { storeClosed } from "./refusals.js";
 
 interface Kept {
   readonly save: Save;
@@ -137,7 +138,7 @@ export class MemoryStore implements Store {
     return past;
   }
 
-  async lines(of: { readonly session: string } | { readonly origin: string } | { readonly all: true }): Promise<readonly LineRow[]> {
+  async lines(of: LineQuery): Promise<readonly LineRow[]> {
     return [...this.#open().lines.values()]
       .map(({ row }) => row)
       .filter((row) => ("session" in of ? row.session === of.session : "origin" in of ? row.origin?.line === of.origin : true))
@@ -253,7 +254,7 @@ export class MemoryStore implements Store {
   }
 
   #open(): Contents {
-    if (this.#closed) throw new HoldfastError("CLOSED", "The store has been closed. Open it again.");
+    if (this.#closed) throw storeClosed();
     return this.#contents;
   }
 }

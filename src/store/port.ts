@@ -143,6 +143,9 @@ export interface SessionQuery {
   readonly limit: number;
 }
 
+/** Those of a session, those that begin on a line, or all. */
+export type LineQuery = { readonly session: string } | { readonly origin: string } | { readonly all: true };
+
 export interface SaveQuery {
   /** The saves that hold any of these records. */
   readonly from: number;
@@ -199,8 +202,8 @@ export interface Store {
   line(id: string): Promise<LineRow | undefined>;
   /** The line and those it goes back to, newest first, as far as they are there. */
   past(id: string): Promise<readonly LineRow[]>;
-  /** Newest first: those of a session, those that begin on a line, or all. */
-  lines(of: { readonly session: string } | { readonly origin: string } | { readonly all: true }): Promise<readonly LineRow[]>;
+  /** Newest first. */
+  lines(of: LineQuery): Promise<readonly LineRow[]>;
 
   saves(line: LineId, query: SaveQuery): Promise<readonly Save[]>;
   /**

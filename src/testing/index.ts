@@ -8,6 +8,7 @@ export type {
   Head,
   Label,
   LeaseRow,
+  LineQuery,
   LineRow,
   Mail,
   NewLine,

@@ -6,6 +6,7 @@
  */
 import { HoldfastError } from "../../core/errors.js";
 import type { Save } from "../../core/save.js";
+import { queueFull } from "../refusals.js";
 import { isLasting, translate } from "./failures.js";
 import type { Done, Writer } from "./writer.js";
 
@@ -44,13 +45,7 @@ export class Committer {
 
   submit<T>(run: (writer: Writer) => Done<T>): Promise<T> {
     if (this.#failed) return Promise.reject(this.#failed);
-    if (this.#queue.length >= MAX_QUEUE) {
-      return Promise.reject(
-        new HoldfastError("BUSY", `${MAX_QUEUE} writes are waiting already. Wait for some of them before starting more.`, {
-          limit: MAX_QUEUE,
-        }),
-      );
-    }
+    if (this.#queue.length >= MAX_QUEUE) return Promise.reject(queueFull(MAX_QUEUE));
     return new Promise<T>((resolve, reject) => {
       this.#queue.push({ run, resolve: resolve as (answer: unknown) => void, reject });
       if (this.#isRunning) return;

@@ -1,7 +1,7 @@
 /** What is read from a directory: by the writer, who knows its sessions, and by anybody else, who looks again each time. */
 import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
-import type { LineRow, Mail, Posted, Present, SaveQuery, SessionQuery, SessionRow } from "../port.js";
+import type { LineQuery, LineRow, Mail, Posted, Present, SaveQuery, SessionQuery, SessionRow } from "../port.js";
 import { type Catalogue, type Entry, fits, type Standing } from "./catalogue.js";
 import { Inbox } from "./inbox.js";
 import type { IndexFile } from "./index-file.js";
@@ -96,7 +96,7 @@ export class Reader {
     return [...past.values()];
   }
 
-  lines(of: { readonly session: string } | { readonly origin: string } | { readonly all: true }): LineRow[] {
+  lines(of: LineQuery): LineRow[] {
     const found = "session" in of ? this.#linesOf(of.session) : "origin" in of ? this.#catalogue.forksOf(of.origin) : [...this.#allLines()];
     return found.flatMap((standing) => this.#row(standing) ?? []).sort((a, b) => b.no - a.no);
   }

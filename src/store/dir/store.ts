@@ -15,6 +15,7 @@ import type {
   Change,
   Counts,
   Freed,
+  LineQuery,
   LineRow,
   Mail,
   Posted,
@@ -26,6 +27,7 @@ import type {
   Store,
   Traits,
 } from "../port.js";
+import { storeClosed } from "../refusals.js";
 import { Blobs } from "./blobs.js";
 import { entryOf, isSameEntry, type Standing } from "./catalogue.js";
 import { Committer } from "./committer.js";
@@ -157,7 +159,7 @@ export class DirStore implements Store {
   // ---- writing
 
   apply(changes: readonly Change[]): Promise<Applied> {
-    return this.#closed ? Promise.reject(closed()) : this.#committer.submit((writer) => writer.apply(changes));
+    return this.#closed ? Promise.reject(storeClosed()) : this.#committer.submit((writer) => writer.apply(changes));
   }
 
   async replace(line: LineId, replacements: readonly Replacement[], unlessForkedSince: number): Promise<boolean> {
@@ -238,7 +240,7 @@ export class DirStore implements Store {
     return this.#read(() => this.#reader.past(id));
   }
 
-  lines(of: { readonly session: string } | { readonly origin: string } | { readonly all: true }): Promise<readonly LineRow[]> {
+  lines(of: LineQuery): Promise<readonly LineRow[]> {
     return this.#read(() => this.#reader.lines(of));
   }
 
@@ -402,7 +404,7 @@ export class DirStore implements Store {
   }
 
   #open(): void {
-    if (this.#closed) throw closed();
+    if (this.#closed) throw storeClosed();
   }
 }
 
@@ -424,4 +426,3 @@ function checkWhole(line: Standing, seals: readonly Seal[]): void {
 }
 
 const breathe = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-const closed = (): HoldfastError => new HoldfastError("CLOSED", "The store has been closed. Open it again.");

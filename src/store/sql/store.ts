@@ -1,6 +1,5 @@
 /** The SQL store: what is read, and what is handed to the writer. What is particular to a database is in its folder. */
 import type { Digest } from "../../core/digest.js";
-import { HoldfastError } from "../../core/errors.js";
 import { type LineId, MAX_SEQ } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
 import type {
@@ -9,6 +8,7 @@ import type {
   Change,
   Counts,
   Freed,
+  LineQuery,
   LineRow,
   Mail,
   NewSave,
@@ -21,6 +21,7 @@ import type {
   Store,
   Traits,
 } from "../port.js";
+import { storeClosed } from "../refusals.js";
 import type { Database, Param, Row } from "./database.js";
 import { blobRow, epochRow, lineRow, mailRow, presentRow, saveRow, sessionRow } from "./rows.js";
 import { type Statements, sessionsBy, statementsIn } from "./statements.js";
@@ -50,7 +51,7 @@ export class SqlStore implements Store {
   // ---- writing
 
   apply(changes: readonly Change[]): Promise<Applied> {
-    if (this.#closed) return Promise.reject(closed());
+    if (this.#closed) return Promise.reject(storeClosed());
     const only = changes.length === 1 ? changes[0] : undefined;
     const save = only && justASave(only);
     const quick = save && this.#db.append(only as Change, save);
@@ -129,7 +130,7 @@ export class SqlStore implements Store {
     return (await this.#read(this.#sql.past, this.#tenant, id, this.#tenant, this.#tenant)).map(lineRow);
   }
 
-  async lines(of: { readonly session: string } | { readonly origin: string } | { readonly all: true }): Promise<readonly LineRow[]> {
+  async lines(of: LineQuery): Promise<readonly LineRow[]> {
     if ("session" in of) return (await this.#read(this.#sql.linesOfSession, this.#tenant, of.session)).map(lineRow);
     if ("origin" in of) return (await this.#read(this.#sql.linesOfOrigin, this.#tenant, of.origin)).map(lineRow);
     return (await this.#readLong(this.#sql.allLines, this.#tenant)).map(lineRow);
@@ -215,15 +216,15 @@ export class SqlStore implements Store {
   }
 
   #read(statement: string, ...params: Param[]): Promise<readonly Row[]> {
-    return this.#closed ? Promise.reject(closed()) : this.#db.read(statement, params);
+    return this.#closed ? Promise.reject(storeClosed()) : this.#db.read(statement, params);
   }
 
   #readLong(statement: string, ...params: Param[]): Promise<readonly Row[]> {
-    return this.#closed ? Promise.reject(closed()) : this.#db.read(statement, params, "long");
+    return this.#closed ? Promise.reject(storeClosed()) : this.#db.read(statement, params, "long");
   }
 
   #open(): void {
-    if (this.#closed) throw closed();
+    if (this.#closed) throw storeClosed();
   }
 }
 
@@ -232,5 +233,3 @@ function justASave({ when, line, loose, claims, saves, head, label, lease, drain
   if (saves?.length !== 1 || when.epoch === undefined || when.until !== undefined || when.version !== undefined) return undefined;
   return line || loose || claims || head || label || lease || drained?.length || remove ? undefined : saves[0];
 }
-
-const closed = (): HoldfastError => new HoldfastError("CLOSED", "The store has been closed. Open it again.");

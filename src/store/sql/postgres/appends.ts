@@ -5,8 +5,9 @@
  * S1  saves of one session go in the order in which they came.
  * S2  saves that go together fail apart (P4): a refusal is an answer like others, and after an exception each goes alone.
  */
-import { HoldfastError } from "../../../core/errors.js";
+import type { HoldfastError } from "../../../core/errors.js";
 import type { Applied, Refusal } from "../../port.js";
+import { queueFull } from "../../refusals.js";
 import type { Connections } from "./connections.js";
 import type { Turns } from "./turns.js";
 import type { Statement } from "./wire.js";
@@ -63,13 +64,7 @@ export class Appends {
 
   append(append: Append): Promise<Applied> {
     const { queue } = this.#settings;
-    if (this.#waiting >= queue) {
-      return Promise.reject(
-        new HoldfastError("BUSY", `${queue} saves are waiting for Postgres already. Wait for some of them before starting more.`, {
-          limit: queue,
-        }),
-      );
-    }
+    if (this.#waiting >= queue) return Promise.reject(queueFull(queue));
     this.#waiting += 1;
     return new Promise<Applied>((resolve, reject) => this.#join({ ...append, resolve, reject }));
   }

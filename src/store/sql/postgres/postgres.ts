@@ -33,6 +33,7 @@ const CONNECTIONS = 10;
 const QUEUE = 10_000;
 const BUSY_MS = 5_000;
 const OLDEST = 130_000;
+const MIGRATE_MS = 3_600_000;
 
 export async function openPostgres(address: string, given: PostgresOptions = {}): Promise<SqlStore> {
   const { url, schema: inAddress } = addressOf(address);
@@ -48,11 +49,9 @@ export async function openPostgres(address: string, given: PostgresOptions = {})
   // Never empty: what a transaction that named no tenant finds in the setting is the empty text.
   const key = `=${tenant}`;
   try {
-    const { isolation } = await connections.use(async (connection) => {
-      const server = await look(connection, schema);
-      if (server.format < migrations.length) await migrate(connection, schema);
-      return server;
-    });
+    const { format, isolation } = await connections.use((connection) => look(connection, schema));
+    // It may wait for another who does the same, and takes as long as there is much to bring up to date.
+    if (format < migrations.length) await connections.use((connection) => migrate(connection, schema), { withinMs: MIGRATE_MS });
     const quoted = identifier(schema);
     const notices = new Notices(connections, quoted, key);
     const database = new PostgresDatabase(connections, notices, {

@@ -9,6 +9,7 @@
  *           it could not write, and a second sync would report success.
  */
 import { HoldfastError } from "../../../core/errors.js";
+import { queueFull } from "../../refusals.js";
 import { type Driver, failureOf } from "./driver.js";
 
 /** Work inside a transaction. `simple` work is one statement that changes something or does not: it needs no savepoint. */
@@ -64,13 +65,7 @@ export class Committer {
 
   submit<T>(job: Work<T>): Promise<T> {
     if (this.#failed) return Promise.reject(this.#failed);
-    if (this.#queue.length >= MAX_QUEUE) {
-      return Promise.reject(
-        new HoldfastError("BUSY", `${MAX_QUEUE} writes are waiting already. Wait for some of them before starting more.`, {
-          limit: MAX_QUEUE,
-        }),
-      );
-    }
+    if (this.#queue.length >= MAX_QUEUE) return Promise.reject(queueFull(MAX_QUEUE));
     return new Promise<T>((resolve, reject) => {
       this.#queue.push({ job, resolve: resolve as (answer: unknown) => void, reject, deadline: undefined });
       this.#schedule();
