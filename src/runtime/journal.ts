@@ -151,6 +151,8 @@ export class Journal {
     if (row === undefined) return undefined;
     // Verified before its owner is believed: damage can take that away.
     const doc = this.#remember(lineOf(row));
+    if (row.session === null && row.owned)
+      throw new HoldfastError("CORRUPT", `Line ${row.id} belongs to a session that is missing.`, { line: row.id });
     if (row.session === null) return undefined;
     const found = await looking;
     if (found === undefined) {
