@@ -71,9 +71,14 @@ export class Journal {
 
   /** Most lines begin nowhere else, and that never changes: then there is only their owner to look for. */
   async #past(line: LineId): Promise<readonly LineRow[]> {
-    if (this.#docs.get(line)?.origin !== null) return this.#store.past(line);
-    const row = await this.#store.line(line);
-    return row === undefined ? [] : [row];
+    if (this.#docs.get(line)?.origin === null) {
+      const row = await this.#store.line(line);
+      return row === undefined ? [] : [row];
+    }
+    const past = await this.#store.past(line);
+    // Stores sort a past by what no digest has been held against yet.
+    if (past[0] !== undefined && past[0].id !== line) throw lost(line);
+    return past;
   }
 
   #segmentsOf(past: readonly LineRow[], from: Place): readonly Segment[] {

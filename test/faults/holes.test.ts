@@ -82,6 +82,25 @@ test("gc does not destroy the saves of a session whose row is missing", async ()
   db.close();
 });
 
+test.each(["x''", "99", "-1"])(
+  "a checkpoint is not another session's where the number a line begins behind was changed to %s",
+  async (value) => {
+    const path = join(fresh(), "store.db");
+    const hold = await open(path);
+    const origin = await (await hold.session("a")).checkpoint();
+    await hold.fork(origin.id, { id: "fork" });
+    const { id } = await (await hold.session("fork")).checkpoint();
+    await hold.close();
+    const damaged = new Database(path);
+    damaged.exec(`UPDATE line SET origin_seq = ${value} WHERE origin_line IS NULL`);
+    damaged.close();
+    const reading = await open(path);
+    await expect(reading.checkpoints.get(id)).rejects.toMatchObject({ code: "CORRUPT" });
+    expect(await reading.verify()).toMatchObject({ ok: false });
+    await reading.close();
+  },
+);
+
 test("an empty file with anchors beside it is a store that was lost, not a new one", async () => {
   const path = await holed(3, 0, "SELECT 1");
   truncateSync(path, 0);

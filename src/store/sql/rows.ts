@@ -126,7 +126,8 @@ function tagsOf(list: string): readonly string[] {
 
 export function lineRow(row: Row): LineRow {
   const [no, id, owned, session, originLine, originSeq, body] = row;
-  const origin = originLine === null ? null : { line: text(originLine) as LineId, seq: whole(originSeq) };
+  // A line without an origin has the number 0, and nothing else.
+  const origin = originLine === null && originSeq === 0 ? null : { line: text(originLine) as LineId, seq: whole(originSeq) };
   return { no: whole(no), id: text(id) as LineId, owned: owned === 1, session: textOrNull(session), origin, text: text(body) };
 }
 
