@@ -276,6 +276,33 @@ describe("what is asked of the server", () => {
     expect(hasty).toBeGreaterThan(2_000);
   });
 
+  test("a load reads each save of a long line about once, also before the server has figures of its tables", async () => {
+    const schema = freshSchema();
+    const making = await open(at(schema));
+    const session = await making.session("a");
+    for (let n = 0; n < 1_500; n++) {
+      session.append({ role: "user", content: `message ${n}` });
+      await session.checkpoint();
+    }
+    await making.close();
+    const rowsRead = () =>
+      as("postgres", async (client) => {
+        const { rows } = await client.query(
+          "SELECT coalesce(idx_tup_fetch, 0) + seq_tup_read AS rows FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'save'",
+          [schema],
+        );
+        return Number(rows[0]?.["rows"]);
+      });
+    const before = await rowsRead();
+    const hold = await open(at(schema), { connections: 1 });
+    const { id } = (await hold.checkpoints.latest("a")) ?? { id: "" };
+    expect((await hold.checkpoints.state(id)).messages).toHaveLength(1_500);
+    await hold.close();
+    // A connection tells the server what it has read when it ends.
+    await expect.poll(rowsRead).toBeGreaterThan(before + 1_490);
+    expect((await rowsRead()) - before).toBeLessThan(2 * 1_500);
+  });
+
   test("a pool of one with a short queue says when it is full, and works on", async () => {
     const hold = await open(at(freshSchema()), { connections: 1, queue: 3, busyMs: 400 });
     const session = await hold.session("a");

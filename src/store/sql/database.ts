@@ -58,8 +58,11 @@ export interface Dialect {
   /** A section of a save, as it is kept, and as it is read among other columns. */
   readonly section: (text: string | null) => Param;
   readonly text: (column: string) => string;
-  /** The number of a save, and its sections, as they are read by `readSaves`. */
-  readonly savesRead: { readonly seq: string; readonly text: (column: string) => string };
+  /**
+   * The statement for `readSaves`: the number and `columns` of those that end from the second parameter on, up to the first that ends at
+   * the third or behind it. Parameters: line, from, to, line, to, limit.
+   */
+  readonly savesWithin: (columns: string, order: "ASC" | "DESC", limit: string) => string;
   /** How many messages a save's head says that there are. */
   readonly messages: (head: string) => string;
   /** Whether lines that were cut are noted, for anchors. */

@@ -23,15 +23,12 @@ export const tail = "coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq 
 export type Statements = ReturnType<typeof statementsIn>;
 
 export function statementsIn(dialect: Dialect) {
-  const { fresh, spend, text, savesRead, lastSave, messages } = dialect;
+  const { fresh, spend, text, savesWithin, lastSave, messages } = dialect;
 
-  /** Saves that hold any of the records from..to. Parameters: line, from, line, to, to, limit. */
+  /** Saves that hold any of the records from..to. Parameters: line, from, to, line, to, limit. */
   const saves = (items: boolean, state: boolean, order: "ASC" | "DESC") => {
-    const { seq, text: long } = savesRead;
     const none = "CAST(NULL AS bytea)";
-    return `SELECT ${seq}, head, ${long("mark")}, note, ${items ? long("items") : none}, ${state ? long("state") : none} FROM save
-      WHERE line = ? AND seq BETWEEN ? AND coalesce((SELECT seq FROM save WHERE line = ? AND seq >= ? ORDER BY seq LIMIT 1), ?)
-      ORDER BY save.seq ${order} LIMIT ${most}`;
+    return savesWithin(`head, mark, note, ${items ? "items" : none}, ${state ? "state" : none}`, order, most);
   };
   const savesBy = (items: boolean, state: boolean) => ({
     oldestFirst: saves(items, state, "ASC"),

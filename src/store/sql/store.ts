@@ -1,6 +1,6 @@
 /** The SQL store: what is read, and what is handed to the writer. What is particular to a database is in its folder. */
 import type { Digest } from "../../core/digest.js";
-import { type LineId, MAX_SEQ } from "../../core/ids.js";
+import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
 import type {
   Anchor,
@@ -156,7 +156,7 @@ export class SqlStore implements Store {
     const { saves } = this.#sql;
     const by = items ? (state ? saves.both : saves.items) : state ? saves.state : saves.neither;
     this.#open();
-    const rows = await this.#db.readSaves(newestFirst ? by.newestFirst : by.oldestFirst, [key, from, key, to, MAX_SEQ, limit]);
+    const rows = await this.#db.readSaves(newestFirst ? by.newestFirst : by.oldestFirst, [key, from, to, key, to, limit]);
     const found: Save[] = [];
     for (const row of rows) found.push(saveRow(line, row));
     return found;

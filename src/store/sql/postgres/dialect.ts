@@ -11,8 +11,11 @@ export const postgresDialect: Dialect = {
   spend: () => undefined,
   section: asBytes,
   text: (column) => `convert_from(${column}, 'UTF8')`,
-  // As they are: texts and bytes look the same where no column is described, and numbers are made texts.
-  savesRead: { seq: "CAST(seq AS text)", text: (column) => column },
+  // Sections as they are: texts and bytes look the same where no column is described, and numbers are made texts. Two ends of one range:
+  // below a policy, an index is not searched by what another query answers, and the rest of the line would be read with each page.
+  savesWithin: (columns, order, limit) => `SELECT CAST(seq AS text), ${columns} FROM (
+      (SELECT * FROM save WHERE line = ? AND seq >= ? AND seq < ? ORDER BY seq ${order})
+      UNION ALL (SELECT * FROM save WHERE line = ? AND seq >= ? ORDER BY seq LIMIT 1)) s ORDER BY s.seq ${order} LIMIT ${limit}`,
   messages: (head) => `CAST(split_part(${head}, ' ', 1) AS bigint)`,
   notesCuts: false,
   // It does not see that there is one line, and would read all of its saves to sort them.

@@ -34,7 +34,8 @@ const sqliteDialect: Dialect = {
   spend: (table) => `INSERT INTO used (what, no) VALUES ('${table}', ?) ON CONFLICT (what) DO UPDATE SET no = max(no, excluded.no)`,
   section: asText,
   text: (column) => column,
-  savesRead: { seq: "seq", text: (column) => column },
+  savesWithin: (columns, order, limit) => `SELECT seq, ${columns} FROM save WHERE line = ? AND seq >= ?
+      AND seq <= max(?, coalesce((SELECT seq FROM save WHERE line = ? AND seq >= ? ORDER BY seq LIMIT 1), 0)) ORDER BY seq ${order} LIMIT ${limit}`,
   messages: (head) => `CAST(${head} AS INTEGER)`,
   notesCuts: true,
   lastSave: { join: "LEFT JOIN save v ON v.line = l.no", order: "ORDER BY v.seq DESC LIMIT 1" },
