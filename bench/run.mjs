@@ -9,7 +9,7 @@ import { dir } from "./cases/dir.mjs";
 import { load } from "./cases/load.mjs";
 import { longRuns } from "./cases/long-runs.mjs";
 import { atOnce, lookups } from "./cases/many-sessions.mjs";
-import { postgres } from "./cases/postgres.mjs";
+import { postgres, postgresLoad } from "./cases/postgres.mjs";
 import { save } from "./cases/save.mjs";
 import { bareTable, median, now, prose, scratch } from "./measure.mjs";
 
@@ -31,6 +31,7 @@ const cases = {
       steps: quick ? [100, 300] : [100, 1000, 10_000],
       together: { sessions: quick ? 8 : 32, rounds: quick ? 2 : 8 },
     }),
+  postgresLoad: () => postgresLoad({ rounds: quick ? 20 : 200 }),
 };
 
 const chosen = Object.keys(cases).filter((name) => only.length === 0 || only.includes(name));
