@@ -74,6 +74,40 @@ export async function fill(session, steps, about) {
   return raw;
 }
 
+/**
+ * Saves through the public surface against what the bare thing does with the same bytes, in turns. The first ones, `warm`, are not
+ * counted: files grow, and the engine compiles what it sees often. `form` makes of the JSON text what `bare` takes.
+ */
+export async function timeSaves(session, bare, { rounds, warm, form = (text) => text }) {
+  // Made before anything is measured: what is thrown away in making them is nobody's cost.
+  const steps = Array.from({ length: rounds + warm }, () => {
+    const messages = step();
+    return { messages, raw: form(JSON.stringify(messages)) };
+  });
+  const ours = [];
+  const theirs = [];
+  let rawBytes = 0;
+  for (const [i, { messages, raw }] of steps.entries()) {
+    rawBytes += Buffer.byteLength(raw) - 3;
+    let start = now();
+    const waits = bare(raw);
+    if (waits instanceof Promise) await waits;
+    const bareUs = now() - start;
+    start = now();
+    session.append(...messages);
+    await session.checkpoint();
+    const saveUs = now() - start;
+    if (i < warm) continue;
+    theirs.push(bareUs);
+    ours.push(saveUs);
+  }
+  const at = (part) => ({
+    value: quantile(ours, part) / quantile(theirs, part),
+    note: `${quantile(ours, part).toFixed(0)} / ${quantile(theirs, part).toFixed(0)} µs`,
+  });
+  return { p50: at(0.5), p99: at(0.99), rawBytes };
+}
+
 /** A checkpoint of 1,000 messages, loaded and verified, against JSON.parse plus SHA-256 of the same bytes, in turns. */
 export async function timeLoads(hold, rounds) {
   const session = await hold.session("a thousand messages");

@@ -4,9 +4,7 @@ import { join } from "node:path";
 import { open } from "../../dist/index.js";
 import { sessionPath } from "../../dist/store/dir/names.js";
 import { sealedText, unsealed } from "../../dist/store/dir/sealed.js";
-import { median, now, quantile, step, timeLoads } from "../measure.mjs";
-
-const WARM = 500;
+import { median, now, step, timeLoads, timeSaves } from "../measure.mjs";
 
 export async function dir({ directory, rounds, loads, sessions }) {
   // The load first: it is measured on a heap that no other has left.
@@ -17,39 +15,17 @@ export async function dir({ directory, rounds, loads, sessions }) {
 async function saves(directory, rounds) {
   const place = join(directory, "dir-save");
   const hold = await open(`dir:${place}`);
-  const session = await hold.session("bench");
   const bare = openSync(join(directory, "bare.jsonl"), "a");
-  const steps = Array.from({ length: rounds + WARM }, () => {
-    const messages = step();
-    return { messages, raw: JSON.stringify(messages) };
-  });
-  const ours = [];
-  const theirs = [];
-  let rawBytes = 0;
-  for (const [i, { messages, raw }] of steps.entries()) {
-    rawBytes += Buffer.byteLength(raw) - 3;
-    let start = now();
+  const append = (raw) => {
     writeSync(bare, `${raw}\n`);
     fdatasyncSync(bare);
-    const bareUs = now() - start;
-    start = now();
-    session.append(...messages);
-    await session.checkpoint();
-    const saveUs = now() - start;
-    if (i < WARM) continue;
-    theirs.push(bareUs);
-    ours.push(saveUs);
-  }
+  };
+  const { p50, p99, rawBytes } = await timeSaves(await hold.session("bench"), append, { rounds, warm: 500 });
   await hold.close();
   closeSync(bare);
   const disk = bytesIn(place);
   return [
-    {
-      name: "dir: save p50 / bare append and fdatasync p50",
-      value: median(ours) / median(theirs),
-      floor: 1.5,
-      note: `${median(ours).toFixed(0)} / ${median(theirs).toFixed(0)} µs; p99 ${quantile(ours, 0.99).toFixed(0)} / ${quantile(theirs, 0.99).toFixed(0)} µs`,
-    },
+    { name: "dir: save p50 / bare append and fdatasync p50", ...p50, floor: 1.5, note: `${p50.note}; p99 ${p99.note}` },
     {
       name: "dir: disk / raw JSON",
       value: disk / rawBytes,

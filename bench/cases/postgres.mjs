@@ -2,9 +2,7 @@
 import pg from "pg";
 import { open } from "../../dist/index.js";
 import { startPostgres } from "../../test/support/postgres.mjs";
-import { fill, median, now, step, timeLoads } from "../measure.mjs";
-
-const WARM = 500;
+import { fill, median, now, step, timeLoads, timeSaves } from "../measure.mjs";
 
 /** One row with the same bytes, kept as the store keeps them: not compressed, in the row. */
 async function bareTable(server) {
@@ -36,37 +34,15 @@ export async function postgres({ rounds, steps, together }) {
 
 async function saves(server, rounds) {
   const hold = await open(server.url(), { connections: 1 });
-  const session = await hold.session("bench");
   const client = await connect(server);
-  const ours = [];
-  const theirs = [];
-  const all = Array.from({ length: rounds + WARM }, () => {
-    const messages = step();
-    return { messages, raw: Buffer.from(JSON.stringify(messages)) };
+  const { p50 } = await timeSaves(await hold.session("bench"), (raw) => insert(client, raw), {
+    rounds,
+    warm: 500,
+    form: (text) => Buffer.from(text),
   });
-  for (const [i, { messages, raw }] of all.entries()) {
-    let start = now();
-    await insert(client, raw);
-    const bareUs = now() - start;
-    start = now();
-    session.append(...messages);
-    await session.checkpoint();
-    const saveUs = now() - start;
-    if (i >= WARM) {
-      theirs.push(bareUs);
-      ours.push(saveUs);
-    }
-  }
   await client.end();
   await hold.close();
-  return [
-    {
-      name: "postgres: save p50 / bare insert with commit p50",
-      value: median(ours) / median(theirs),
-      floor: 1.4,
-      note: `${median(ours).toFixed(0)} / ${median(theirs).toFixed(0)} µs`,
-    },
-  ];
+  return [{ name: "postgres: save p50 / bare insert with commit p50", ...p50, floor: 1.4 }];
 }
 
 /** The rate of many who save without waiting for each other, against as many bare inserts on as many connections. */
