@@ -10,7 +10,7 @@ import { textBytes } from "../core/json.js";
 import { freeLease } from "../core/lease.js";
 import type { Blob } from "../core/message.js";
 import { firstSeq, isGap, open, type Save } from "../core/save.js";
-import type { Change, Head, Label, LineRow, NewLine, NewSave } from "../store/port.js";
+import type { Change, Head, Label, LineRow, NewLine, NewSave, SaveQuery } from "../store/port.js";
 import type { Ground } from "./ground.js";
 import { refsIn } from "./prune.js";
 import { type LineDoc, leaseRow } from "./rows.js";
@@ -233,8 +233,8 @@ export class BringIn {
     return current.ahead[0];
   }
 
-  async #tailOf(line: LineId): Promise<Save | undefined> {
-    return (await this.#target.ground.store.saves(line, { from: 1, to: MAX_SEQ, limit: 1, newestFirst: true, ...HEADER }))[0];
+  async #tailOf(line: LineId, wants: Pick<SaveQuery, "items" | "state"> = HEADER): Promise<Save | undefined> {
+    return (await this.#target.ground.store.saves(line, { from: 1, to: MAX_SEQ, limit: 1, newestFirst: true, ...wants }))[0];
   }
 
   /** Every blob that a save refers to comes with it, unless a save before it holds it there: none can be swept in between. */
@@ -320,14 +320,7 @@ export class BringIn {
 
   /** The last save of a line of which nothing came with this session: it came before, with another that begins on it. */
   async #stored(line: LineId): Promise<NewSave> {
-    const [save] = await this.#target.ground.store.saves(line, {
-      from: 1,
-      to: MAX_SEQ,
-      limit: 1,
-      newestFirst: true,
-      items: true,
-      state: true,
-    });
+    const save = await this.#tailOf(line, { items: true, state: true });
     if (save === undefined) throw new Again();
     return { save, refs: refsIn(save), blobs: [] };
   }

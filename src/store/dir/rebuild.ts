@@ -1,6 +1,7 @@
 /** Makes the index again from the sessions' files. */
 import { closeSync } from "node:fs";
 import { basename, join } from "node:path";
+import { setImmediate as breathe } from "node:timers/promises";
 import type { LineId } from "../../core/ids.js";
 import { type Entry, entryOf } from "./catalogue.js";
 import { namesIn, openFile, readRange } from "./files.js";
@@ -26,7 +27,7 @@ export async function readAllEntries(root: string, onProgress: Progress | undefi
   for (const [i, directory] of directories.entries()) {
     if (i % AT_ONCE === 0) {
       onProgress?.(i, directories.length);
-      await new Promise((resolve) => setImmediate(resolve));
+      await breathe();
     }
     const found = readDoc(directory, undefined);
     if (found === undefined) continue;

@@ -4,7 +4,6 @@
  */
 import { join } from "node:path";
 import type { Digest } from "../../core/digest.js";
-import { HoldfastError, quote } from "../../core/errors.js";
 import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
 import { Anchors, anchoredSeq } from "../anchors.js";
@@ -29,17 +28,17 @@ import type {
 } from "../port.js";
 import { storeClosed } from "../refusals.js";
 import { Blobs } from "./blobs.js";
-import { entryOf, isSameEntry, type Standing } from "./catalogue.js";
+import { entryOf } from "./catalogue.js";
 import { Committer } from "./committer.js";
 import { translate } from "./failures.js";
-import { checkDirectory, namesIn, readFile } from "./files.js";
+import { checkDirectory, readFile } from "./files.js";
 import { IndexFile } from "./index-file.js";
 import { Journals } from "./journals.js";
 import { Lock } from "./lock.js";
 import { Reader } from "./reader.js";
-import { type Progress, readAllEntries, sessionDirectories } from "./rebuild.js";
-import { type Seal, textBytes } from "./save-rows.js";
-import { readDoc, SessionFiles } from "./session-files.js";
+import { type Progress, readAllEntries } from "./rebuild.js";
+import { SessionFiles } from "./session-files.js";
+import { Survey } from "./survey.js";
 import { watchSession } from "./watch.js";
 import { freedOf, Writer } from "./writer.js";
 
@@ -47,8 +46,6 @@ export interface DirStoreOptions {
   readonly busyMs: number;
   readonly onProgress?: Progress | undefined;
 }
-
-const BREATHE_EVERY = 200;
 
 export class DirStore implements Store {
   readonly traits: Traits = { durable: true, oneMachine: true, shared: true };
@@ -59,6 +56,7 @@ export class DirStore implements Store {
   readonly #index: IndexFile;
   readonly #blobs: Blobs;
   readonly #reader: Reader;
+  readonly #survey: Survey;
   readonly #lock: Lock;
   readonly #anchors: Anchors;
   readonly #committer: Committer;
@@ -82,6 +80,15 @@ export class DirStore implements Store {
     this.#blobs = new Blobs(root);
     this.#reader = new Reader(this.#sessions, this.#journals, this.#index);
     this.#lock = new Lock(root);
+    this.#survey = new Survey({
+      root,
+      lock: this.#lock,
+      sessions: this.#sessions,
+      index: this.#index,
+      blobs: this.#blobs,
+      reader: this.#reader,
+      read: (look) => this.#read(look),
+    });
     this.#anchors = new Anchors(join(root, "anchors"), storeId, (line) => this.#index.catalogue.line(line)?.owner == null);
     this.#committer = new Committer(
       () => this.#writer ?? this.#beginWriting(),
@@ -182,32 +189,9 @@ export class DirStore implements Store {
 
   async sweep(limit: number, dryRun: boolean): Promise<Freed> {
     this.#open();
-    if (dryRun) return this.#sweep(limit, undefined, new Set());
+    if (dryRun) return this.#survey.sweep(limit, undefined, new Set());
     const writer = await this.#committer.submit((ours) => ({ answer: ours, saves: [] }));
-    return writer.whileSweeping((since) => this.#sweep(limit, (digest) => this.#blobs.remove(digest), since));
-  }
-
-  /** `since`: what saves refer to that come while it looks. */
-  async #sweep(limit: number, free: ((digest: Digest) => void) | undefined, since: ReadonlySet<Digest>): Promise<Freed> {
-    const used = new Set<Digest>();
-    for await (const { seals, line } of this.#allSeals()) {
-      checkWhole(line, seals);
-      for (const { refs = [] } of seals) for (const digest of refs) used.add(digest);
-    }
-    let count = 0;
-    let bytes = 0;
-    for (const blobs of this.#blobs.all()) {
-      await breathe();
-      this.#open();
-      for (const blob of blobs) {
-        if (count >= limit) return { count, bytes };
-        if (used.has(blob.digest) || since.has(blob.digest)) continue;
-        free?.(blob.digest);
-        count += 1;
-        bytes += blob.bytes;
-      }
-    }
-    return { count, bytes };
+    return writer.whileSweeping((since) => this.#survey.sweep(limit, (digest) => this.#blobs.remove(digest), since));
   }
 
   // ---- reading
@@ -293,39 +277,8 @@ export class DirStore implements Store {
 
   // ---- all of it
 
-  async counts(): Promise<Counts> {
-    await this.#read(() => {});
-    const counts = { checkpoints: 0, messages: 0, sizeBytes: 0 };
-    const live = [...this.#index.catalogue.entries()].filter(({ status }) => status !== null);
-    for await (const { seals } of this.#allSeals()) {
-      for (const seal of seals) {
-        if (seal.mark !== undefined) counts.checkpoints += 1;
-        if (seal.items !== undefined && seal.items[0] > 0) counts.messages += seal.n[3];
-        counts.sizeBytes += textBytes(seal);
-      }
-    }
-    for (const blobs of this.#blobs.all()) {
-      await breathe();
-      for (const { bytes } of blobs) counts.sizeBytes += bytes;
-    }
-    return { agents: new Set(live.flatMap(({ agent }) => agent ?? [])).size, sessions: live.length, ...counts };
-  }
-
-  /** The seals of every line. Those of one line at once: its file may be closed whenever others run. */
-  async *#allSeals(): AsyncGenerator<{ readonly line: Standing; readonly seals: readonly Seal[] }> {
-    let read = 0;
-    await this.#read(() => {});
-    for (const { id, lines } of this.#index.catalogue.entries()) {
-      for (const line of lines) {
-        const standing = { ...line, home: id };
-        const seals = await this.#read(() => [...(this.#reader.journal(standing)?.seals() ?? [])].flat());
-        yield { line: standing, seals };
-        read += 1 + seals.length;
-        if (read < BREATHE_EVERY) continue;
-        read = 0;
-        await breathe();
-      }
-    }
+  counts(): Promise<Counts> {
+    return this.#survey.counts();
   }
 
   /** Anchors of lines that were cut on purpose are no witnesses. */
@@ -334,44 +287,8 @@ export class DirStore implements Store {
     return this.#read(() => anchors.filter(({ line }) => !this.#index.catalogue.wasCut(line)));
   }
 
-  async check(): Promise<readonly string[]> {
-    await this.#read(() => {});
-    const found: string[] = [];
-    for (const [i, directory] of sessionDirectories(this.#root).entries()) {
-      if (i % BREATHE_EVERY === 0) await breathe();
-      for (const name of namesIn(directory)) {
-        if (/\.tail-[0-9]+$/.test(name))
-          found.push(
-            `The end of a journal was not whole, and was set aside in ${quote(join(directory, name))}. Look at it, then remove it.`,
-          );
-      }
-      this.#checkIndex(directory, found);
-    }
-    await this.#checkEnds(found);
-    return found;
-  }
-
-  #checkIndex(directory: string, found: string[]): void {
-    const doc = readDoc(directory, undefined);
-    if (doc === "damaged") found.push(`${quote(join(directory, "session.json"))} is damaged.`);
-    // Another may be writing: then the index runs ahead, and readers follow.
-    if (doc === undefined || doc === "damaged" || this.#writer === undefined) return;
-    const entry = this.#index.catalogue.entry(doc.id);
-    if (this.#sessions.directory(doc.id) !== directory)
-      found.push(`${quote(directory)} holds session ${quote(doc.id)}, which belongs elsewhere: a directory was copied or renamed.`);
-    else if (entry === undefined || !isSameEntry(entry, entryOf(doc)))
-      found.push(`The index does not know what ${quote(directory)} holds. Close the store and delete index.jsonl: it is made again.`);
-  }
-
-  /** Only where nobody else is writing: otherwise a save may just be under way. */
-  async #checkEnds(found: string[]): Promise<void> {
-    if (this.#writer === undefined && !this.#lock.look().isFree) return;
-    for (const { id, lines } of this.#index.catalogue.entries()) {
-      for (const line of lines) {
-        const stray = await this.#read(() => this.#reader.journal({ ...line, home: id })?.strayBytes ?? 0);
-        if (stray > 0) found.push(`Line ${line.id} of session ${quote(id)} ends with ${stray} bytes that are no whole save.`);
-      }
-    }
+  check(): Promise<readonly string[]> {
+    return this.#survey.check(this.#writer !== undefined);
   }
 
   async compact(): Promise<number> {
@@ -407,22 +324,3 @@ export class DirStore implements Store {
     if (this.#closed) throw storeClosed();
   }
 }
-
-/** Blobs are needed as long as a save refers to them: where one cannot be read, nobody knows which those are. */
-function checkWhole(line: Standing, seals: readonly Seal[]): void {
-  let next = (line.origin?.seq ?? 0) + 1;
-  for (const { seq, n } of seals) {
-    if (seq - n[0] - n[1] - n[2] + 1 !== next)
-      throw new HoldfastError(
-        "CORRUPT",
-        `Record ${next} of line ${line.id} is missing, and with it which blobs are needed: none is removed.`,
-        {
-          line: line.id,
-          seq: next,
-        },
-      );
-    next = seq + 1;
-  }
-}
-
-const breathe = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

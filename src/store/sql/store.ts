@@ -1,4 +1,5 @@
 /** The SQL store: what is read, and what is handed to the writer. What is particular to a database is in its folder. */
+import { setImmediate as breathe } from "node:timers/promises";
 import type { Digest } from "../../core/digest.js";
 import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
@@ -189,7 +190,7 @@ export class SqlStore implements Store {
       counts.sizeBytes += bytes as number;
       after = end;
       // A store of millions is counted without stopping the process for seconds.
-      await new Promise((resolve) => setImmediate(resolve));
+      await breathe();
     }
     return counts;
   }

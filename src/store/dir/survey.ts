@@ -1,0 +1,154 @@
+/** Looking over all of a directory: what there is, what nothing refers to, and what is not as it should be. */
+import { join } from "node:path";
+import { setImmediate as breathe } from "node:timers/promises";
+import type { Digest } from "../../core/digest.js";
+import { HoldfastError, quote } from "../../core/errors.js";
+import type { Counts, Freed } from "../port.js";
+import type { Blobs } from "./blobs.js";
+import { entryOf, isSameEntry, type Standing } from "./catalogue.js";
+import { namesIn } from "./files.js";
+import type { IndexFile } from "./index-file.js";
+import type { Lock } from "./lock.js";
+import type { Reader } from "./reader.js";
+import { sessionDirectories } from "./rebuild.js";
+import { type Seal, textBytes } from "./save-rows.js";
+import { readDoc, type SessionFiles } from "./session-files.js";
+
+export interface Surveyed {
+  readonly root: string;
+  readonly lock: Lock;
+  readonly sessions: SessionFiles;
+  readonly index: IndexFile;
+  readonly blobs: Blobs;
+  readonly reader: Reader;
+  /** Looks at what is there now, in an open store. */
+  readonly read: <T>(look: () => T) => Promise<T>;
+}
+
+const BREATHE_EVERY = 200;
+
+export class Survey {
+  readonly #of: Surveyed;
+
+  constructor(of: Surveyed) {
+    this.#of = of;
+  }
+
+  async counts(): Promise<Counts> {
+    const { index, blobs, read } = this.#of;
+    const live = await read(() => [...index.catalogue.entries()].filter(({ status }) => status !== null));
+    const counts = { checkpoints: 0, messages: 0, sizeBytes: 0 };
+    for await (const { seals } of this.#allSeals()) {
+      for (const seal of seals) {
+        if (seal.mark !== undefined) counts.checkpoints += 1;
+        if (seal.items !== undefined && seal.items[0] > 0) counts.messages += seal.n[3];
+        counts.sizeBytes += textBytes(seal);
+      }
+    }
+    for (const some of blobs.all()) {
+      await breathe();
+      for (const { bytes } of some) counts.sizeBytes += bytes;
+    }
+    return { agents: new Set(live.flatMap(({ agent }) => agent ?? [])).size, sessions: live.length, ...counts };
+  }
+
+  /** Counts what no save refers to, and frees it where it is told how. `since`: what saves refer to that come while it looks. */
+  async sweep(limit: number, free: ((digest: Digest) => void) | undefined, since: ReadonlySet<Digest>): Promise<Freed> {
+    const used = new Set<Digest>();
+    for await (const { seals, line } of this.#allSeals()) {
+      checkWhole(line, seals);
+      for (const { refs = [] } of seals) for (const digest of refs) used.add(digest);
+    }
+    const freed = { count: 0, bytes: 0 };
+    for (const some of this.#of.blobs.all()) {
+      await breathe();
+      // At once: nothing may come to refer to a blob between being looked for and going.
+      await this.#of.read(() => {
+        for (const { digest, bytes } of some) {
+          if (freed.count >= limit) return;
+          if (used.has(digest) || since.has(digest)) continue;
+          free?.(digest);
+          freed.count += 1;
+          freed.bytes += bytes;
+        }
+      });
+      if (freed.count >= limit) break;
+    }
+    return freed;
+  }
+
+  /** The seals of every line. Those of one line at once: its file may be closed whenever others run. */
+  async *#allSeals(): AsyncGenerator<{ readonly line: Standing; readonly seals: readonly Seal[] }> {
+    const { index, reader, read } = this.#of;
+    let seen = 0;
+    await read(() => {});
+    for (const { id, lines } of index.catalogue.entries()) {
+      for (const line of lines) {
+        const standing = { ...line, home: id };
+        const seals = await read(() => [...(reader.journal(standing)?.seals() ?? [])].flat());
+        yield { line: standing, seals };
+        seen += 1 + seals.length;
+        if (seen < BREATHE_EVERY) continue;
+        seen = 0;
+        await breathe();
+      }
+    }
+  }
+
+  /** Findings in words. `isWriter`: whether this process writes, so that the index is known to be up to date. */
+  async check(isWriter: boolean): Promise<readonly string[]> {
+    const { root, read } = this.#of;
+    await read(() => {});
+    const found: string[] = [];
+    for (const [i, directory] of sessionDirectories(root).entries()) {
+      if (i % BREATHE_EVERY === 0) await breathe();
+      for (const name of namesIn(directory)) {
+        if (/\.tail-[0-9]+$/.test(name))
+          found.push(
+            `The end of a journal was not whole, and was set aside in ${quote(join(directory, name))}. Look at it, then remove it.`,
+          );
+      }
+      this.#checkSession(directory, isWriter, found);
+    }
+    await this.#checkEnds(isWriter, found);
+    return found;
+  }
+
+  #checkSession(directory: string, isWriter: boolean, found: string[]): void {
+    const { sessions, index } = this.#of;
+    const doc = readDoc(directory, undefined);
+    if (doc === "damaged") found.push(`${quote(join(directory, "session.json"))} is damaged.`);
+    // Another may be writing: then the index runs ahead, and readers follow.
+    if (doc === undefined || doc === "damaged" || !isWriter) return;
+    const entry = index.catalogue.entry(doc.id);
+    if (sessions.directory(doc.id) !== directory)
+      found.push(`${quote(directory)} holds session ${quote(doc.id)}, which belongs elsewhere: a directory was copied or renamed.`);
+    else if (entry === undefined || !isSameEntry(entry, entryOf(doc)))
+      found.push(`The index does not know what ${quote(directory)} holds. Close the store and delete index.jsonl: it is made again.`);
+  }
+
+  /** Only where nobody else is writing: otherwise a save may just be under way. */
+  async #checkEnds(isWriter: boolean, found: string[]): Promise<void> {
+    const { lock, index, reader, read } = this.#of;
+    if (!isWriter && !lock.look().isFree) return;
+    for (const { id, lines } of index.catalogue.entries()) {
+      for (const line of lines) {
+        const stray = await read(() => reader.journal({ ...line, home: id })?.strayBytes ?? 0);
+        if (stray > 0) found.push(`Line ${line.id} of session ${quote(id)} ends with ${stray} bytes that are no whole save.`);
+      }
+    }
+  }
+}
+
+/** Blobs are needed as long as a save refers to them: where one cannot be read, nobody knows which those are. */
+function checkWhole({ id, origin }: Standing, seals: readonly Seal[]): void {
+  let next = (origin?.seq ?? 0) + 1;
+  for (const { seq, n } of seals) {
+    if (seq - n[0] - n[1] - n[2] + 1 !== next)
+      throw new HoldfastError("CORRUPT", `Record ${next} of line ${id} is missing, and with it which blobs are needed: none is removed.`, {
+        line: id,
+        seq: next,
+      });
+    next = seq + 1;
+  }
+}
