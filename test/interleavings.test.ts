@@ -156,7 +156,7 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
     const young = await late.session("a");
     young.set("who", "young");
     await young.checkpoint();
-    expect([old?.lease.epoch, young.lease.epoch]).toEqual([2, 3]);
+    expect([old?.epoch, young.epoch]).toEqual([2, 3]);
     await expect(old?.complete("z")).rejects.toEqual(code("STALE_LEASE"));
     await young.close();
     expect((await free.session("a")).state).toEqual({ who: "young" });

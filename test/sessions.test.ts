@@ -279,7 +279,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     expect(await hold.sessions.get("a")).toBeUndefined();
     const again = await hold.session("a");
     expect(again.messages).toEqual([]);
-    expect(again.lease.epoch).toBe(2);
+    expect(again.epoch).toBe(2);
     await expect(session.checkpoint()).rejects.toEqual(code("STALE_LEASE"));
     await expect(hold.sessions.delete("nobody")).rejects.toEqual(code("NOT_FOUND"));
   });
@@ -293,7 +293,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     expect(held.details.remainingMs).toBeGreaterThan(20_000);
     const waiting = hold.session("a", { waitMs: 5_000 });
     setTimeout(() => void session.close(), 50);
-    expect((await waiting).lease.epoch).toBe(2);
+    expect((await waiting).epoch).toBe(2);
     expect(() => session.append(user("x"))).toThrow(code("CLOSED"));
   });
 

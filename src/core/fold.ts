@@ -4,15 +4,17 @@
  * The live session and the loader apply the same operations to the same class, so a resumed run sees what the live one saw.
  * It also keeps count of what loading this place would read, which decides when a base pays.
  */
+import { bodyIn, Course } from "./course.js";
 import type { Digest } from "./digest.js";
 import { HoldfastError, quote } from "./errors.js";
 import { deepFreeze, type Json, type JsonObject, jsonBytes, put, textBytes } from "./json.js";
 import { List } from "./list.js";
-import { type Message, tokensOf } from "./message.js";
+import type { Message } from "./message.js";
 import { type Base, bodyBytes, type JournalRecord } from "./record.js";
 import { reviveRecord } from "./revive.js";
 import { firstSeq, recordBytes, type Save } from "./save.js";
 import { nextStatus, type SessionStatus, type StatusEvent } from "./status.js";
+import { addCost, type Cost, costOf, noCost, type Sums, sumsOf, tokensIn } from "./usage.js";
 
 /** The save a message stands in. Filled when the save is sealed. */
 export interface Row {
@@ -62,7 +64,11 @@ export class Fold {
   reason: string | undefined;
   output: Json | undefined;
   step = 0;
-  tokens = 0;
+  /** How many replies there have been, and what they cost. */
+  replies = 0;
+  cost: Cost = noCost;
+  /** What was begun and is not finished. */
+  course = new Course();
   tasks: number | undefined;
   /** Bytes of text that loading this place reads, without blobs. */
   readBytes = 0;
@@ -85,6 +91,7 @@ export class Fold {
   copy(): Fold {
     const twin = new Fold({ sized: this.#sized });
     Object.assign(twin, this);
+    twin.course = this.course.copy();
     twin.#readAtBase = this.#readAtBase;
     twin.#messages = this.#messages.copy();
     twin.#born = this.#born;
@@ -100,6 +107,14 @@ export class Fold {
 
   get messageCount(): number {
     return this.#messages.length;
+  }
+
+  get tokens(): number {
+    return tokensIn(this.cost);
+  }
+
+  get usage(): Sums {
+    return sumsOf(this.cost);
   }
 
   get sizeBytes(): number {
@@ -127,7 +142,7 @@ export class Fold {
   // ---- operations
 
   append(message: Message, body: Body, row: Row): void {
-    this.#push(this.#entry(message, body, row, tokensOf(message), undefined));
+    this.#push(this.#entry(message, body, row, costOf(message), undefined));
   }
 
   #push(entry: Entry): void {
@@ -136,7 +151,7 @@ export class Fold {
   }
 
   spliceMessages(start: number, remove: number, item?: { message: Message; body: Body; row: Row }): void {
-    this.#splice(start, remove, item && this.#entry(item.message, item.body, item.row, tokensOf(item.message), undefined));
+    this.#splice(start, remove, item && this.#entry(item.message, item.body, item.row, costOf(item.message), undefined));
   }
 
   #splice(start: number, remove: number, entry: Entry | undefined): void {
@@ -145,9 +160,12 @@ export class Fold {
     this.#messageView = undefined;
   }
 
-  #entry(message: Message, { bytes, blob }: Body, row: Row, tokens: number, later: Entry["later"]): Entry {
+  #entry(message: Message, { bytes, blob }: Body, row: Row, cost: Cost | undefined, later: Entry["later"]): Entry {
     this.#born += 1;
-    this.tokens += tokens;
+    if (cost !== undefined) {
+      this.replies += 1;
+      this.cost = addCost(this.cost, cost);
+    }
     this.#count(bytes, blob !== undefined, 1);
     return { message, later, bytes, born: this.#born, row, blob };
   }
@@ -247,10 +265,11 @@ export class Fold {
     const body = { bytes: this.#sized ? bodyBytes(record, bytes) : 0, blob: record.blob };
     if (record.blob === undefined) {
       const message = reviveRecord(record, undefined, seq, save);
-      return this.#entry(message, body, row, tokensOf(message), undefined);
+      return this.#entry(message, body, row, costOf(message), undefined);
     }
     const later = (text: string) => reviveRecord(record, text, seq, save);
-    return this.#entry({ seq } as Message, body, row, record.tokens ?? 0, later);
+    const cost = record.cost ?? (record.tokens === undefined ? undefined : [record.tokens]);
+    return this.#entry({ seq } as Message, body, row, cost, later);
   }
 
   /** Applies the state of a save. `bodies` has those of list changes; values come later, if they are still there at the end. */
@@ -265,7 +284,7 @@ export class Fold {
       } else if (record.unset !== undefined) this.unset(record.unset);
       else if (record.list !== undefined && record.splice !== undefined) {
         this.spliceList(record.list, record.splice[0], record.splice[1], bodyOf(record, record.items, bodies) as readonly Json[]);
-      }
+      } else if (record.base === undefined) this.course.apply(frozen(record), bodyIn(record), save.at - (record.ago ?? 0));
     }
   }
 
@@ -313,7 +332,8 @@ export class Fold {
   /** Whether a base in the next save would spare loads more than it costs: they read twice what they return, or more. */
   basePays(): boolean {
     const { slackBytes } = baseTuning;
-    return this.readBytes > 2 * this.#inline + slackBytes && this.readBytes - this.#readAtBase > this.#inline / 2 + slackBytes / 2;
+    const returned = this.#inline + this.course.weight;
+    return this.readBytes > 2 * returned + slackBytes && this.readBytes - this.#readAtBase > returned / 2 + slackBytes / 2;
   }
 
   /** The live messages as ranges of record numbers, in their order. */
@@ -330,13 +350,17 @@ export class Fold {
   }
 
   toBase(): Base {
+    const course = this.course.toBase();
     return {
       status: this.status,
       ...(this.reason === undefined ? {} : { reason: this.reason }),
       ...(this.output === undefined ? {} : { output: this.output }),
       step: this.step,
       tokens: this.tokens,
+      cost: this.cost,
+      replies: this.replies,
       ...(this.tasks === undefined ? {} : { tasks: this.tasks }),
+      ...(course === undefined ? {} : { course }),
       ranges: this.ranges(),
       state: [...this.#kept].map(([key, { value, bytes, blob }]) =>
         blob === undefined ? [key, value instanceof List ? value.toArray() : value] : [key, null, blob, bytes],
@@ -349,10 +373,17 @@ export class Fold {
     this.setStatus(base.status as SessionStatus, base.reason, frozen(base.output));
     this.step = base.step;
     this.tasks = base.tasks;
+    if (base.course !== undefined) this.course.applyBase(frozen(base.course));
     for (const [key, value, blob, size] of base.state) {
       if (blob === undefined) this.set(key, frozen(value), { bytes: jsonBytes(value), blob });
       else this.#setLater(key, blob, size as number);
     }
+  }
+
+  /** What all replies up to a base cost: those that are not live any more were not read. */
+  countAtBase({ cost, tokens, replies = 0 }: Base): void {
+    this.cost = cost ?? addCost(noCost, [tokens]);
+    this.replies = replies;
   }
 
   /** Ends a range of live messages: the next one is no neighbour, whatever its number. */
@@ -387,5 +418,5 @@ function bodyOf(record: JournalRecord, inline: Json | undefined, bodies: Bodies)
   return frozen(record.blob === undefined ? inline : (JSON.parse(bodies.text(record.blob)) as Json)) as Json;
 }
 
-const frozen = <T extends Json | undefined>(value: T): T => deepFreeze(value);
+const frozen = <T>(value: T): T => deepFreeze(value);
 const commas = (length: number): number => Math.max(0, length - 1);

@@ -3,6 +3,7 @@
  * the same for what leaves a store and for what comes in from one that nobody knows.
  */
 import type { Mark } from "./checkpoint.js";
+import { isCourseBase, isCourseRecord } from "./course-shape.js";
 import { type Digest, isDigest } from "./digest.js";
 import { HoldfastError } from "./errors.js";
 import type { JournalRecord } from "./record.js";
@@ -101,7 +102,7 @@ function statusOf(mark: string): string {
 /** Whether the parts of a record that are known are what they must be, so that nobody who reads it later stumbles. */
 function isRecord(record: JournalRecord, { at }: Save): boolean {
   if (!isObject(record)) return false;
-  const { append, item, splice, items, status, reason, set, unset, list, base, blob, size, files, tokens, ago } = record;
+  const { append, item, splice, items, status, reason, set, unset, list, base, blob, size, files, tokens, cost, ago } = record;
   const absentOr = (value: unknown, fits: boolean) => value === undefined || fits;
   return (
     absentOr(blob, isDigest(blob) && isCount(size)) &&
@@ -113,6 +114,8 @@ function isRecord(record: JournalRecord, { at }: Save): boolean {
     absentOr(base, isBase(base)) &&
     absentOr(files, Array.isArray(files) && files.every(isDigest)) &&
     absentOr(tokens, isCount(tokens)) &&
+    absentOr(cost, Array.isArray(cost) && cost.every(isCount)) &&
+    isCourseRecord(record) &&
     absentOr(ago, isTime(ago) && isTime(at - (ago as number)))
   );
 }
@@ -124,8 +127,9 @@ const isPair = (value: unknown): boolean => Array.isArray(value) && value.length
 
 function isBase(base: unknown): boolean {
   if (!isObject(base) || !isStatus(base["status"])) return false;
-  const { ranges, state } = base;
+  const { ranges, state, course } = base;
   return (
+    (course === undefined || isCourseBase(course)) &&
     Array.isArray(ranges) &&
     ranges.every(isPair) &&
     Array.isArray(state) &&

@@ -323,10 +323,3 @@ export function blobsOf(content: Json | readonly Part[]): Digest[] {
     return type === "file" && typeof mediaType === "string" && isObject(data) && isDigest(data.digest) ? [data.digest] : [];
   });
 }
-
-export function tokensOf(message: MessageInput): number {
-  const usage = message.reply?.usage;
-  return Math.min(count(usage?.inputTokens) + count(usage?.outputTokens), Number.MAX_SAFE_INTEGER);
-}
-
-const count = (n: unknown): number => (typeof n === "number" && Number.isFinite(n) && n > 0 ? Math.floor(n) : 0);

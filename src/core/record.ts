@@ -1,9 +1,11 @@
 /** The text of one record in a journal. Fields are few and spelled out: `dir:` stores show them to people. */
+import type { CourseBase, CourseRecord } from "./course.js";
 import type { Digest } from "./digest.js";
 import { type Json, jsonBytes } from "./json.js";
+import type { Cost } from "./usage.js";
 
 /** One record as parsed. Exactly one of the operations is present. */
-export interface JournalRecord {
+export interface JournalRecord extends CourseRecord {
   readonly append?: unknown;
   readonly splice?: readonly [start: number, remove: number];
   readonly item?: unknown;
@@ -16,12 +18,15 @@ export interface JournalRecord {
   readonly list?: string;
   readonly items?: readonly Json[];
   readonly base?: Base;
+  /** What a record of the course has to carry: arguments, a result, a signal's value. */
+  readonly body?: Json;
   /** The record's body is kept as a blob under this digest. */
   readonly blob?: Digest;
   readonly size?: number;
   /** The files of a message that the store keeps. Said here, because what a tool answered may only look like one. */
   readonly files?: readonly Digest[];
-  /** Its tokens, for the same reason. */
+  /** What it cost, for the same reason; `tokens` in journals of before. */
+  readonly cost?: Cost;
   readonly tokens?: number;
   /** Milliseconds before the save's own time. */
   readonly ago?: number;
@@ -33,8 +38,12 @@ export interface Base {
   readonly reason?: string;
   readonly output?: Json;
   readonly step: number;
+  /** Of all replies so far; absent in journals of before, which had `tokens` alone. */
+  readonly cost?: Cost;
   readonly tokens: number;
+  readonly replies?: number;
   readonly tasks?: number;
+  readonly course?: CourseBase;
   /** The live messages, in their order, as ranges of record numbers. */
   readonly ranges: readonly (readonly [from: number, to: number])[];
   /** The state: values as they are, and big ones by their digest. */

@@ -1,11 +1,13 @@
 /** What every part of an open store shares. */
 import { HoldfastError } from "../core/errors.js";
-import { type LineId, lineId } from "../core/ids.js";
+import { type LineId, lineId, type SessionId } from "../core/ids.js";
 import type { Owner } from "../core/lease.js";
 import type { Store } from "../store/port.js";
+import { postMail } from "./inbox.js";
 import { Journal } from "./journal.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import { Loader } from "./loader.js";
+import type { MailDoc } from "./rows.js";
 import { Salts } from "./salts.js";
 import { Watchers } from "./watchers.js";
 
@@ -43,6 +45,13 @@ export class Ground {
     this.journal = new Journal(store);
     this.loader = new Loader(store, this.journal);
     this.keeper = new LeaseKeeper(store);
+  }
+
+  /** Posts to a session, and tells who holds it, if that is somebody here. */
+  async post(session: SessionId, doc: MailDoc, o?: { readonly id?: string }): Promise<"posted" | "known"> {
+    const posted = await postMail(this.store, session, doc, o);
+    for (const holder of this.keeper.holders) if (holder.id === session) holder.takeMailSoon();
+    return posted;
   }
 
   wallMs(): number {

@@ -121,7 +121,7 @@ export class Holdfast implements AsyncDisposable {
   async close(): Promise<void> {
     this.#closing.abort();
     this.#ground.watchers.wakeAll();
-    for (const holder of this.#ground.keeper.holders) await (holder as Session).close({ discard: true }).catch(() => {});
+    for (const holder of this.#ground.keeper.holders) await holder.close({ discard: true }).catch(() => {});
     this.#ground.keeper.stop();
     await this.#ground.store.close();
     this.#ground.machine.leave();

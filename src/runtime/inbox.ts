@@ -1,19 +1,140 @@
 /** Mail to a session from those who do not hold it. Idempotent by id; the holder takes it in between its steps. */
 import { randomUUID } from "node:crypto";
+import type { Effect } from "../core/effect.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
+import { encode } from "../core/json.js";
 import type { Store } from "../store/port.js";
-import { type MailDoc, mailOf, mailText } from "./rows.js";
+import { type MailDoc, mailOf, mailText, type Settlement } from "./rows.js";
+import type { Workspace } from "./workspace.js";
 
-const AT_ONCE = 100;
+/** More than turns can wait, so that a letter behind them is seen. */
+const AT_ONCE = 2_000;
 
-export async function readMail(store: Store, session: SessionId): Promise<readonly { readonly id: string; readonly doc: MailDoc }[]> {
+export interface Letter {
+  readonly id: string;
+  readonly doc: MailDoc;
+}
+
+interface Reader {
+  readonly store: Store;
+  wallMs(): number;
+}
+
+export async function readMail({ store }: Reader, session: SessionId): Promise<readonly Letter[]> {
   return (await store.inbox(session, AT_ONCE)).map(({ id, text }) => ({ id, doc: mailOf(text, session) }));
 }
 
-export async function postMail(store: Store, session: SessionId, doc: MailDoc): Promise<void> {
-  const posted = await store.post(session, { id: randomUUID(), text: mailText(doc) });
+/** Posts, and answers whether the same was posted before. */
+export async function postMail(
+  store: Store,
+  session: SessionId,
+  doc: MailDoc,
+  o: { readonly id?: string } = {},
+): Promise<"posted" | "known"> {
+  const posted = await store.post(session, { id: o.id ?? randomUUID(), text: mailText(doc) });
   if (posted === "absent") throw noSession(session);
+  if (posted === "conflict")
+    throw new HoldfastError("CONFLICT", `Something else was sent to session ${quote(session)} under the key ${quote(o.id ?? "")}.`, {
+      sessionId: session,
+    });
+  return posted;
+}
+
+/** Stages what letters change, and what follows from it for the session's status. Answers those that are taken in by that. */
+export function takeIn(work: Workspace, mail: readonly Letter[]): readonly string[] {
+  const dropped = new Set(mail.flatMap(({ doc }) => (doc.kind === "cancel" && doc.turn !== undefined ? [doc.turn] : [])));
+  const taken: string[] = [];
+  for (const { id, doc } of mail) if (stage(work, doc) || (doc.kind === "turn" && dropped.has(doc.turn))) taken.push(id);
+  if (taken.length > 0) restate(work);
+  return taken;
+}
+
+/** Answers whether the letter is done with. Turns wait until the one before is over, and are begun by whoever runs the agent. */
+function stage(work: Workspace, doc: MailDoc): boolean {
+  const { course } = work.fold;
+  switch (doc.kind) {
+    case "turn":
+      return false;
+    case "cancel":
+      if (doc.turn !== undefined && (doc.turn !== course.turn?.id || !isOpen(work))) return true;
+      work.event("cancel", work.fold.transition("cancel") === undefined ? undefined : (doc.reason ?? "cancelled"));
+      return true;
+    case "approve": {
+      const effect = course.get(doc.effect);
+      if (effect?.phase !== "waiting") return true;
+      work.course(
+        { effect: { id: effect.id, is: "approved", ...said(doc) } },
+        doc.args === undefined ? undefined : encode(doc.args, "args"),
+      );
+      return true;
+    }
+    case "deny": {
+      const effect = course.get(doc.effect);
+      if (effect?.phase === "waiting") finish(work, effect, { error: doc.reason }, "denied", doc.by);
+      return true;
+    }
+    case "settle": {
+      const effect = course.get(doc.effect);
+      if (effect?.phase === "waiting" || effect?.phase === "doubt") settle(work, effect, doc.as, doc.by);
+      return true;
+    }
+    case "late": {
+      const effect = course.get(doc.effect);
+      // That nothing was done counts for the last attempt only: what was done counts whenever it was.
+      const counts = "result" in doc.as || effect?.attempt?.no === doc.attempt;
+      if (counts && (effect?.phase === "begun" || effect?.phase === "doubt")) settle(work, effect, doc.as, "late");
+      return true;
+    }
+    case "signal": {
+      const waiting = course.open.find(({ waits }) => waits?.for === "signal" && waits.name === doc.name);
+      const value = encode(doc.value, "signal");
+      if (waiting === undefined) work.course({ signal: doc.name }, value);
+      else work.course({ effect: { id: waiting.id, is: "signalled", name: doc.name } }, value);
+      return true;
+    }
+    case "wake":
+      for (const { id, waits } of course.open)
+        if (waits?.for === "child" && waits.session === doc.child) work.course({ effect: { id, is: "woken" } });
+      return true;
+  }
+}
+
+/** Whether a turn is under way, as far as the session's status says. */
+export const isOpen = ({ fold: { status, course } }: Workspace): boolean =>
+  course.turn !== undefined && (status === "in-progress" || status === "waiting" || status === "in-doubt");
+
+const said = ({ by, note }: { readonly by?: string; readonly note?: string }) => ({
+  ...(by !== undefined && { by }),
+  ...(note !== undefined && { note }),
+});
+
+function settle(work: Workspace, effect: Effect, as: Settlement, by: string | undefined): void {
+  if ("retry" in as) work.course({ effect: { id: effect.id, is: "retry", ...(by !== undefined && { by }) } });
+  else finish(work, effect, as, "result" in as ? "ok" : "error", by);
+}
+
+function finish(
+  work: Workspace,
+  { id }: Effect,
+  as: { readonly result: unknown } | { readonly error: string },
+  outcome: "ok" | "error" | "denied",
+  by: string | undefined,
+): void {
+  const body = encode("result" in as ? as.result : as.error, "result");
+  work.course({ effect: { id, is: "done", outcome, ...(by !== undefined && { by }) } }, body);
+}
+
+/** The status that follows from the calls that are open, and when there is something to do: in-doubt outranks waiting outranks in-progress. */
+export function restate(work: Workspace): void {
+  const { status, course } = work.fold;
+  if (status === "in-progress" || status === "waiting" || status === "in-doubt") {
+    const phases = new Set(course.open.map(({ phase }) => phase));
+    const target = phases.has("doubt") ? "in-doubt" : phases.has("waiting") ? "waiting" : "in-progress";
+    if (target !== status && status !== "in-progress" && target !== "in-doubt") work.event("settle");
+    if (target !== status && target !== "in-progress") work.event(target === "in-doubt" ? "doubt" : "wait");
+  }
+  work.redue();
 }
 
 export function noSession(id: string): HoldfastError {

@@ -16,6 +16,7 @@ export interface Holder {
   superseded(error: HoldfastError): void;
   /** Looks whether others have posted anything. */
   takeMailSoon(): void;
+  close(o: { readonly discard: boolean }): Promise<void>;
 }
 
 export class LeaseKeeper {

@@ -42,7 +42,10 @@ export class Loader {
   async tail({ line, tail }: Pick<Standpoint, "line" | "tail">, options: LoadOptions): Promise<Loaded> {
     if (tail !== undefined) return this.at(tail, options);
     const { origin, prev } = line;
-    return origin === null ? { fold: new Fold(options), end: prev } : this.place(origin, options);
+    if (origin === null) return { fold: new Fold(options), end: prev };
+    const loaded = await this.place(origin, options);
+    loaded.fold.course.leaveLine();
+    return loaded;
   }
 
   /** The state at a place where a save ends. */
@@ -80,6 +83,7 @@ export class Loader {
     for (const { line, from, to } of oldestFirst) {
       if (to < next) continue;
       if (from > next) throw hole(line, next);
+      if (from > 1 && from > end.base) fold.course.leaveLine();
       for await (const saves of this.#pages(line, { from: next, to, items: true, state: true })) {
         const opened = saves.map((save) => openHere(save, { items: true, state: true }));
         const bodies = await this.#bodies(opened.flatMap(({ state }) => listBlobs(state)));
@@ -89,6 +93,7 @@ export class Loader {
           fold.applyItems(items, save);
           fold.applyState(state, save, bodies);
           if (save.mark !== null) mark = save.mark;
+          if (save.nMark > 0) fold.course.checkpointed();
           follows = digest;
           next = save.seq + 1;
         }
@@ -126,9 +131,10 @@ export class Loader {
   }
 
   async #loadBase(fold: Fold, oldestFirst: readonly Segment[], seq: number): Promise<void> {
-    const { base, bytes } = await this.base(oldestFirst, seq);
+    const { base, bytes, marked } = await this.base(oldestFirst, seq);
     fold.readBytes = bytes;
     fold.applyBase(base);
+    if (marked) fold.course.checkpointed();
     for (const [from, to] of base.ranges) {
       let at = from;
       for (const { line, ...segment } of oldestFirst) {
@@ -146,18 +152,21 @@ export class Loader {
       if (at <= to) throw hole((oldestFirst.at(-1) as Segment).line, at);
       fold.endRange();
     }
-    fold.tokens = base.tokens;
+    fold.countAtBase(base);
     fold.markBase(seq, fold.readBytes);
   }
 
-  /** The base in a save, and the bytes read to get it. */
-  async base(segments: readonly Segment[], seq: number): Promise<{ readonly base: Base; readonly bytes: number }> {
+  /** The base in a save, the bytes read to get it, and whether a checkpoint follows in the same save. */
+  async base(
+    segments: readonly Segment[],
+    seq: number,
+  ): Promise<{ readonly base: Base; readonly bytes: number; readonly marked: boolean }> {
     const line = lineAt(segments, seq);
     const [save] = line === undefined ? [] : await this.#store.saves(line, { from: seq, to: seq, limit: 1, items: false, state: true });
     const base = save && openHere(save, { state: true }).state.find((record) => record.base !== undefined)?.base;
     if (save === undefined || base === undefined)
       throw new HoldfastError("CORRUPT", `The base at ${seq} of line ${line ?? "?"} is missing.`, { seq });
-    return { base, bytes: textBytes(save.state) };
+    return { base, bytes: textBytes(save.state), marked: save.nMark > 0 };
   }
 
   async #bodies(wanted: readonly Digest[]): Promise<Bodies> {

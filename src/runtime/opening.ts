@@ -8,10 +8,11 @@ import { describeOwner, freeLease, grantLease, type Lease, MAX_LEASE_MS } from "
 import type { Applied, NewLine, SessionRow } from "../store/port.js";
 import { breatheNowAndThen } from "./breathe.js";
 import type { Ground } from "./ground.js";
+import { Holding, type Opening } from "./holding.js";
 import { noSession } from "./inbox.js";
 import { invalid, options, wholeNumber } from "./options.js";
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, leaseOf, leaseRow, newLine, rootDigest } from "./rows.js";
-import { notFound, type Opening, Session } from "./session.js";
+import { notFound, Session } from "./session.js";
 import type { Standing } from "./workspace.js";
 
 export interface SessionOptions {
@@ -43,9 +44,10 @@ interface Wanted {
   readonly metadata: JsonObject;
   readonly waitMs: number;
   readonly leaseMs: number;
+  readonly parent: SessionId | undefined;
 }
 
-function wanted(ground: Ground, id: unknown, given: SessionOptions | undefined): Wanted {
+function wanted(ground: Ground, id: unknown, given: SessionOptions | undefined): Omit<Wanted, "parent"> {
   const o = options(given, "session", ["agent", "title", "tags", "metadata", "waitMs", "leaseMs"]);
   return {
     id: sessionId(id),
@@ -66,17 +68,35 @@ export async function openSession<S extends object = Record<string, Json>>(
   ground: Ground,
   id: unknown,
   given: SessionOptions | undefined,
-  { make: makes = true } = {},
+  o?: HoldingOptions,
 ): Promise<Session<S>> {
-  const want = wanted(ground, id, given);
+  return sessionOf<S>(ground, await openHolding(ground, id, given, o));
+}
+
+interface HoldingOptions {
+  /** Whether a session that is not there is made. */
+  readonly make?: boolean;
+  /** The session whose call makes it. */
+  readonly parent?: SessionId;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export async function openHolding(
+  ground: Ground,
+  id: unknown,
+  given: SessionOptions | undefined,
+  { make: makes = true, parent, signal }: HoldingOptions = {},
+): Promise<Holding> {
+  const want = { ...wanted(ground, id, given), parent };
   const deadline = performance.now() + want.waitMs;
   for (;;) {
+    signal?.throwIfAborted();
     await breatheNowAndThen();
     const row = await ground.store.session(want.id);
     if (row === undefined && !makes) throw noSession(want.id);
     const lease = row === undefined ? await make(ground, want) : await take(ground, row, want, deadline);
     if (lease === undefined) continue;
-    return enter<S>(ground, want.id, lease, want.leaseMs);
+    return enter(ground, want.id, lease, want.leaseMs);
   }
 }
 
@@ -88,6 +108,7 @@ async function make(ground: Ground, want: Wanted): Promise<Lease | undefined> {
     status: "in-progress",
     ...(want.agent === undefined ? undefined : { agent: want.agent }),
     createdAt: ground.wallMs(),
+    ...(want.parent === undefined ? undefined : { parent: want.parent }),
   };
   const label: LabelDoc = {
     id: want.id,
@@ -160,7 +181,7 @@ async function take(ground: Ground, row: SessionRow, want: Wanted, deadline: num
 }
 
 /** With the lease in hand: reads the session's state. If that fails, the lease is let go again. */
-async function enter<S extends object>(ground: Ground, id: SessionId, lease: Lease, leaseMs: number): Promise<Session<S>> {
+export async function enter(ground: Ground, id: SessionId, lease: Lease, leaseMs: number): Promise<Holding> {
   try {
     const present = await ground.journal.present(id);
     if (present === undefined)
@@ -177,9 +198,9 @@ async function enter<S extends object>(ground: Ground, id: SessionId, lease: Lea
       segments: await ground.journal.segments(head.line),
       latest: await ground.journal.latest(tail, line, id),
     };
-    const session = newSession<S>(ground, opening);
-    await session.takeMail({ ends: false });
-    return session;
+    const held = new Holding(ground, opening);
+    await held.takeMail({ ends: false });
+    return held;
   } catch (error) {
     await ground.store
       .apply([{ session: id, when: { epoch: lease.epoch }, lease: leaseRow(id, { ...freeLease, epoch: lease.epoch }) }])
@@ -195,15 +216,17 @@ export async function fork(ground: Ground, at: Place, id: unknown): Promise<{ re
 
 async function forkAndOpen(ground: Ground, at: Place, id: unknown, here: Omit<Standing, "head"> | undefined): Promise<Session> {
   const { head, label, lease, latest } = await makeFork(ground, at, id, ground.leaseMs, here?.latest);
-  if (here === undefined) return enter(ground, head.id, lease, ground.leaseMs);
+  if (here === undefined) return sessionOf(ground, await enter(ground, head.id, lease, ground.leaseMs));
   // All of it is in hand: nobody else can have touched what was made this instant.
   const own = { line: head.line, from: at.seq + 1, to: MAX_SEQ, session: head.id };
   const past = here.segments.map((segment, i) => (i === 0 ? { ...segment, to: at.seq } : segment));
-  return newSession(ground, { ...here, head, label, lease, leaseMs: ground.leaseMs, segments: [own, ...past], latest });
+  here.fold.course.leaveLine();
+  const opening: Opening = { ...here, head, label, lease, leaseMs: ground.leaseMs, segments: [own, ...past], latest };
+  return sessionOf(ground, new Holding(ground, opening));
 }
 
-const newSession = <S extends object>(ground: Ground, opening: Opening): Session<S> =>
-  new Session<S>(ground, opening, (at, forkId, from) => forkAndOpen(ground, at, forkId, from));
+const sessionOf = <S extends object>(ground: Ground, held: Holding): Session<S> =>
+  new Session<S>(held, (at, forkId, from) => forkAndOpen(ground, at, forkId, from));
 
 async function makeFork(
   ground: Ground,

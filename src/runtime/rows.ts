@@ -5,7 +5,7 @@
 import { type Digest, digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { LineId, Place, SessionId } from "../core/ids.js";
-import { deepFreeze, equal, type JsonObject } from "../core/json.js";
+import { deepFreeze, equal, type Json, type JsonObject } from "../core/json.js";
 import type { Lease, Owner } from "../core/lease.js";
 import { isStatus, type SessionStatus } from "../core/status.js";
 import type { Head, Label, LeaseRow, LineRow, NewLine, SessionRow } from "../store/port.js";
@@ -20,6 +20,12 @@ export interface HeadDoc {
   readonly title?: string;
   readonly createdAt: number;
   readonly origin?: { readonly sessionId: string; readonly checkpointId: string };
+  /** From when on a worker may take it up. */
+  readonly due?: number;
+  /** The session whose call runs this one. */
+  readonly parent?: SessionId;
+  /** It has sessions that its calls run. */
+  readonly children?: true;
 }
 
 export interface LabelDoc {
@@ -36,6 +42,8 @@ export interface LineDoc {
   readonly origin: Place | null;
   /** The digest its first save follows: the origin's, so that a fork goes on with the chain it came from. */
   readonly prev: Digest;
+  /** What becomes of a call that was made in the past it left; `ask` where it is absent. */
+  readonly effects?: "replay" | "live";
 }
 
 const CHECK = 16;
@@ -111,10 +119,19 @@ export function lineOf({ id, session, origin, text }: LineRow): LineDoc {
 export const rootDigest = (line: LineId): Digest => digest(`line ${line}`);
 
 /** What is posted to a session's inbox. */
-export interface MailDoc {
-  readonly kind: "cancel";
-  readonly reason?: string;
-}
+export type MailDoc =
+  | { readonly kind: "cancel"; readonly reason?: string; readonly turn?: string }
+  | { readonly kind: "approve"; readonly effect: string; readonly by?: string; readonly note?: string; readonly args?: Json }
+  | { readonly kind: "deny"; readonly effect: string; readonly by?: string; readonly reason: string }
+  | { readonly kind: "settle"; readonly effect: string; readonly by?: string; readonly as: Settlement }
+  /** What a call answered after its time, or after its holder was superseded. */
+  | { readonly kind: "late"; readonly effect: string; readonly attempt: number; readonly as: Settlement }
+  | { readonly kind: "signal"; readonly name: string; readonly value: Json }
+  /** Something changed for a child session that a call waits for. */
+  | { readonly kind: "wake"; readonly child: string }
+  | { readonly kind: "turn"; readonly turn: string; readonly key?: string; readonly input: Json };
+
+export type Settlement = { readonly result: Json } | { readonly error: string } | { readonly retry: true };
 
 export const mailText = (doc: MailDoc): string => sealed(doc);
 export const mailOf = (text: string, sessionId: string): MailDoc => unsealed<MailDoc>(text, "inbox", sessionId);

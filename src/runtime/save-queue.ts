@@ -43,6 +43,11 @@ export class SaveQueue {
     if (breath) await breath;
   }
 
+  /** Keeps a save, to be sent with the next one. */
+  hold(sealed: Sealed): void {
+    this.#pending.push(sealed);
+  }
+
   /** Resolves when nothing is left to send. */
   async flush(): Promise<void> {
     while (!this.isEmpty) await (this.#sending ?? this.#sendAll());

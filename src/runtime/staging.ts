@@ -4,12 +4,15 @@
  * Items come first in a save, so the number of a staged message is known at once: live code sees the id that a resumed run will see.
  * This is the hot path of every save: texts are put together once, and nothing is made that most saves do not need.
  */
+import type { CourseRecord } from "../core/course.js";
 import { type Digest, digest } from "../core/digest.js";
+import type { Body as CourseBody } from "../core/effect.js";
 import { HoldfastError } from "../core/errors.js";
 import type { Body, Row } from "../core/fold.js";
 import type { Encoded } from "../core/json.js";
-import { type Blob, blobsOf, type EncodedMessage, tokensOf } from "../core/message.js";
+import { type Blob, blobsOf, type EncodedMessage } from "../core/message.js";
 import { BLOB_FROM } from "../core/record.js";
+import { costOf } from "../core/usage.js";
 
 interface Staged {
   /** The record without its closing brace. */
@@ -104,8 +107,8 @@ export class Staging {
       return { bytes: message.bytes, blob: undefined };
     }
     const blob = blobOf(message);
-    const tokens = tokensOf(message.value);
-    const text = `${start}${inBlob(blob, message)}${tokens === 0 ? "" : `,"tokens":${tokens}`}`;
+    const cost = costOf(message.value);
+    const text = `${start}${inBlob(blob, message)}${cost === undefined ? "" : `,"cost":${JSON.stringify(cost)}`}`;
     this.#items.push({ text, blobs: [blob, ...message.blobs], body: blob.digest, at, ...files });
     return { bytes: message.bytes, blob: blob.digest };
   }
@@ -137,6 +140,29 @@ export class Staging {
 
   list(key: string, start: number, remove: number, items: Encoded): void {
     this.#state.push(outOfRow(`{"list":${JSON.stringify(key)},"splice":[${start},${remove}],"items":`, items, { key }).staged);
+  }
+
+  /** A record of the course, with what it has to carry. */
+  course(record: CourseRecord, body: Encoded | undefined, at: number): CourseBody | undefined {
+    const text = JSON.stringify(record).slice(0, -1);
+    if (body === undefined) {
+      this.#state.push({ text, blobs: none, at });
+      return undefined;
+    }
+    if (body.bytes < BLOB_FROM) {
+      this.#state.push({ text: `${text},"body":${body.text}`, blobs: none, at });
+      return { value: body.value };
+    }
+    const blob = blobOf(body);
+    this.#state.push({ text: `${text},"blob":"${blob.digest}","size":${body.bytes}`, blobs: [blob], body: blob.digest, at });
+    return { blob: blob.digest, size: body.bytes };
+  }
+
+  /** What the model is given before the transcript, as a blob of its own, however small. */
+  prefix(prefix: Encoded): Digest {
+    const blob = blobOf(prefix);
+    this.#state.push({ text: `{"prefix":"${blob.digest}"`, blobs: [blob], body: blob.digest });
+    return blob.digest;
   }
 
   /** The sections of the save, and an empty staging from here on. */

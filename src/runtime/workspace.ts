@@ -3,6 +3,7 @@
  * what is staged into a save.
  */
 import { type Checkpoint, type CheckpointOptions, checkpointFrom, type Mark, markText } from "../core/checkpoint.js";
+import type { CourseRecord } from "../core/course.js";
 import { content } from "../core/diff.js";
 import type { Digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
@@ -11,6 +12,7 @@ import { checkName, type LineId, MAX_SEQ, parsePlace, placeId, type SessionId } 
 import { type Encoded, encode, equal, freeze, type Json, type JsonObject, textBytes } from "../core/json.js";
 import { type Blob, type EncodedMessage, encodeMessage, type Message, type MessageInput } from "../core/message.js";
 import { record } from "../core/record.js";
+import { baseRefs } from "../core/refs.js";
 import { revive } from "../core/revive.js";
 import { seal } from "../core/save.js";
 import type { StatusEvent } from "../core/status.js";
@@ -27,7 +29,7 @@ export interface Sealed {
   readonly save: NewSave;
   /** The head, where it changed. */
   readonly head: HeadDoc | undefined;
-  readonly checkpoint: Checkpoint;
+  readonly checkpoint: Checkpoint | undefined;
   readonly drained: readonly string[];
 }
 
@@ -50,6 +52,8 @@ export class Workspace {
   #latest: Checkpoint | undefined;
   readonly #staging = new Staging();
   #ids: Map<string, Message> | undefined;
+  /** How many calls were given an id since the last save. */
+  #intents = 0;
 
   constructor(ground: Ground, { head, fold, end, segments, latest }: Standing) {
     this.#ground = ground;
@@ -307,10 +311,50 @@ export class Workspace {
     this.#headChanged = true;
   }
 
+  /** Stages what is to be known of the course of a run. */
+  course(record: CourseRecord, body?: Encoded): void {
+    this.#staging.reserve(1, body?.bytes ?? 0);
+    const at = this.#ground.wallMs();
+    this.#fold.course.apply(record, this.#staging.course(record, body, at), at);
+  }
+
+  /** Stages what the model is given before the transcript, where it differs from what it was given before. */
+  prefix(prefix: Encoded): void {
+    this.#staging.reserve(1, prefix.bytes);
+    this.#fold.course.prefix = this.#staging.prefix(prefix);
+  }
+
+  /** From when on a worker may take the session up; undefined where there is nothing to do. */
+  due(at: number | undefined): void {
+    if (this.#head.due === at) return;
+    const { due: _before, ...head } = this.#head;
+    this.#head = at === undefined ? head : { ...head, due: at };
+    this.#headChanged = true;
+  }
+
+  /** Sets when there is something to do: at once, when a wait runs out, or not at all. Children are run by their parents. */
+  redue(): void {
+    const { status, course } = this.#fold;
+    const isOver = status === "completed" || status === "failed" || status === "halted" || status === "cancelled";
+    if (isOver || course.turn === undefined || this.#head.parent !== undefined) return this.due(undefined);
+    const now = this.#ground.wallMs();
+    const { open } = course;
+    const waits = open.every(({ phase }) => phase === "waiting" || phase === "doubt") && open.length > 0;
+    if (!waits) return this.due(Math.min(this.#head.due ?? now, now));
+    const ends = open.flatMap(({ waits: w }) => (w?.for === "signal" && w.until !== undefined ? [w.until] : []));
+    this.due(ends.length === 0 ? undefined : Math.min(...ends));
+  }
+
+  /** Where the next call that is begun will stand: unlike any other's, also on other lines. */
+  newEffectId(): string {
+    this.#intents += 1;
+    return `${this.#line}-${this.#fold.seq + 1}.${this.#intents}`;
+  }
+
   // ---- sealing
 
-  /** Turns what is staged into a save with a checkpoint at its end. */
-  seal(given: CheckpointOptions, drained: readonly string[]): Sealed {
+  /** Turns what is staged into a save, with a checkpoint at its end where one is wanted. */
+  seal(given: CheckpointOptions | undefined, drained: readonly string[]): Sealed {
     const fold = this.#fold;
     const at = this.#ground.wallMs();
     const row = this.#staging.row;
@@ -320,12 +364,10 @@ export class Workspace {
     if (withBase) {
       const base = fold.toBase();
       state.push(record([["base", JSON.stringify(base)]]));
-      allRefs = [...refs, ...base.state.flatMap(([, , blob]) => blob ?? [])];
+      allRefs = [...refs, ...baseRefs(base)];
     }
-    const seq = fold.seq + items.length + state.length + 1;
-    fold.step = given.step ?? fold.step + 1;
-    fold.tasks = given.tasksCompleted ?? fold.tasks;
-    const mark = this.#mark(given);
+    const seq = fold.seq + items.length + state.length + (given === undefined ? 0 : 1);
+    const mark = given && this.#mark(given);
     const salt = () => this.#ground.salts.next();
     const { save, digest } = seal({
       line: this.#line,
@@ -337,7 +379,7 @@ export class Workspace {
       items,
       nMessages,
       state,
-      mark: markText(mark, salt),
+      mark: mark === undefined ? null : markText(mark, salt),
       salt,
     });
     row.bytes = ascii ? (save.items?.length ?? 0) : textBytes(save.items);
@@ -345,10 +387,14 @@ export class Workspace {
     fold.readBytes += row.bytes + stateBytes;
     if (withBase) fold.markBase(seq, fold.costAfterBase(stateBytes));
     fold.seq = seq;
-    fold.prior = seq;
+    this.#intents = 0;
     this.#end = digest;
-    const checkpoint = checkpointFrom(mark, save, digest, this.#id, (before) => lineAt(this.#segments, before) ?? this.#line);
-    this.#latest = checkpoint;
+    const checkpoint = mark && checkpointFrom(mark, save, digest, this.#id, (before) => lineAt(this.#segments, before) ?? this.#line);
+    if (checkpoint !== undefined) {
+      fold.prior = seq;
+      fold.course.checkpointed();
+      this.#latest = checkpoint;
+    }
     const head = this.#headChanged ? this.#head : undefined;
     this.#headChanged = false;
     return { save: { save, refs: allRefs, blobs }, head, checkpoint, drained };
@@ -356,6 +402,8 @@ export class Workspace {
 
   #mark(given: CheckpointOptions): Mark {
     const fold = this.#fold;
+    fold.step = given.step ?? fold.step + 1;
+    fold.tasks = given.tasksCompleted ?? fold.tasks;
     const mark: { -readonly [K in keyof Mark]: Mark[K] } = { step: fold.step, messages: fold.messageCount, bytes: fold.sizeBytes };
     if (given.kind !== undefined && given.kind !== "manual") mark.kind = given.kind;
     if (given.label !== undefined) mark.label = given.label;

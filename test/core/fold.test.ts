@@ -176,7 +176,7 @@ function fromBase(base: Base, saves: readonly Save[], bodies: Bodies): Fold {
     }
     fold.endRange();
   }
-  fold.tokens = read.tokens;
+  fold.countAtBase(read);
   fold.fill(bodies);
   return fold;
 }
@@ -584,7 +584,7 @@ describe("copies", () => {
   test("a copy has the counts too: what it has read, where its base is, its steps", () => {
     const fold = new Fold({ sized: true });
     fold.markBase(9, 1_000);
-    Object.assign(fold, { seq: 12, prior: 11, step: 4, tasks: 2, tokens: 77 });
+    Object.assign(fold, { seq: 12, prior: 11, step: 4, tasks: 2, cost: [70, 7, 0, 0, 0] });
     const { seq, prior, base, step, tasks, tokens, readBytes } = fold.copy();
     expect({ seq, prior, base, step, tasks, tokens, readBytes }).toEqual({
       seq: 12,

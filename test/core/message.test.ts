@@ -1,7 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { digest } from "../../src/core/digest.js";
-import { blobsOf, encodeMessage, type MessageInput, type Part, partsOf, type Reply, textOf, tokensOf } from "../../src/core/message.js";
+import { blobsOf, encodeMessage, type MessageInput, type Part, partsOf, type Reply, textOf } from "../../src/core/message.js";
+import { costOf, noCost, tokensIn } from "../../src/core/usage.js";
+
+const tokensOf = (message: MessageInput): number => tokensIn(costOf(message) ?? noCost);
+
 import { MAX_TITLE, titleOf } from "../../src/core/title.js";
 import { expectCode, expectRefused, thrown } from "./thrown.js";
 

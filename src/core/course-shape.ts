@@ -1,0 +1,99 @@
+/** Whether what a journal says of a course is what it must be. For journals that come from stores nobody knows. */
+import { isDigest } from "./digest.js";
+import { MODES } from "./effect.js";
+import { isCount, isObject } from "./transfer.js";
+
+type Fields = Readonly<Record<string, unknown>>;
+type Is = (value: unknown) => boolean;
+
+const text: Is = (value) => typeof value === "string";
+const maybe =
+  (is: Is): Is =>
+  (value) =>
+    value === undefined || is(value);
+const listOf =
+  (is: Is): Is =>
+  (value) =>
+    Array.isArray(value) && value.every(is);
+const oneOf =
+  (...choices: readonly unknown[]): Is =>
+  (value) =>
+    choices.includes(value);
+const fields =
+  (shape: Readonly<Record<string, Is>>): Is =>
+  (value) =>
+    isObject(value) && Object.entries(shape).every(([name, is]) => is((value as Fields)[name]));
+
+const number: Is = (value) => typeof value === "number" && Number.isFinite(value);
+const owner = fields({ boot: text, space: text, pid: number, started: text, nonce: text });
+const attempt = fields({ no: isCount, at: number, wall: number, forMs: number });
+const waits = fields({
+  for: oneOf("approval", "repeat", "signal", "child"),
+  of: maybe(text),
+  name: maybe(text),
+  until: maybe(number),
+  session: maybe(text),
+});
+const call: Is = (value) => Array.isArray(value) && value.length === 2 && value.every(isCount);
+const body: Is = (value) => isObject(value) && ("blob" in value ? isDigest(value["blob"]) && isCount(value["size"]) : "value" in value);
+const outcome = oneOf("ok", "error", "denied");
+
+const intent = {
+  id: text,
+  name: text,
+  mode: oneOf(...MODES),
+  key: text,
+  named: maybe(text),
+  call: maybe(call),
+  same: text,
+  validMs: maybe(number),
+  waits: maybe(waits),
+  attempt: maybe(attempt),
+};
+const events: Readonly<Record<string, Is>> = {
+  intent: fields(intent),
+  begun: fields({ id: text, attempt }),
+  waits: fields({ id: text, waits }),
+  approved: fields({ id: text, by: maybe(text), note: maybe(text) }),
+  retry: fields({ id: text, by: maybe(text) }),
+  signalled: fields({ id: text, name: text }),
+  woken: fields({ id: text }),
+  doubt: fields({ id: text }),
+  done: fields({ id: text, outcome, by: maybe(text), from: maybe(text) }),
+};
+const event: Is = (value) => isObject(value) && text(value["is"]) && (events[value["is"] as string]?.(value) ?? false);
+
+const turn = fields({ id: text, key: maybe(text), same: text, from: isCount, version: maybe(text), steps: isCount, tokens: isCount });
+const signal = fields({ name: text, body });
+const effect = fields({
+  ...intent,
+  since: number,
+  phase: oneOf("begun", "waiting", "ready", "doubt", "done"),
+  first: maybe(attempt),
+  holder: maybe(owner),
+  args: maybe(body),
+  result: maybe(body),
+  signals: maybe(listOf(signal)),
+  outcome: maybe(outcome),
+});
+
+export const isCourseRecord = fields({
+  effect: maybe(event),
+  answered: maybe(isCount),
+  turn: maybe(turn),
+  held: maybe(owner),
+  prefix: maybe(isDigest),
+  shape: maybe(isCount),
+  signal: maybe(text),
+  child: maybe(text),
+});
+
+export const isCourseBase = fields({
+  effects: maybe(listOf(effect)),
+  turn: maybe(turn),
+  held: maybe(owner),
+  prefix: maybe(isDigest),
+  shape: maybe(isCount),
+  signals: maybe(listOf(signal)),
+  children: maybe(listOf(text)),
+});

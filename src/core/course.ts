@@ -1,0 +1,233 @@
+/**
+ * The course of a run: what a session has begun and not finished. Part of the fold, and small: of calls that are over only those are kept
+ * that may be asked for again.
+ */
+import type { Digest } from "./digest.js";
+import { applyEvent, type Body, type Effect, type EffectEvent } from "./effect.js";
+import { type Json, jsonBytes } from "./json.js";
+import type { Owner } from "./lease.js";
+
+/** One turn: an input, and all that is done until the agent has answered it. */
+export interface Turn {
+  readonly id: string;
+  /** The caller's own name for it. */
+  readonly key?: string;
+  /** A digest of its input. */
+  readonly same: string;
+  /** The number of its first message. */
+  readonly from: number;
+  /** The agent's version when it began. */
+  readonly version?: string;
+  /** The session's replies and tokens before it. */
+  readonly steps: number;
+  readonly tokens: number;
+}
+
+/** A signal that nobody waits for yet. */
+interface Signal {
+  readonly name: string;
+  readonly body: Body;
+}
+
+/** What a record says of the course. */
+export interface CourseRecord {
+  readonly effect?: EffectEvent;
+  /** All calls of the reply with this number have their tool messages. */
+  readonly answered?: number;
+  readonly turn?: Turn;
+  /** The process that begins calls from here on. */
+  readonly held?: Owner;
+  /** System text and tools as the model is given them from here on, as a blob. */
+  readonly prefix?: Digest;
+  /** The version of the state's shape. */
+  readonly shape?: number;
+  readonly signal?: string;
+  readonly child?: string;
+}
+
+export interface CourseBase {
+  readonly effects?: readonly Effect[];
+  readonly turn?: Turn;
+  readonly held?: Owner;
+  readonly prefix?: Digest;
+  readonly shape?: number;
+  readonly signals?: readonly Signal[];
+  readonly children?: readonly string[];
+}
+
+export class Course {
+  turn: Turn | undefined;
+  holder: Owner | undefined;
+  prefix: Digest | undefined;
+  shape: number | undefined;
+  /** By id: calls that are not over, and those that are but have no tool message yet. */
+  #calls = new Map<string, Effect>();
+  /** Calls that were given a name, by tool and name: for ever. */
+  #named = new Map<string, Effect>();
+  /** Calls by hand without a name, by their keys, until the next checkpoint. */
+  #passing = new Map<string, Effect>();
+  #signals: readonly Signal[] = [];
+  #children: readonly string[] = [];
+  /** About how much a base must say of the calls that stay. */
+  weight = 0;
+
+  copy(): Course {
+    const twin = new Course();
+    Object.assign(twin, this);
+    twin.#calls = new Map(this.#calls);
+    twin.#named = new Map(this.#named);
+    twin.#passing = new Map(this.#passing);
+    twin.#signals = this.#signals;
+    twin.#children = this.#children;
+    return twin;
+  }
+
+  // ---- what it holds
+
+  get(id: string): Effect | undefined {
+    return this.#calls.get(id) ?? [...this.#named.values(), ...this.#passing.values()].find((effect) => effect.id === id);
+  }
+
+  /** The call of this name to this tool, whatever became of it. */
+  named(tool: string, name: string): Effect | undefined {
+    return this.#named.get(nameKey(tool, name));
+  }
+
+  /** The call by hand under this key, if it was made since the last checkpoint. */
+  passing(key: string): Effect | undefined {
+    return this.#passing.get(key);
+  }
+
+  /** The calls of a reply, by their index. */
+  ofReply(reply: number): ReadonlyMap<number, Effect> {
+    const found = new Map<number, Effect>();
+    for (const effect of this.#calls.values()) if (effect.call?.[0] === reply) found.set(effect.call[1], effect);
+    return found;
+  }
+
+  /** Calls that are not over. */
+  get open(): readonly Effect[] {
+    return [...this.#calls.values()].filter(({ phase }) => phase !== "done");
+  }
+
+  get signals(): readonly Signal[] {
+    return this.#signals;
+  }
+
+  get children(): readonly string[] {
+    return this.#children;
+  }
+
+  // ---- records
+
+  apply(record: CourseRecord, body: Body | undefined, at: number): void {
+    const { effect, answered, turn, held, prefix, shape, signal, child } = record;
+    if (effect !== undefined) this.#event(effect, body, at);
+    if (answered !== undefined) this.#answered(answered);
+    if (turn !== undefined) this.turn = turn;
+    if (held !== undefined) this.holder = held;
+    if (prefix !== undefined) this.prefix = prefix;
+    if (shape !== undefined) this.shape = shape;
+    if (signal !== undefined) this.#signals = [...this.#signals, { name: signal, body: body as Body }];
+    if (child !== undefined && !this.#children.includes(child)) this.#children = [...this.#children, child];
+  }
+
+  #event(event: EffectEvent, body: Body | undefined, at: number): void {
+    let given = body;
+    if (event.is === "signalled" && body === undefined) {
+      // The oldest of that name which nobody has had.
+      const first = this.#signals.find(({ name }) => name === event.name);
+      given = first?.body;
+      this.#signals = this.#signals.filter((signal) => signal !== first);
+    }
+    const after = applyEvent(this.#calls.get(event.id), event, { at, holder: this.holder, body: given });
+    if (after === undefined) return;
+    const isOver = after.phase === "done";
+    // By hand there is no tool message to wait for.
+    if (isOver && after.call === undefined) this.#calls.delete(after.id);
+    else this.#calls.set(after.id, after);
+    if (after.named !== undefined) this.#name(after.named, after);
+    else if (isOver && after.call === undefined) this.#passing.set(after.key, after);
+  }
+
+  #name(name: string, effect: Effect): void {
+    const key = nameKey(effect.name, name);
+    this.weight += weightOf(effect) - weightOf(this.#named.get(key));
+    this.#named.set(key, effect);
+  }
+
+  #answered(reply: number): void {
+    for (const effect of [...this.#calls.values()]) {
+      if (effect.call?.[0] !== reply || effect.phase !== "done") continue;
+      this.#calls.delete(effect.id);
+      const { call: _call, ...over } = effect;
+      if (effect.named !== undefined) this.#name(effect.named, over);
+    }
+  }
+
+  /** A checkpoint stands here: what was done by hand before it, without a name, is not asked for again. */
+  checkpointed(): void {
+    if (this.#passing.size > 0) this.#passing = new Map();
+  }
+
+  /** Another line begins here: it does not own the calls that are open on the one it comes from. */
+  leaveLine(): void {
+    for (const [id, { phase }] of [...this.#calls]) if (phase !== "done") this.#calls.delete(id);
+    for (const [key, { phase }] of [...this.#named]) if (phase !== "done") this.#named.delete(key);
+    this.holder = undefined;
+  }
+
+  // ---- bases
+
+  toBase(): CourseBase | undefined {
+    const effects = new Map(
+      [...this.#named.values(), ...this.#passing.values(), ...this.#calls.values()].map((effect) => [effect.id, effect]),
+    );
+    const base: CourseBase = {
+      ...(effects.size > 0 && { effects: [...effects.values()] }),
+      ...(this.turn && { turn: this.turn }),
+      ...(this.holder && { held: this.holder }),
+      ...(this.prefix !== undefined && { prefix: this.prefix }),
+      ...(this.shape !== undefined && { shape: this.shape }),
+      ...(this.#signals.length > 0 && { signals: this.#signals }),
+      ...(this.#children.length > 0 && { children: this.#children }),
+    };
+    return Object.keys(base).length === 0 ? undefined : base;
+  }
+
+  applyBase({ effects = [], turn, held, prefix, shape, signals = [], children = [] }: CourseBase): void {
+    for (const effect of effects) {
+      const isOver = effect.phase === "done";
+      if (!isOver || effect.call !== undefined) this.#calls.set(effect.id, effect);
+      if (effect.named !== undefined) this.#name(effect.named, effect);
+      else if (isOver && effect.call === undefined) this.#passing.set(effect.key, effect);
+    }
+    this.turn = turn;
+    this.holder = held;
+    this.prefix = prefix;
+    this.shape = shape;
+    this.#signals = signals;
+    this.#children = children;
+  }
+}
+
+const weightOf = (effect: Effect | undefined): number =>
+  effect === undefined ? 0 : 300 + (effect.result !== undefined && "value" in effect.result ? jsonBytes(effect.result.value) : 0);
+
+const nameKey = (tool: string, name: string): string => `${tool}\n${name}`;
+
+/** The blobs that a base's course refers to. */
+export function courseRefs({ effects = [], prefix, signals = [] }: CourseBase): readonly Digest[] {
+  const bodies = [
+    ...effects.flatMap(({ args, result, signals: given = [] }) => [args, result, ...given.map(({ body }) => body)]),
+    ...signals.map(({ body }) => body),
+  ];
+  const refs = bodies.flatMap((body) => (body !== undefined && "blob" in body ? [body.blob] : []));
+  return prefix === undefined ? refs : [...refs, prefix];
+}
+
+/** A body as its record holds it. */
+export function bodyIn(record: { readonly body?: Json; readonly blob?: Digest; readonly size?: number }): Body | undefined {
+  if (record.blob !== undefined) return { blob: record.blob, size: record.size as number };
+  return record.body === undefined ? undefined : { value: record.body };
+}

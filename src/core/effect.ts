@@ -1,0 +1,222 @@
+/**
+ * Effects: calls of tools, and what the journal knows of them. Pure, and the only place that decides what may be done about a call.
+ *
+ * E1  a call is begun only after its intent, or a later `begun`, is in the journal under the holder's epoch.
+ * E2  a call whose outcome is in the journal is never made again.
+ * E3  only a `keyed` call whose key is still valid is made again without an answer to what became of it; a `once` call never is.
+ * E4  while another process may still be inside a call, nothing is asked or done about it before its time has passed.
+ * E5  the key of a call is drawn once and stands in its intent. The mode it was begun with counts, whatever the code says today.
+ */
+import type { Digest } from "./digest.js";
+import type { Json } from "./json.js";
+import type { Owner } from "./lease.js";
+
+/** repeatable: run again. keyed: run again under its key, while that is valid. once: at most once, and perhaps never. */
+export type Mode = "repeatable" | "keyed" | "once";
+export const MODES: readonly Mode[] = ["repeatable", "keyed", "once"];
+
+/** Thrown by a tool to say that nothing happened: the call failed, and may be made anew. Anything else leaves open what became of it. */
+export class NotDone extends Error {
+  override readonly name = "NotDone";
+}
+
+/** A person is asked first; the call equals one in a past that was left; it waits for a signal, or for a child session. */
+export type WaitsFor =
+  | { readonly for: "approval" }
+  | { readonly for: "repeat"; readonly of: string }
+  | { readonly for: "signal"; readonly name: string; readonly until?: number }
+  | { readonly for: "child"; readonly session: string };
+
+/** When an attempt began by the store's clock and by the wall's, and for how long it may last. */
+export interface Attempt {
+  readonly no: number;
+  readonly at: number;
+  readonly wall: number;
+  readonly forMs: number;
+}
+
+/** A body in its record, or kept as a blob. */
+export type Body = { readonly value: Json } | { readonly blob: Digest; readonly size: number };
+
+export type Outcome = "ok" | "error" | "denied";
+
+/** What the journal says of a call, an event at a time. The body is the arguments of an intent or an approval, the result of a `done`. */
+export type EffectEvent = { readonly id: string } & (
+  | {
+      readonly is: "intent";
+      readonly name: string;
+      readonly mode: Mode;
+      readonly key: string;
+      /** The caller's own name for it: the same name is the same call. */
+      readonly named?: string;
+      /** In the loop: the number of the reply that asks for it, and which of its calls it is. */
+      readonly call?: readonly [reply: number, index: number];
+      /** A digest of its arguments. */
+      readonly same: string;
+      /** For how long its key keeps a second call from acting twice. */
+      readonly validMs?: number;
+      readonly waits?: WaitsFor;
+      /** Absent while it waits. */
+      readonly attempt?: Attempt;
+    }
+  | { readonly is: "begun"; readonly attempt: Attempt }
+  | { readonly is: "waits"; readonly waits: WaitsFor }
+  | { readonly is: "approved"; readonly by?: string; readonly note?: string }
+  | { readonly is: "retry"; readonly by?: string }
+  | { readonly is: "signalled"; readonly name: string }
+  | { readonly is: "woken" }
+  | { readonly is: "doubt" }
+  /** `by`: a person, `check`, `late`; `from`: the call in another past that it was answered from. */
+  | { readonly is: "done"; readonly outcome: Outcome; readonly said?: true; readonly by?: string; readonly from?: string }
+);
+
+export type Phase =
+  /** It may be under way, or was when its process ended. */
+  | "begun"
+  | "waiting"
+  /** Nothing keeps it from being begun. */
+  | "ready"
+  /** Nobody knows whether it happened, and somebody must say. */
+  | "doubt"
+  | "done";
+
+/** A call as it stands. */
+export interface Effect {
+  readonly id: string;
+  readonly name: string;
+  readonly mode: Mode;
+  readonly key: string;
+  readonly named?: string;
+  readonly call?: readonly [reply: number, index: number];
+  readonly same: string;
+  readonly validMs?: number;
+  readonly since: number;
+  readonly phase: Phase;
+  readonly waits?: WaitsFor;
+  readonly attempt?: Attempt;
+  /** The first attempt: from then on its key counts. */
+  readonly first?: Attempt;
+  /** Who began the last attempt. */
+  readonly holder?: Owner;
+  /** Its arguments: of a call by hand, or as a person changed them. */
+  readonly args?: Body;
+  /** Signals that were given to it, in their order. */
+  readonly signals?: readonly { readonly name: string; readonly body: Body }[];
+  readonly outcome?: Outcome;
+  readonly result?: Body;
+  /** Its result stands in the tool message of the same save. */
+  readonly said?: true;
+  readonly by?: string;
+  readonly from?: string;
+}
+
+export interface EventContext {
+  /** When the event was recorded, by the wall. */
+  readonly at: number;
+  readonly holder: Owner | undefined;
+  readonly body: Body | undefined;
+}
+
+/** The call after an event, or undefined where the event says nothing of a call that stands as this one does. */
+export function applyEvent(before: Effect | undefined, event: EffectEvent, { at, holder, body }: EventContext): Effect | undefined {
+  if (event.is === "intent") {
+    const { is: _is, ...intent } = event;
+    const phase = event.waits !== undefined ? "waiting" : event.attempt !== undefined ? "begun" : "ready";
+    return {
+      ...intent,
+      since: at,
+      phase,
+      ...(body && { args: body }),
+      ...(event.attempt && { first: event.attempt, ...(holder && { holder }) }),
+    };
+  }
+  if (before === undefined || before.phase === "done") return undefined;
+  const { waits: _waits, ...rest } = before;
+  switch (event.is) {
+    case "begun":
+      return { ...rest, phase: "begun", attempt: event.attempt, first: before.first ?? event.attempt, ...(holder && { holder }) };
+    case "waits":
+      return { ...rest, phase: "waiting", waits: event.waits };
+    case "approved":
+      return { ...rest, phase: "ready", ...(body && { args: body }) };
+    case "retry":
+    case "woken":
+      return { ...rest, phase: "ready" };
+    case "signalled": {
+      const signals = [...(before.signals ?? []), { name: event.name, body: body as Body }];
+      const isIt = before.waits?.for === "signal" && before.waits.name === event.name;
+      return isIt ? { ...rest, phase: "ready", signals } : { ...before, signals };
+    }
+    case "doubt":
+      return { ...rest, phase: "doubt" };
+    case "done": {
+      const { is: _is, id: _id, ...done } = event;
+      return { ...rest, phase: "done", ...done, ...(body && { result: body }) };
+    }
+  }
+}
+
+/** What somebody who holds the session knows of a call that is not done. */
+export interface Situation {
+  /** Who began the last attempt: it has ended here and its outcome is not known, its process is proven dead, or neither is known. */
+  readonly holder: "ended" | "dead" | "unknown";
+  /** The store's clock, by which attempts run out. */
+  readonly now: number;
+  readonly wall: number;
+  /** Whether the code may be run once more, as far as its retries go. */
+  readonly triesLeft: boolean;
+  /** Whether `check` is there, and has not been asked since the last attempt. */
+  readonly canCheck: boolean;
+}
+
+export type Move =
+  | { readonly do: "answer" }
+  | { readonly do: "wait" }
+  | { readonly do: "run" }
+  | { readonly do: "check" }
+  /** Until then, by the store's clock, somebody else may be inside it. */
+  | { readonly do: "pause"; readonly until: number }
+  | { readonly do: "doubt" }
+  /** Its last error is its outcome: only where running it again would do no harm. */
+  | { readonly do: "fail" };
+
+export function nextMove(effect: Effect, situation: Situation): Move {
+  switch (effect.phase) {
+    case "done":
+      return { do: "answer" };
+    case "waiting":
+      return { do: "wait" };
+    case "ready":
+      return { do: "run" };
+    case "doubt":
+      return { do: situation.canCheck ? "check" : "doubt" };
+    case "begun":
+      break;
+  }
+  const { holder, now, triesLeft, canCheck } = situation;
+  if (effect.mode === "repeatable") return { do: triesLeft ? "run" : "fail" };
+  const until = endOf(effect);
+  if (holder === "unknown" && now < until) return { do: "pause", until };
+  if (effect.mode === "keyed" && triesLeft && isKeyValid(effect, situation)) return { do: "run" };
+  return { do: canCheck ? "check" : "doubt" };
+}
+
+/** When the last attempt must have ended, by the store's clock. */
+export const endOf = ({ attempt }: Effect): number => (attempt === undefined ? 0 : attempt.at + attempt.forMs);
+
+/**
+ * Whether whoever was called still knows the key. By the clock that says more has passed since the first attempt: the store's begins anew
+ * with its machine, and the wall's may be set back. Where both have gone back nobody can tell.
+ */
+function isKeyValid({ validMs, first }: Effect, { now, wall }: Situation): boolean {
+  if (validMs === undefined || first === undefined) return true;
+  const passed = Math.max(wall - first.wall, now - first.at);
+  return passed >= 0 && passed < validMs;
+}
+
+/** Whether a call acts on the world, so that making it twice matters. */
+export const acts = ({ mode }: { readonly mode: Mode }): boolean => mode !== "repeatable";
+
+/** Whether a call is the same as one that was made in a past that was left behind. */
+export const isRepeat = (call: Pick<Effect, "name" | "same" | "named">, made: Pick<Effect, "name" | "same" | "named" | "mode">): boolean =>
+  acts(made) && call.name === made.name && (call.same === made.same || (call.named !== undefined && call.named === made.named));

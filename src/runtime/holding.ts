@@ -1,0 +1,281 @@
+/**
+ * A session in the hands of its holder: the lease, the state it works on, and saves on their way. What sessions by hand and the agent loop
+ * have in common.
+ *
+ * S3  once superseded, nothing this object does changes anything (D5).
+ */
+import type { Checkpoint, CheckpointOptions } from "../core/checkpoint.js";
+import { HoldfastError, quote } from "../core/errors.js";
+import type { LineId, SessionId } from "../core/ids.js";
+import { type Lease, releaseLease } from "../core/lease.js";
+import type { Change } from "../store/port.js";
+import { lately } from "./breathe.js";
+import type { Ground } from "./ground.js";
+import { isOpen, type Letter, readMail, takeIn } from "./inbox.js";
+import { type Holder, superseded } from "./lease-keeper.js";
+import { type HeadDoc, headRow, type LabelDoc, leaseRow } from "./rows.js";
+import { SaveQueue } from "./save-queue.js";
+import { type Standing, Workspace } from "./workspace.js";
+
+export interface Opening extends Standing {
+  readonly label: LabelDoc;
+  readonly lease: Lease;
+  readonly leaseMs: number;
+}
+
+const MAIL_EVERY_MS = 200;
+
+export class Holding implements Holder {
+  readonly id: SessionId;
+  readonly leaseMs: number;
+  lease: Lease;
+  readonly ground: Ground;
+  readonly label: LabelDoc;
+  /** Another one after a rewind or an adopt. */
+  #work: Workspace;
+  readonly #queue: SaveQueue;
+  readonly #abort = new AbortController();
+  /** It was just opened, and whoever opened it has looked. */
+  #lookedForMailAt = performance.now();
+  #takesMail = Promise.resolve();
+  #moving = false;
+  #ended: HoldfastError | undefined;
+  /** Called when mail has changed something. */
+  onMail: (() => void) | undefined;
+
+  constructor(ground: Ground, opening: Opening) {
+    this.ground = ground;
+    this.id = opening.head.id;
+    this.leaseMs = opening.leaseMs;
+    this.lease = opening.lease;
+    this.label = opening.label;
+    this.#work = new Workspace(ground, opening);
+    this.#queue = new SaveQueue(ground, this.id, opening.lease.epoch);
+    ground.keeper.add(this);
+  }
+
+  get work(): Workspace {
+    return this.#work;
+  }
+
+  get line(): LineId {
+    return this.#work.head.line;
+  }
+
+  /** Aborts when the lease is lost or the session cancelled; the reason says which. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  get ended(): HoldfastError | undefined {
+    return this.#ended;
+  }
+
+  /** Nothing is staged, and nothing on its way. */
+  get isQuiet(): boolean {
+    return this.#work.isSaved && this.#queue.isEmpty;
+  }
+
+  /** The last record that is in the store, as far as this holder knows. */
+  get storedUpTo(): number {
+    return this.#queue.isEmpty ? this.#work.fold.seq : this.#queue.sentUpTo;
+  }
+
+  usable(): void {
+    if (this.#ended) throw this.#ended;
+    if (this.#moving) {
+      throw new HoldfastError("BAD_STATUS", `Session ${quote(this.id)} is going to another line. Wait for rewind or adopt to resolve.`, {
+        sessionId: this.id,
+      });
+    }
+  }
+
+  // ---- saving
+
+  /** Makes everything staged durable, with a checkpoint at its end. */
+  async checkpoint(mark: CheckpointOptions, drained: readonly string[] = []): Promise<Checkpoint> {
+    return (await this.commit(mark, drained)) as Checkpoint;
+  }
+
+  /** Makes everything staged durable. What is staged when this is called is one save. */
+  async commit(mark?: CheckpointOptions, drained: readonly string[] = []): Promise<Checkpoint | undefined> {
+    this.usable();
+    for (const name of this.#work.foreignFiles()) {
+      const bytes = await this.ground.store.blob(name);
+      if (bytes === undefined) this.#work.missesFile(name);
+      // It comes with the save: whoever used it may be gone, and it with them, before this is there.
+      else this.#work.bringsFile({ digest: name, bytes });
+    }
+    this.usable();
+    if (mark === undefined && this.#work.isSaved) {
+      await this.flush();
+      if (drained.length > 0) await this.#drop(drained);
+      return undefined;
+    }
+    const sealed = this.#work.seal(mark, drained);
+    try {
+      await this.#queue.send(sealed);
+    } catch (error) {
+      throw this.endIfStale(error);
+    }
+    if (lately() - this.#lookedForMailAt > MAIL_EVERY_MS) this.takeMailSoon();
+    return sealed.checkpoint;
+  }
+
+  /** Takes letters in that change nothing. */
+  async #drop(drained: readonly string[]): Promise<void> {
+    const applied = await this.ground.store.apply([{ session: this.id, when: { epoch: this.lease.epoch }, drained }]);
+    if (!applied.ok) throw this.endIfStale(superseded(this.id));
+  }
+
+  /** Seals what is staged, to go with the next commit: it would do no harm to lose it. */
+  commitLater(mark: CheckpointOptions | undefined): void {
+    this.usable();
+    if (this.#work.foreignFiles().length > 0) return;
+    if (mark !== undefined || !this.#work.isSaved) this.#queue.hold(this.#work.seal(mark, []));
+  }
+
+  /** Resolves when nothing that was sealed is left to send. */
+  async flush(): Promise<void> {
+    await this.#queue.flush().catch((error: unknown) => {
+      throw this.endIfStale(error);
+    });
+  }
+
+  endIfStale(error: unknown): unknown {
+    if (error instanceof HoldfastError && error.code === "STALE_LEASE") this.superseded(error);
+    return this.#ended ?? error;
+  }
+
+  // ---- another line
+
+  /** Going to another line: everything staged must be saved, everything sealed sent, and nothing may come in between. */
+  async move(go: () => Promise<void>): Promise<void> {
+    this.usable();
+    if (!this.#work.isSaved) throw unsaved(this.id, "Checkpoint first, or close with { discard: true } and open it again.");
+    this.#moving = true;
+    try {
+      await this.#queue.flush();
+      await go();
+    } catch (error) {
+      throw this.endIfStale(error);
+    } finally {
+      this.#moving = false;
+    }
+  }
+
+  /** Puts the session on a line, begun with it or there before. Answers whether the line could be begun. */
+  async moveTo(line: LineId, to: Omit<Standing, "head">, begun: Change["line"]): Promise<boolean> {
+    const { reason: _before, due: _due, ...rest } = this.#work.head;
+    const { status, reason } = to.fold;
+    const head: HeadDoc = { ...rest, line, status, ...(reason === undefined ? undefined : { reason }) };
+    const change = {
+      session: this.id,
+      when: { epoch: this.lease.epoch },
+      head: headRow(head),
+      ...(begun === undefined ? undefined : { line: begun }),
+    };
+    const applied = await this.ground.store.apply([change]).catch((error: unknown) => {
+      throw this.#endIfUnknown(error);
+    });
+    if (!applied.ok && applied.why === "origin") return false;
+    if (!applied.ok) throw this.endIfStale(superseded(this.id));
+    this.#work = new Workspace(this.ground, { ...to, head });
+    this.ground.watchers.changed(this.id);
+    return true;
+  }
+
+  /** Where nobody can say which line the session is on by now, this holder must not go on with either. */
+  #endIfUnknown(error: unknown): unknown {
+    if (!(error instanceof HoldfastError) || (error.code !== "UNREACHABLE" && error.code !== "IO")) return error;
+    const advice = `Whether session ${quote(this.id)} is on another line now is unknown. Open it again to see.`;
+    this.superseded(new HoldfastError(error.code, advice, { sessionId: this.id }, error));
+    return this.#ended;
+  }
+
+  // ---- the inbox
+
+  /** Between steps, but not at every one of many quick saves: heartbeats look as well. */
+  takeMailSoon(): void {
+    this.#lookedForMailAt = performance.now();
+    void this.takeMail({ ends: true }).catch(() => {
+      // Left in the inbox: the next save or beat tries again.
+    });
+  }
+
+  /**
+   * Takes in what others have posted. A holder that is at work is ended by a cancel, so that it stops; one that has just opened the
+   * session, or is about to let go of it, is not.
+   */
+  takeMail(o: { readonly ends: boolean }): Promise<void> {
+    // One after the other: what one look has staged must not be staged by the next.
+    this.#takesMail = this.#takesMail.catch(() => {}).then(() => this.#takeMail(o));
+    return this.#takesMail;
+  }
+
+  async #takeMail({ ends }: { readonly ends: boolean }): Promise<void> {
+    for (;;) {
+      const mail = await readMail(this.ground, this.id);
+      if (this.#ended || this.#moving) return;
+      const { turn } = this.#work.fold.course;
+      const cancel = mail.find(
+        ({ doc }) => doc.kind === "cancel" && (doc.turn === undefined || (doc.turn === turn?.id && isOpen(this.#work))),
+      );
+      // What a caller by hand has staged is not to be saved by somebody else's letter; a cancel cannot wait for it.
+      if (cancel === undefined && !this.#work.isSaved) return;
+      const taken = takeIn(this.#work, mail);
+      if (taken.length === 0) return;
+      await this.commit(cancel && { kind: "automatic" }, taken);
+      await this.#tellParent();
+      this.onMail?.();
+      if (cancel !== undefined && ends) return this.#cancelled(cancel);
+    }
+  }
+
+  /** A session that runs another waits for it, and goes on when something has changed there. */
+  async #tellParent(): Promise<void> {
+    const { parent } = this.#work.head;
+    if (parent !== undefined) await this.ground.post(parent, { kind: "wake", child: this.id }).catch(() => {});
+  }
+
+  #cancelled({ doc }: Letter): void {
+    const reason = (doc.kind === "cancel" ? doc.reason : undefined) ?? "cancelled";
+    this.#ended = new HoldfastError(
+      "BAD_STATUS",
+      `Session ${quote(this.id)} was cancelled: ${quote(reason)}. Open it again to go on with it.`,
+      { sessionId: this.id, found: "cancelled" },
+    );
+    this.#abort.abort(this.#ended);
+  }
+
+  // ---- the end
+
+  superseded(error: HoldfastError): void {
+    this.#ended ??= error;
+    this.ground.keeper.remove(this);
+    this.#abort.abort(this.#ended);
+  }
+
+  /** Lets go of the session. Staged work that was not saved throws, unless it is to be discarded. */
+  async close({ discard }: { readonly discard: boolean }): Promise<void> {
+    const stale = this.#ended?.code === "STALE_LEASE";
+    if (this.#ended?.code === "CLOSED") return;
+    if (!discard && !stale && !this.#ended) {
+      if (!this.#work.isSaved) throw unsaved(this.id, "Checkpoint first, or close with { discard: true }.");
+      await this.flush();
+    }
+    // What was posted to this holder is not left to the next: it may never come.
+    if (!this.#ended) await this.takeMail({ ends: false }).catch(() => {});
+    this.ground.keeper.remove(this);
+    this.#ended = new HoldfastError("CLOSED", `Session ${quote(this.id)} has been closed. Open it again.`, { sessionId: this.id });
+    if (!stale)
+      await this.ground.store.apply([
+        { session: this.id, when: { epoch: this.lease.epoch }, lease: leaseRow(this.id, releaseLease(this.lease)) },
+      ]);
+    this.ground.watchers.changed(this.id);
+  }
+}
+
+export function unsaved(session: string, advice: string): HoldfastError {
+  return new HoldfastError("UNSAVED", `Session ${quote(session)} has staged work that was not saved. ${advice}`, { sessionId: session });
+}
