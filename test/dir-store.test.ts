@@ -681,10 +681,10 @@ describe("other processes", () => {
     });
     const child = start("dir-child.mjs");
     const mail = [
-      { id: "One", text: "1" },
-      { id: "two", text: "2" },
-      { id: "One", text: "1" },
-      { id: "One", text: "other" },
+      { id: "One", text: "1", due: 0 },
+      { id: "two", text: "2", due: 0 },
+      { id: "One", text: "1", due: 0 },
+      { id: "One", text: "other", due: 0 },
     ];
     child.tell({ do: "post", path, session: "a", mail });
     expect(await child.heard((line) => line["answers"] !== undefined)).toMatchObject({
@@ -692,15 +692,15 @@ describe("other processes", () => {
     });
     await child.closed;
     await woken;
-    expect(await store.inbox("a", 10)).toEqual(mail.slice(0, 2));
+    expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toEqual(mail.slice(0, 2));
     await store.apply([{ session: "a", when: {}, drained: ["One"] }]);
-    expect(await store.inbox("a", 10)).toEqual([mail[1]]);
+    expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toEqual([mail[1]]);
     expect(readdirSync(join(ofSession(path, "a"), "inbox", "done")).map((name) => basename(name).split("~")[0])).toEqual(["one"]);
     // M3: a later session of the same name has a box of its own.
     await store.apply([{ session: "a", when: {}, remove: true }]);
     await store.apply([begin("a", { epoch: 2 })]);
-    expect(await store.inbox("a", 10)).toEqual([]);
-    expect(await store.post("a", { id: "One", text: "new" })).toBe("posted");
+    expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toEqual([]);
+    expect(await store.post("a", { id: "One", text: "new", due: 0 })).toBe("posted");
     await store.close();
   });
 });

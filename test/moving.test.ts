@@ -13,8 +13,9 @@ import type { LineText, SessionText, TransferRow } from "../src/core/transfer.js
 import { type Holdfast, type HoldfastError, type ImportReport, open, type TransferProgress } from "../src/index.js";
 import { openStore } from "../src/open.js";
 import { Holdfast as Runtime } from "../src/runtime/holdfast.js";
+import { headOf, headRow } from "../src/runtime/rows.js";
 import { thisMachine } from "../src/store/machine.js";
-import type { Store } from "../src/store/port.js";
+import type { SessionRow, Store } from "../src/store/port.js";
 import { errorOf } from "./support/error-of.js";
 import { forged, look, lookAtAll, rich, rowsOf } from "./support/moving.js";
 import { type StoreKind, scratch, stores } from "./support/stores.js";
@@ -978,3 +979,25 @@ function wrapped(store: Store, others: Partial<Store>): Store {
 function holdOn(store: Store): Holdfast {
   return new Runtime(store, thisMachine(), { now: Date.now }, 30_000);
 }
+
+test("a session that was due is not where it is brought to, and is the same in all else", async () => {
+  const [from, to] = [await openStore(memory.address()), await openStore(memory.address())];
+  const runtimes = [from, to].map((store) => new Runtime(store, thisMachine(), { now: Date.now }, 30_000)) as [Runtime, Runtime];
+  opened.push(...runtimes);
+  const session = await runtimes[0].session("a", { agent: "x" });
+  session.append({ role: "user", content: "hello" });
+  await session.checkpoint();
+  await session.close();
+  const head = headOf((await from.session("a")) as SessionRow);
+  await from.apply([{ session: "a", when: {}, head: headRow({ ...head, due: 1_000 }) }]);
+  const isDue = async (store: Store) => {
+    let asked = false;
+    await store.claim({ agent: "x", dueBy: 2_000, limit: 1 }, () => void (asked = true));
+    return asked;
+  };
+  const report = await runtimes[1].import(runtimes[0].export());
+  expect(outcomes(report)).toEqual({ a: "imported" });
+  expect([await isDue(from), await isDue(to)]).toEqual([true, false]);
+  expect(headOf((await to.session("a")) as SessionRow)).toEqual(head);
+  for (const hold of runtimes) await sound(hold);
+});

@@ -9,10 +9,10 @@ import type { Head, Label, NewLine } from "../store/port.js";
 import { checkTags, MAX_TITLE_CHARS } from "./opening.js";
 import { damaged, type HeadDoc, headRow, type LabelDoc, type LineDoc, labelRow, lineOf, newLine, rootDigest, unsealed } from "./rows.js";
 
-/** The head in a text. */
+/** The head in a text. What is brought in is not due, whatever it was where it came from: two stores would go on with it. */
 export function headFrom(id: SessionId, text: string): { readonly doc: HeadDoc; readonly row: Head } {
   const doc = unsealed<HeadDoc>(text, "head", id);
-  const { line, status, agent, reason, title, createdAt, origin } = doc;
+  const { line, status, agent, reason, title, createdAt, due, origin } = doc;
   const isFit =
     doc.id === id &&
     isLineId(line) &&
@@ -21,10 +21,11 @@ export function headFrom(id: SessionId, text: string): { readonly doc: HeadDoc; 
     (reason === undefined || checkText(reason, "reason", MAX_REASON) === reason) &&
     (title === undefined || checkText(title, "title", MAX_TITLE_CHARS) === title) &&
     isTime(createdAt) &&
+    (due === undefined || isTime(due)) &&
     (origin === undefined || (sessionId(origin.sessionId) === origin.sessionId && checkpointPlace(origin.checkpointId) !== undefined));
-  const row = headRow(doc);
-  if (!isFit || row.text !== text) throw damaged("head", id);
-  return { doc, row };
+  if (!isFit || headRow(doc).text !== text) throw damaged("head", id);
+  const { due: _due, ...idle } = doc;
+  return { doc: idle, row: headRow(idle) };
 }
 
 /** The label in a text. */

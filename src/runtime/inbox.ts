@@ -21,18 +21,21 @@ interface Reader {
   wallMs(): number;
 }
 
-export async function readMail({ store }: Reader, session: SessionId): Promise<readonly Letter[]> {
-  return (await store.inbox(session, AT_ONCE)).map(({ id, text }) => ({ id, doc: mailOf(text, session) }));
+/** Letters that may be taken in by now, or by another time. */
+export async function readMail(reader: Reader, session: SessionId, dueBy = reader.wallMs()): Promise<readonly Letter[]> {
+  return (await reader.store.inbox(session, { dueBy, limit: AT_ONCE })).map(({ id, text }) => ({ id, doc: mailOf(text, session) }));
+}
+
+export interface PostOptions {
+  /** The same id is the same letter. */
+  readonly id?: string;
+  /** Not to be taken in before. */
+  readonly due?: number;
 }
 
 /** Posts, and answers whether the same was posted before. */
-export async function postMail(
-  store: Store,
-  session: SessionId,
-  doc: MailDoc,
-  o: { readonly id?: string } = {},
-): Promise<"posted" | "known"> {
-  const posted = await store.post(session, { id: o.id ?? randomUUID(), text: mailText(doc) });
+export async function postMail(store: Store, session: SessionId, doc: MailDoc, o: PostOptions = {}): Promise<"posted" | "known"> {
+  const posted = await store.post(session, { id: o.id ?? randomUUID(), text: mailText(doc), due: o.due ?? 0 });
   if (posted === "absent") throw noSession(session);
   if (posted === "conflict")
     throw new HoldfastError("CONFLICT", `Something else was sent to session ${quote(session)} under the key ${quote(o.id ?? "")}.`, {

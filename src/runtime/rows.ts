@@ -19,6 +19,8 @@ export interface HeadDoc {
   /** Taken from the first user message; a title that somebody gave stands in the label. */
   readonly title?: string;
   readonly createdAt: number;
+  /** The wall time from which a worker may take it up; absent where there is nothing to do. */
+  readonly due?: number;
   readonly origin?: { readonly sessionId: string; readonly checkpointId: string };
   /** From when on a worker may take it up. */
   readonly due?: number;
@@ -69,13 +71,19 @@ export const headRow = (doc: HeadDoc): Head => ({
   status: doc.status,
   agent: doc.agent ?? null,
   line: doc.line,
+  due: doc.due ?? null,
   text: sealed(doc),
 });
 
 export function headOf({ id, head }: SessionRow): HeadDoc {
   const doc = unsealed<HeadDoc>(head.text, "head", id);
-  if (doc.id !== id || doc.status !== head.status || (doc.agent ?? null) !== head.agent || doc.line !== head.line || !isStatus(doc.status))
-    throw damaged("head", id);
+  const isSame =
+    doc.id === id &&
+    doc.status === head.status &&
+    (doc.agent ?? null) === head.agent &&
+    doc.line === head.line &&
+    (doc.due ?? null) === head.due;
+  if (!isSame || !isStatus(doc.status)) throw damaged("head", id);
   return doc;
 }
 

@@ -153,7 +153,7 @@ class Verification {
       const { row, head } = present;
       labelOf(row);
       leaseOf(row);
-      await readMail(this.#ground, id);
+      await readMail(this.#ground, id, Number.MAX_SAFE_INTEGER);
       const { fold } = await this.#ground.loader.tail(present, { sized: false });
       if (fold.status !== head.status) {
         this.#find({

@@ -6,24 +6,28 @@ import type { Digest } from "../core/digest.js";
 import type { LineId, Place } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import { firstSeq, isSame, type Save } from "../core/save.js";
-import type {
-  Applied,
-  Change,
-  Counts,
-  Freed,
-  LineQuery,
-  LineRow,
-  Mail,
-  NewSave,
-  Posted,
-  Present,
-  Refusal,
-  Replacement,
-  SaveQuery,
-  SessionQuery,
-  SessionRow,
-  Store,
-  Traits,
+import {
+  type Applied,
+  type Change,
+  type ClaimQuery,
+  type Counts,
+  type Freed,
+  type Granting,
+  type InboxQuery,
+  type LineQuery,
+  type LineRow,
+  MAX_CANDIDATES,
+  type Mail,
+  type NewSave,
+  type Posted,
+  type Present,
+  type Refusal,
+  type Replacement,
+  type SaveQuery,
+  type SessionQuery,
+  type SessionRow,
+  type Store,
+  type Traits,
 } from "./port.js";
 import { storeClosed } from "./refusals.js";
 
@@ -207,19 +211,44 @@ export class MemoryStore implements Store {
     return "posted";
   }
 
-  async inbox(session: string, limit: number): Promise<readonly Mail[]> {
+  async inbox(session: string, { dueBy, limit }: InboxQuery): Promise<readonly Mail[]> {
     this.#open();
     return this.#waiting(session)
+      .filter(({ due }) => due <= dueBy)
       .slice(0, limit)
-      .map(({ id, text }) => ({ id, text }));
+      .map(({ id, text, due }) => ({ id, text, due }));
   }
 
   #waiting(session: string): readonly Mail[] {
     return [...(this.#contents.inboxes.get(session)?.values() ?? [])].filter(({ drained }) => !drained);
   }
 
+  async claim({ agent, dueBy, limit }: ClaimQuery, grant: Granting): Promise<readonly SessionRow[]> {
+    const { sessions } = this.#open();
+    const now = await this.now();
+    const granted: SessionRow[] = [];
+    const candidates = [...sessions.values()]
+      .filter(({ head }) => head.agent === agent)
+      .map((row) => ({ row, due: Math.min(...[row.head, ...this.#waiting(row.id)].map(({ due }) => due ?? Number.POSITIVE_INFINITY)) }))
+      .filter(({ due }) => due <= dueBy)
+      .sort((a, b) => a.due - b.due || a.row.no - b.row.no)
+      .slice(0, MAX_CANDIDATES);
+    for (const { row } of candidates) {
+      if (granted.length >= limit) break;
+      const lease = grant(row, now);
+      if (lease === undefined) continue;
+      sessions.set(row.id, { ...row, lease });
+      granted.push({ ...row, lease });
+    }
+    return granted;
+  }
+
   /** There are no other processes. */
   watch(): () => void {
+    return () => {};
+  }
+
+  watchAll(): () => void {
     return () => {};
   }
 

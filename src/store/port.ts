@@ -35,6 +35,8 @@ export interface Head {
   readonly agent: string | null;
   /** The line it is on. */
   readonly line: LineId;
+  /** The wall time (ms) from which a worker may take the session up; null where there is nothing to do. Only a hint to find it by. */
+  readonly due: number | null;
   readonly text: string;
 }
 
@@ -160,7 +162,28 @@ export interface SaveQuery {
 export interface Mail {
   readonly id: string;
   readonly text: string;
+  /** Wall time from which it may be taken in; 0 for at once. */
+  readonly due: number;
 }
+
+export interface InboxQuery {
+  /** Wall time: entries that are due by then. */
+  readonly dueBy: number;
+  readonly limit: number;
+}
+
+export interface ClaimQuery {
+  readonly agent: string;
+  /** Wall time: sessions that are due by then, or have mail that is. */
+  readonly dueBy: number;
+  readonly limit: number;
+}
+
+/** Answers the lease that a session is given, by its row and the store's clock; undefined to pass it over. */
+export type Granting = (row: SessionRow, now: number) => LeaseRow | undefined;
+
+/** How many sessions a claim looks at, however few of them are granted. */
+export const MAX_CANDIDATES = 1_000;
 
 /** `known`: the same entry is there already. `conflict`: another one has its id. `absent`: there is no such session. */
 export type Posted = "posted" | "known" | "conflict" | "absent";
@@ -224,14 +247,25 @@ export interface Store {
 
   /** Idempotent by id, and needs no lease. */
   post(session: string, mail: Mail): Promise<Posted>;
-  /** Entries not yet taken in, oldest first. */
-  inbox(session: string, limit: number): Promise<readonly Mail[]>;
+  /** Entries not yet taken in that are due, oldest first. */
+  inbox(session: string, query: InboxQuery): Promise<readonly Mail[]>;
+
+  /**
+   * Takes sessions of an agent that are due, or for which mail waits that is due: the longest due first, and of those that are due since
+   * the same time the one with the lower number. `grant` is given each candidate's row and the store's clock, and answers the lease to be
+   * written, or undefined to pass it over; it is called inside the store's transaction, must neither wait nor throw, and may be called
+   * again for the same row. Answers the rows as they are afterwards. No two claims are given the same session, as long as `grant` passes
+   * over those that are held. A store whose users are on many machines only offers sessions whose lease has run out or is free.
+   */
+  claim(query: ClaimQuery, grant: Granting): Promise<readonly SessionRow[]>;
 
   /**
    * Calls `wake` when another process may have changed the session. Only a hint, which may come too often or not at all: whoever waits
    * also looks now and then. Answers how to stop it.
    */
   watch(session: string, wake: () => void): () => void;
+  /** Calls `wake` when anything may have changed in the store by another process: a hint for workers, as `watch` is for followers. */
+  watchAll(wake: () => void): () => void;
 
   counts(): Promise<Counts>;
   /** The last place known to have been on each line, from outside the store's own file. */

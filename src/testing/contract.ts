@@ -7,9 +7,10 @@
  * checked once more. Where it says it is not, it must be empty instead. Names begin with the invariants of the port they test (P1 …).
  */
 import type { ContractCase } from "./case.js";
+import { claims } from "./cases/claims.js";
 import { moving } from "./cases/moving.js";
 import { removal } from "./cases/removal.js";
 import { saves } from "./cases/saves.js";
 import { sessions } from "./cases/sessions.js";
 
-export const storeContract: readonly ContractCase[] = [...saves, ...sessions, ...removal, ...moving];
+export const storeContract: readonly ContractCase[] = [...saves, ...sessions, ...claims, ...removal, ...moving];

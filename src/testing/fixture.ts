@@ -18,6 +18,7 @@ function freshLine(): LineId {
 interface Begin {
   readonly agent?: string;
   readonly status?: string;
+  readonly due?: number;
   readonly tags?: readonly string[];
   readonly archived?: boolean;
   readonly epoch?: number;
@@ -32,11 +33,12 @@ type Beginning = Change & { readonly head: Head; readonly label: Label; readonly
 /** The change that makes a session. */
 export function begin(id: string, o: Begin = {}): Beginning {
   const line = o.line ?? freshLine();
-  const { agent = null, status = "in-progress", tags = [], archived = false, epoch = 1, until = 0, version = 1, origin = null } = o;
+  const { agent = null, status = "in-progress", due = null, tags = [], archived = false } = o;
+  const { epoch = 1, until = 0, version = 1, origin = null } = o;
   return {
     session: id,
     when: { absent: true },
-    head: { status, agent, line, text: `head of ${id}` },
+    head: { status, agent, line, due, text: `head of ${id}` },
     label: { version, archived, tags, text: `label of ${id}` },
     lease: { epoch, until, text: `lease of ${id}` },
     line: { id: line, origin, text: `line of ${id}` },

@@ -1,6 +1,6 @@
 /** Stores broken on purpose, one way each. Each is the memory store with one thing wrong. */
 import { MemoryStore } from "../../src/store/memory.js";
-import type { Applied, Change, SaveQuery, Store } from "../../src/store/port.js";
+import type { Applied, Change, SaveQuery, SessionRow, Store } from "../../src/store/port.js";
 import { begin } from "../../src/testing/fixture.js";
 import type { StoreHarness } from "../../src/testing/index.js";
 
@@ -22,7 +22,7 @@ function harness(breakIt: (inner: Store) => Partial<Store>, { forgets = false, m
             if (name === "traits") return traits;
             if (name === "close") return async () => void (closed = true);
             // It answers at once, and not with a promise.
-            if (name === "watch") return () => () => {};
+            if (name === "watch" || name === "watchAll") return () => () => {};
             const method = (broken[name] ?? target[name]) as ((...args: unknown[]) => unknown) | undefined;
             if (method === undefined) return undefined;
             return async (...args: unknown[]) => {
@@ -182,6 +182,87 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
         return found && { ...found, no: all.findIndex((row) => row.id === id) + 1 };
       },
     })),
+  },
+  {
+    does: "hands out mail before it is due",
+    make: harness((inner) => ({ inbox: (session, query) => inner.inbox(session, { ...query, dueBy: Number.MAX_SAFE_INTEGER }) })),
+  },
+  {
+    does: "hands out the mail that is due first instead of the oldest",
+    make: harness((inner) => ({
+      inbox: async (session, { dueBy, limit }) =>
+        (await inner.inbox(session, { dueBy, limit: 1_000 })).toSorted((a, b) => a.due - b.due).slice(0, limit),
+    })),
+  },
+  {
+    does: "forgets when a session is due",
+    make: harness((inner) => ({
+      apply: (changes) =>
+        inner.apply(changes.map(({ head, ...change }) => (head === undefined ? change : { ...change, head: { ...head, due: null } }))),
+    })),
+  },
+  {
+    does: "gives sessions to workers before they are due",
+    make: harness((inner) => ({ claim: (query, grant) => inner.claim({ ...query, dueBy: Number.MAX_SAFE_INTEGER }, grant) })),
+  },
+  {
+    does: "gives an agent's sessions to another's workers",
+    make: harness((inner) => ({
+      claim: async (query, grant) => [...(await inner.claim(query, grant)), ...(await inner.claim({ ...query, agent: "y" }, grant))],
+    })),
+  },
+  {
+    does: "does not see that mail waits",
+    make: harness((inner) => ({
+      claim: (query, grant) =>
+        inner.claim(query, (row, now) => ((row.head.due ?? query.dueBy + 1) > query.dueBy ? undefined : grant(row, now))),
+    })),
+  },
+  {
+    does: "gives the latest due first",
+    make: harness((inner) => ({
+      async claim(query, grant) {
+        const due: SessionRow[] = [];
+        await inner.claim({ ...query, limit: 1_000 }, (row) => void due.push(row));
+        const wanted = due.toReversed().slice(0, query.limit);
+        return inner.claim(query, (row, now) => (wanted.some(({ id }) => id === row.id) ? grant(row, now) : undefined));
+      },
+    })),
+  },
+  {
+    does: "gives more sessions than were asked for",
+    make: harness((inner) => ({ claim: (query, grant) => inner.claim({ ...query, limit: query.limit + 1 }, grant) })),
+  },
+  {
+    does: "gives a session to everybody who asks",
+    make: harness((inner) => ({
+      async claim(query, grant) {
+        const given: SessionRow[] = [];
+        await inner.claim(query, (row, now) => {
+          const lease = given.length < query.limit ? grant(row, now) : undefined;
+          if (lease) given.push({ ...row, lease });
+          return undefined;
+        });
+        return given;
+      },
+    })),
+  },
+  {
+    does: "gives sessions that whoever asked has passed over",
+    make: harness((inner) => ({ claim: (query, grant) => inner.claim(query, (row, now) => grant(row, now) ?? row.lease) })),
+  },
+  {
+    does: "answers a claim with rows as they were before it",
+    make: harness((inner) => ({
+      async claim(query, grant) {
+        const before = await inner.sessions({ limit: 1_000 });
+        return (await inner.claim(query, grant)).map((row) => before.find(({ id }) => id === row.id) ?? row);
+      },
+    })),
+  },
+  {
+    does: "tells those who claim another clock than its own",
+    make: harness((inner) => ({ claim: (query, grant) => inner.claim(query, (row) => grant(row, Date.now())) })),
   },
   { does: "estimates its counts", make: harness((inner) => ({ counts: async () => ({ ...(await inner.counts()), messages: 0 }) })) },
 ];

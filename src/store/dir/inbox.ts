@@ -7,7 +7,7 @@
  */
 import { renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { Mail, Posted } from "../port.js";
+import type { InboxQuery, Mail, Posted } from "../port.js";
 import { codeOf } from "./failures.js";
 import { addFile, checkDirectory, isDraft, makeDirectory, namesIn, putFile, readFile, remove, syncDirectory } from "./files.js";
 import { nameOf } from "./names.js";
@@ -39,7 +39,7 @@ export class Inbox {
     }
     makeDirectory(join(this.#path, "done"));
     const n = 1 + Math.max(0, ...this.#all().map((known) => known.n));
-    const text = sealedText({ n, session: this.#session, id: mail.id, text: mail.text } satisfies MailFile);
+    const text = sealedText({ n, session: this.#session, id: mail.id, due: mail.due, text: mail.text } satisfies MailFile);
     if (!addFile(path, text)) {
       const other = this.#known(mail.id);
       if (other !== undefined) return other.text === mail.text ? "known" : "conflict";
@@ -58,12 +58,12 @@ export class Inbox {
   }
 
   /** Mail that waits, oldest first. */
-  waiting(drained: readonly string[], limit: number): Mail[] {
+  waiting(drained: readonly string[], { dueBy, limit }: InboxQuery): Mail[] {
     const taken = new Set(drained);
     return this.#all()
-      .filter(({ id }) => !taken.has(id))
+      .filter(({ id, due }) => !taken.has(id) && due <= dueBy)
       .slice(0, limit)
-      .map(({ id, text }) => ({ id, text }));
+      .map(({ id, text, due }) => ({ id, text, due }));
   }
 
   #all(): MailFile[] {
@@ -112,7 +112,8 @@ export class Inbox {
   #read(path: string): MailFile | undefined {
     const text = readFile(path)?.toString();
     if (text === undefined) return undefined;
-    const mail = unsealed<MailFile>(text) ?? { n: 0, session: this.#session, id: path, text: DAMAGED };
-    return mail.session === this.#session ? mail : undefined;
+    const mail = unsealed<MailFile>(text) ?? { n: 0, session: this.#session, id: path, due: 0, text: DAMAGED };
+    // Before there was mail for later, its files did not say that it is due.
+    return mail.session === this.#session ? { ...mail, due: mail.due ?? 0 } : undefined;
   }
 }

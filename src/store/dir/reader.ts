@@ -1,7 +1,7 @@
 /** What is read from a directory: by the writer, who knows its sessions, and by anybody else, who looks again each time. */
 import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
-import type { LineQuery, LineRow, Mail, Posted, Present, SaveQuery, SessionQuery, SessionRow } from "../port.js";
+import type { InboxQuery, LineQuery, LineRow, Mail, Posted, Present, SaveQuery, SessionQuery, SessionRow } from "../port.js";
 import { type Catalogue, type Entry, fits, type Standing } from "./catalogue.js";
 import { Inbox } from "./inbox.js";
 import type { IndexFile } from "./index-file.js";
@@ -138,9 +138,9 @@ export class Reader {
     return doc === undefined || doc.head === null ? "absent" : this.#inbox(doc).post(mail, doc.drained);
   }
 
-  inbox(session: string, limit: number): Mail[] {
+  inbox(session: string, query: InboxQuery): Mail[] {
     const doc = this.#sessions.get(session);
-    return doc === undefined || doc.head === null ? [] : this.#inbox(doc).waiting(doc.drained, limit);
+    return doc === undefined || doc.head === null ? [] : this.#inbox(doc).waiting(doc.drained, query);
   }
 
   #inbox({ id, no }: SessionDoc): Inbox {
@@ -156,7 +156,7 @@ const nobody: Entry = { id: "", no: -1, status: "", agent: null, archived: false
 const damagedRow = ({ id, no, status, agent, archived, tags }: Entry): SessionRow => ({
   no,
   id,
-  head: { status: status ?? "", agent, line: "" as LineId, text: DAMAGED },
+  head: { status: status ?? "", agent, line: "" as LineId, due: null, text: DAMAGED },
   label: { version: -1, archived, tags, text: DAMAGED },
   lease: { epoch: -1, until: -1, text: DAMAGED },
 });

@@ -4,6 +4,7 @@
  */
 import { join } from "node:path";
 import type { Digest } from "../../core/digest.js";
+import { HoldfastError } from "../../core/errors.js";
 import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
 import { Anchors, anchoredSeq } from "../anchors.js";
@@ -14,6 +15,7 @@ import type {
   Change,
   Counts,
   Freed,
+  InboxQuery,
   LineQuery,
   LineRow,
   Mail,
@@ -240,8 +242,8 @@ export class DirStore implements Store {
     return this.#read(() => this.#reader.post(session, mail));
   }
 
-  inbox(session: string, limit: number): Promise<readonly Mail[]> {
-    return this.#read(() => this.#reader.inbox(session, limit));
+  inbox(session: string, query: InboxQuery): Promise<readonly Mail[]> {
+    return this.#read(() => this.#reader.inbox(session, query));
   }
 
   watch(session: string, wake: () => void): () => void {
@@ -252,6 +254,15 @@ export class DirStore implements Store {
       this.#watches.delete(stop);
       stop();
     };
+  }
+
+  async claim(): Promise<readonly SessionRow[]> {
+    this.#open();
+    throw new HoldfastError("UNSUPPORTED", "A directory cannot be claimed from yet.");
+  }
+
+  watchAll(): () => void {
+    return () => {};
   }
 
   /** A session that is asked for by its id is found by its own file: what that says is believed, and the index corrected. */

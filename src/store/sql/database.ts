@@ -73,11 +73,18 @@ export interface Dialect {
   readonly tagsOfTenant: string;
   /** What is added to a list of a named tenant's sessions, so that its own index is seen to be enough. */
   readonly ofNamedTenant: string;
+  /** The store's clock as a column, and the parameters that stand in it. */
+  readonly clock: { readonly column: string; readonly params: () => readonly Param[] };
+  /** What is added to a search for sessions `s` to be claimed, and to looking at one of them before it is. */
+  readonly claimable: string;
+  readonly claiming: string;
 }
 
 export interface Database {
   readonly traits: Traits;
   readonly dialect: Dialect;
+  /** Takes a session's lock if nobody has it, and answers whether it did. Undefined where transactions that write are alone. */
+  readonly tryLock: ((session: string) => Ask) | undefined;
   /** `long`: it goes over much of the store, and may take its time. */
   read(text: string, params: readonly Param[], how?: "long"): Promise<readonly Row[]>;
   /** Saves: a number, and texts of which some are long. */
@@ -87,9 +94,12 @@ export interface Database {
   append(change: Change, fresh: NewSave): Promise<Applied> | undefined;
   /** Told what was committed, unless it was an `append`. */
   applied(changes: readonly Change[], begun: readonly Begun[]): void;
+  /** Told of a session that mail was posted to. */
+  posted(session: string): void;
   wasCut(line: LineId): void;
   now(): Promise<number>;
   watch(session: string, wake: () => void): () => void;
+  watchAll(wake: () => void): () => void;
   anchors(): Promise<readonly Anchor[]>;
   check(): Promise<readonly string[]>;
   compact(): Promise<number>;

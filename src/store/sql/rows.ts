@@ -105,11 +105,17 @@ const nothing: Header = {
 export const checkOf = (head: unknown): string => (unpack(text(head)) ?? nothing).check;
 
 export function sessionRow(row: Row): SessionRow {
-  const [no, id, status, agent, line, head, epoch, until, lease, version, archived, tags, label] = row;
+  const [no, id, status, agent, line, due, head, epoch, until, lease, version, archived, tags, label] = row;
   return {
     no: whole(no),
     id: text(id),
-    head: { status: text(status), agent: textOrNull(agent), line: text(line) as LineId, text: text(head) },
+    head: {
+      status: text(status),
+      agent: textOrNull(agent),
+      line: text(line) as LineId,
+      due: due === null ? null : whole(due),
+      text: text(head),
+    },
     lease: { epoch: whole(epoch), until: whole(until), text: text(lease) },
     label: { version: whole(version), archived: archived === 1, tags: tagsOf(text(tags)), text: text(label) },
   };
@@ -142,7 +148,7 @@ export function presentRow(row: Row): Present {
   };
 }
 
-export const mailRow = ([id, body]: Row): Mail => ({ id: text(id), text: text(body) });
+export const mailRow = ([id, body, due]: Row): Mail => ({ id: text(id), text: text(body), due: whole(due) });
 
 export const blobRow = ([bytes]: Row): Uint8Array => (bytes instanceof Uint8Array ? bytes : new Uint8Array());
 

@@ -4,7 +4,8 @@ import type { Dialect } from "./database.js";
 /** Not a bare parameter: SQLite looks at the value of one in LIMIT while planning, and then plans the statement anew at every call. */
 const most = "CAST(? AS bigint)";
 
-const sessionColumns = "s.no, s.id, s.status, s.agent, s.line, s.head, s.epoch, s.until, s.lease, s.version, s.archived, s.tags, s.label";
+const sessionColumns =
+  "s.no, s.id, s.status, s.agent, s.line, s.due, s.head, s.epoch, s.until, s.lease, s.version, s.archived, s.tags, s.label";
 const lineColumns = "l.no, l.id, l.session IS NOT NULL, s.id, l.origin_line, l.origin_seq, l.body";
 
 /** How many columns a statement that asks for both answers of each. */
@@ -17,13 +18,17 @@ export const savePlaceholders = saveColumns.replace(/\w+/g, "?");
 const bytes = "coalesce(octet_length(items), 0) + coalesce(octet_length(state), 0) + coalesce(octet_length(mark), 0)";
 const lines = "line l LEFT JOIN session s ON s.no = l.session";
 
+/** From when on a claim finds a session: when its head is due, or the first of its mail that waits, whichever comes first. */
+const firstMail = "(SELECT min(m.due) FROM mail m WHERE m.session = session.no AND m.drained = 0)";
+const wakes = `CASE WHEN due <= ${firstMail} THEN due ELSE coalesce(${firstMail}, due) END`;
+
 /** The number a line ends at: that of its last save, or its origin's where it has none. Parameters: line, origin's number. */
 export const tail = "coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq DESC LIMIT 1), ?)";
 
 export type Statements = ReturnType<typeof statementsIn>;
 
 export function statementsIn(dialect: Dialect) {
-  const { fresh, spend, text, savesWithin, lastSave, messages } = dialect;
+  const { fresh, spend, text, savesWithin, lastSave, messages, clock, claimable, claiming } = dialect;
 
   /** Saves that hold any of the records from..to. Parameters: line, from, to, line, to, limit. */
   const saves = (items: boolean, state: boolean, order: "ASC" | "DESC") => {
@@ -45,11 +50,15 @@ export function statementsIn(dialect: Dialect) {
     bury: `INSERT INTO buried (tenant, id, epoch) SELECT tenant, id, epoch FROM session WHERE no = ?
       ON CONFLICT (tenant, id) DO UPDATE SET epoch = excluded.epoch`,
 
-    insertSession: `INSERT INTO session (no, tenant, id, status, agent, line, head, epoch, until, lease, version, archived, tags, label)
-      VALUES (${fresh("session")}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no`,
+    insertSession: `INSERT INTO session (no, tenant, id, status, agent, line, due, wake, head, epoch, until, lease, version, archived, tags, label)
+      VALUES (${fresh("session")}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no`,
     spendSession: spend("session"),
     deleteSession: "DELETE FROM session WHERE no = ?",
-    updateHead: "UPDATE session SET status = ?, agent = ?, line = ?, head = ? WHERE no = ?",
+    updateHead: "UPDATE session SET status = ?, agent = ?, line = ?, due = ?, head = ? WHERE no = ?",
+    /** After its head has changed, or mail was taken in. A row is written only where that makes a difference. */
+    updateWake: `UPDATE session SET wake = ${wakes} WHERE no = ? AND wake IS DISTINCT FROM ${wakes}`,
+    /** After mail was posted. Parameters: its time, tenant, session, and its time again. */
+    hasten: "UPDATE session SET wake = ? WHERE tenant = ? AND id = ? AND (wake IS NULL OR wake > ?)",
     updateLease: "UPDATE session SET epoch = ?, until = ?, lease = ? WHERE no = ?",
     updateLabel: "UPDATE session SET version = ?, archived = ?, tags = ?, label = ? WHERE no = ?",
     deleteTags: "DELETE FROM tag WHERE session = ?",
@@ -94,10 +103,19 @@ export function statementsIn(dialect: Dialect) {
     deleteBlob: `DELETE FROM blob WHERE tenant = ? AND digest = ? AND NOT EXISTS
       (SELECT 1 FROM ref r JOIN line l ON l.no = r.line WHERE r.digest = blob.digest AND l.tenant = blob.tenant)`,
 
-    post: `INSERT INTO mail (session, id, body, drained) SELECT no, ?, ?, 0 FROM session WHERE tenant = ? AND id = ? ON CONFLICT DO NOTHING`,
+    /** Sessions that a claim may take, in its order, behind a place in that order. Parameters: tenant, agent, time, place, limit. */
+    due: `SELECT s.no, s.id, s.wake FROM session s
+      WHERE s.tenant = ? AND s.agent = ? AND s.wake <= ? AND (s.wake, s.no) > (?, ?)${claimable} ORDER BY s.wake, s.no LIMIT ${most}`,
+    /** One of them, if it still is. Parameters: those of the clock, number, tenant, agent, time. */
+    dueNow: `SELECT ${clock.column}, ${sessionColumns} FROM session s
+      WHERE s.no = ? AND s.tenant = ? AND s.agent = ? AND s.wake <= ?${claimable}${claiming}`,
+
+    post: `INSERT INTO mail (session, id, body, drained, due) SELECT no, ?, ?, 0, CAST(? AS bigint) FROM session WHERE tenant = ? AND id = ?
+      ON CONFLICT DO NOTHING`,
     mailBody: "SELECT m.body FROM mail m JOIN session s ON m.session = s.no WHERE s.tenant = ? AND s.id = ? AND m.id = ?",
-    inbox: `SELECT m.id, m.body FROM mail m JOIN session s ON m.session = s.no
-      WHERE s.tenant = ? AND s.id = ? AND m.drained = 0 ORDER BY m.no LIMIT ${most}`,
+    /** The plus keeps it on the index that has the order of their coming: what waits for later is passed over on the way. */
+    inbox: `SELECT m.id, m.body, m.due FROM mail m JOIN session s ON m.session = s.no
+      WHERE s.tenant = ? AND s.id = ? AND m.drained = 0 AND +m.due <= ? ORDER BY m.no LIMIT ${most}`,
     drain: "UPDATE mail SET drained = 1 WHERE session = ? AND id = ?",
     deleteMail: "DELETE FROM mail WHERE session = ?",
 

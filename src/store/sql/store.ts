@@ -7,8 +7,11 @@ import type {
   Anchor,
   Applied,
   Change,
+  ClaimQuery,
   Counts,
   Freed,
+  Granting,
+  InboxQuery,
   LineQuery,
   LineRow,
   Mail,
@@ -23,6 +26,7 @@ import type {
   Traits,
 } from "../port.js";
 import { storeClosed } from "../refusals.js";
+import { Claims } from "./claims.js";
 import type { Database, Param, Row } from "./database.js";
 import { blobRow, epochRow, lineRow, mailRow, presentRow, saveRow, sessionRow } from "./rows.js";
 import { type Statements, sessionsBy, statementsIn } from "./statements.js";
@@ -37,6 +41,7 @@ export class SqlStore implements Store {
   readonly #tenant: string;
   readonly #sql: Statements;
   readonly #writer: Writer;
+  readonly #claims: Claims;
   /** The numbers of lines. One that was cut, and brought in again by another process, has another. */
   readonly #keys = new Map<string, number>();
   #closed = false;
@@ -47,6 +52,7 @@ export class SqlStore implements Store {
     this.traits = db.traits;
     this.#sql = statementsIn(db.dialect);
     this.#writer = new Writer(db.dialect, this.#sql, tenant);
+    this.#claims = new Claims(db, this.#sql, tenant);
   }
 
   // ---- writing
@@ -82,7 +88,13 @@ export class SqlStore implements Store {
 
   async post(session: string, mail: Mail): Promise<Posted> {
     this.#open();
-    return this.#db.write(this.#writer.post(session, mail));
+    return this.#db.write(this.#writer.post(session, mail, () => this.#db.posted(session)));
+  }
+
+  async claim(query: ClaimQuery, grant: Granting): Promise<readonly SessionRow[]> {
+    // Looked for first: a worker that finds nothing to do keeps nobody from writing.
+    const { text, params } = this.#claims.any(query);
+    return (await this.#read(text, ...params)).length === 0 ? [] : this.#db.write(this.#claims.claim(query, grant));
   }
 
   // ---- reading
@@ -168,13 +180,18 @@ export class SqlStore implements Store {
     return row && blobRow(row);
   }
 
-  async inbox(session: string, limit: number): Promise<readonly Mail[]> {
-    return (await this.#read(this.#sql.inbox, this.#tenant, session, limit)).map(mailRow);
+  async inbox(session: string, { dueBy, limit }: InboxQuery): Promise<readonly Mail[]> {
+    return (await this.#read(this.#sql.inbox, this.#tenant, session, dueBy, limit)).map(mailRow);
   }
 
   watch(session: string, wake: () => void): () => void {
     this.#open();
     return this.#db.watch(session, wake);
+  }
+
+  watchAll(wake: () => void): () => void {
+    this.#open();
+    return this.#db.watchAll(wake);
   }
 
   async counts(): Promise<Counts> {

@@ -2,7 +2,8 @@
 import { type LineId, MAX_SEQ } from "../../core/ids.js";
 import { firstSeq, type Save } from "../../core/save.js";
 import type { Applied, Change, Freed, Mail, NewLine, NewSave, Posted, Refusal, Replacement } from "../port.js";
-import type { Ask, Begun, Dialect, Job, Lock, Param, Row, Steps } from "./database.js";
+import { change, changed, look, row, rowsOf } from "./asks.js";
+import type { Ask, Begun, Dialect, Job, Lock, Row, Steps } from "./database.js";
 import { checkOf, epochRow, pack, saveParams, sessionRow } from "./rows.js";
 import type { Statements } from "./statements.js";
 
@@ -11,20 +12,8 @@ interface LineKey {
   readonly originSeq: number;
 }
 
-const change = (text: string, ...params: Param[]): Ask => ({ text, params, changes: true });
-const look = (text: string, ...params: Param[]): Ask => ({ text, params, changes: false });
-
-function* rowsOf(text: string, ...params: Param[]): Steps<readonly Row[]> {
-  return (yield [look(text, ...params)])[0] ?? [];
-}
-
-function* row(text: string, ...params: Param[]): Steps<Row | undefined> {
-  return (yield* rowsOf(text, ...params))[0];
-}
-
-function* changed(text: string, ...params: Param[]): Steps<number> {
-  return ((yield [change(text, ...params)])[0]?.[0]?.[0] ?? 0) as number;
-}
+/** More than any number or time there is. */
+const ALL = Number.MAX_SAFE_INTEGER;
 
 export class Writer {
   readonly #dialect: Dialect;
@@ -84,7 +73,7 @@ export class Writer {
     for (const id of claims) if (no === undefined || (yield* changed(this.#sql.claimLine, no, this.#tenant, id)) === 0) return "line";
     for (const fresh of saves) if (!(yield* this.#append(fresh))) return "tail";
     if (no === undefined) return undefined;
-    if (drained.length > 0) yield drained.map((id) => change(this.#sql.drain, no, id));
+    if (drained.length > 0) yield [...drained.map((id) => change(this.#sql.drain, no, id)), change(this.#sql.updateWake, no)];
     if (remove && !when.absent) yield* this.#remove(no);
     return undefined;
   }
@@ -117,6 +106,8 @@ export class Writer {
       head.status,
       head.agent,
       head.line,
+      head.due,
+      head.due,
       head.text,
       lease.epoch,
       lease.until,
@@ -132,7 +123,11 @@ export class Writer {
   *#update({ when, head, label, lease }: Change, no: number): Steps<void> {
     const asks: Ask[] = [];
     if (!when.absent) {
-      if (head) asks.push(change(this.#sql.updateHead, head.status, head.agent, head.line, head.text, no));
+      if (head)
+        asks.push(
+          change(this.#sql.updateHead, head.status, head.agent, head.line, head.due, head.text, no),
+          change(this.#sql.updateWake, no),
+        );
       if (lease) asks.push(change(this.#sql.updateLease, lease.epoch, lease.until, lease.text, no));
       if (label)
         asks.push(
@@ -206,7 +201,7 @@ export class Writer {
       const key = yield* this.#key(save.line);
       if (key === undefined || !(yield* this.#isThere(key, save))) return false;
     }
-    const waiting = drained.length === 0 ? [] : yield* rowsOf(this.#sql.inbox, this.#tenant, session, Number.MAX_SAFE_INTEGER);
+    const waiting = drained.length === 0 ? [] : yield* rowsOf(this.#sql.inbox, this.#tenant, session, ALL, ALL);
     return !waiting.some(([id]) => drained.includes(id as string));
   }
 
@@ -270,12 +265,23 @@ export class Writer {
     return freedOf(unused.filter((_, i) => gone[i]?.[0]?.[0] === 1));
   }
 
-  post(session: string, mail: Mail): Job<Posted> {
-    return { locks: [{ session }], steps: () => this.#post(session, mail), refused: () => false };
+  /** `committed` is told of mail that is new. */
+  post(session: string, mail: Mail, committed: () => void): Job<Posted> {
+    return {
+      locks: [{ session }],
+      steps: () => this.#post(session, mail),
+      refused: () => false,
+      committed: (posted) => {
+        if (posted === "posted") committed();
+      },
+    };
   }
 
-  *#post(session: string, { id, text }: Mail): Steps<Posted> {
-    if ((yield* changed(this.#sql.post, id, text, this.#tenant, session)) > 0) return "posted";
+  *#post(session: string, { id, text, due }: Mail): Steps<Posted> {
+    if ((yield* changed(this.#sql.post, id, text, due, this.#tenant, session)) > 0) {
+      yield [change(this.#sql.hasten, due, this.#tenant, session, due)];
+      return "posted";
+    }
     const before = (yield* row(this.#sql.mailBody, this.#tenant, session, id))?.[0];
     return before === undefined ? "absent" : before === text ? "known" : "conflict";
   }

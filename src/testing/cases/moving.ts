@@ -137,12 +137,12 @@ export const moving: readonly ContractCase[] = [
       const mine = await harness.open("acme");
       const theirs = await harness.open("Acme");
       const plain = await harness.open();
-      const a = new Fixture("a", { agent: "x", tags: ["t"] });
+      const a = new Fixture("a", { agent: "x", due: 5, tags: ["t"] });
       const b = new Fixture("a", { agent: "y", tags: ["t"] });
       try {
         ok(await mine.apply([a.begin({ epoch: 7 })]));
         ok(await mine.apply([a.save({ items: 2, mark: true, blob: "secret" }, 7)]));
-        assert.equal(await mine.post("a", { id: "m", text: "for acme" }), "posted");
+        assert.equal(await mine.post("a", { id: "m", text: "for acme", due: 0 }), "posted");
         const before = await whole(mine, a);
 
         for (const other of [theirs, plain]) {
@@ -155,8 +155,9 @@ export const moving: readonly ContractCase[] = [
           for (const query of [{}, { agent: "x" }, { tag: "t" }, { status: "in-progress" }, { archived: false }])
             assert.deepEqual(await other.sessions({ limit: 10, ...query }), []);
           assert.equal(await other.blob(digestOf("secret")), undefined);
-          assert.deepEqual(await other.inbox("a", 10), []);
-          assert.equal(await other.post("a", { id: "m", text: "x" }), "absent");
+          assert.deepEqual(await other.inbox("a", { dueBy: 0, limit: 10 }), []);
+          assert.deepEqual(await other.claim({ agent: "x", dueBy: 10, limit: 10 }, ({ lease }) => lease), []);
+          assert.equal(await other.post("a", { id: "m", text: "x", due: 0 }), "absent");
           assert.deepEqual(await other.counts(), { agents: 0, sessions: 0, checkpoints: 0, messages: 0, sizeBytes: 0 });
           assert.deepEqual(await other.sweep(10, false), freed([]));
           assert.deepEqual(await other.cut(a.line, -1, 10, false), freed([]));
@@ -206,7 +207,7 @@ async function whole(store: Store, { id, line }: Fixture): Promise<unknown> {
   return [
     await store.session(id),
     await store.saves(line, all),
-    await store.inbox(id, 10),
+    await store.inbox(id, { dueBy: 0, limit: 10 }),
     await store.counts(),
     await store.blob(digestOf("secret")),
     await store.lines({ all: true }),

@@ -109,7 +109,10 @@ export const saves: readonly ContractCase[] = [
       refused(await store.apply([a.peek({ items: 1, blob: "kept?" }), b.peek({ items: 1 }, 7)]), "epoch", 1);
       refused(await store.apply([begin("c"), a.peek({ items: 1 }, 7)]), "epoch", 1);
       refused(
-        await store.apply([{ ...a.peek({ items: 1 }), head: { status: "failed", agent: null, line: a.line, text: "x" } }, begin("b")]),
+        await store.apply([
+          { ...a.peek({ items: 1 }), head: { status: "failed", agent: null, line: a.line, due: null, text: "x" } },
+          begin("b"),
+        ]),
         "exists",
         1,
       );
@@ -263,7 +266,8 @@ export const saves: readonly ContractCase[] = [
         () => store.session("a"),
         () => store.sessions({ limit: 1 }),
         () => store.saves(change.line?.id as never, all),
-        () => store.inbox("a", 1),
+        () => store.inbox("a", { dueBy: 0, limit: 1 }),
+        () => store.claim({ agent: "x", dueBy: 0, limit: 1 }, () => undefined),
         () => store.counts(),
       ]) {
         await assert.rejects(call, (error: unknown) => error instanceof HoldfastError && error.code === "CLOSED");

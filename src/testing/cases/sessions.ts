@@ -35,7 +35,7 @@ export const sessions: readonly ContractCase[] = [
       for (let i = 0; i < 3; i++) ok(await store.apply([f.save({ items: 2, state: 1, mark: true })]));
       // It goes to a line that begins at the first save, and back to the one it was on.
       const other = f.fork("a", (f.saves[0] as Save).seq);
-      const head = { status: "in-progress", agent: null, text: "on another line" };
+      const head = { status: "in-progress", agent: null, due: null, text: "on another line" };
       ok(await store.apply([{ session: "a", when: { epoch: 1 }, line: other, head: { ...head, line: other.id } }]));
       const moved = await store.present("a");
       assert.deepEqual([moved?.session.head.line, moved?.line?.id, moved?.end], [other.id, other.id, undefined]);
@@ -217,7 +217,7 @@ export const sessions: readonly ContractCase[] = [
     async act(store) {
       const made = begin("a", { tags: ["old"] });
       ok(await store.apply([made]));
-      const head = { status: "completed", agent: "x", line: made.line.id, text: "head 2" };
+      const head = { status: "completed", agent: "x", line: made.line.id, due: 5, text: "head 2" };
       ok(await store.apply([{ session: "a", when: { epoch: 1 }, head }]));
       ok(
         await store.apply([
@@ -241,23 +241,40 @@ export const sessions: readonly ContractCase[] = [
   define("the inbox is idempotent by id, keeps its order, and needs no lease", {
     async act(store) {
       ok(await store.apply([begin("a"), begin("b")]));
-      assert.equal(await store.post("nobody", { id: "1", text: "x" }), "absent");
-      for (const id of ["z", "m", "a"]) assert.equal(await store.post("a", { id, text: `to a: ${id}` }), "posted");
-      assert.equal(await store.post("b", { id: "z", text: "to b" }), "posted");
-      assert.equal(await store.post("a", { id: "m", text: "to a: m" }), "known");
-      assert.equal(await store.post("a", { id: "m", text: "something else" }), "conflict");
+      const post = (session: string, id: string, text: string) => store.post(session, { id, text, due: 0 });
+      assert.equal(await post("nobody", "1", "x"), "absent");
+      for (const id of ["z", "m", "a"]) assert.equal(await post("a", id, `to a: ${id}`), "posted");
+      assert.equal(await post("b", "z", "to b"), "posted");
+      assert.equal(await post("a", "m", "to a: m"), "known");
+      assert.equal(await post("a", "m", "something else"), "conflict");
       ok(await store.apply([{ session: "a", when: { epoch: 1 }, drained: ["z", "unheard of"] }]));
-      assert.equal(await store.post("a", { id: "z", text: "to a: z" }), "known", "also once it was taken in");
+      assert.equal(await post("a", "z", "to a: z"), "known", "also once it was taken in");
       return undefined;
     },
     async check(store) {
-      assert.deepEqual(await store.inbox("a", 10), [
-        { id: "m", text: "to a: m" },
-        { id: "a", text: "to a: a" },
-      ]);
-      assert.deepEqual(await store.inbox("a", 1), [{ id: "m", text: "to a: m" }]);
-      assert.deepEqual(await store.inbox("b", 10), [{ id: "z", text: "to b" }]);
-      assert.deepEqual(await store.inbox("nobody", 10), []);
+      const m = { id: "m", text: "to a: m", due: 0 };
+      assert.deepEqual(await store.inbox("a", { dueBy: 0, limit: 10 }), [m, { id: "a", text: "to a: a", due: 0 }]);
+      assert.deepEqual(await store.inbox("a", { dueBy: 0, limit: 1 }), [m]);
+      assert.deepEqual(await store.inbox("b", { dueBy: 0, limit: 10 }), [{ id: "z", text: "to b", due: 0 }]);
+      assert.deepEqual(await store.inbox("nobody", { dueBy: 0, limit: 10 }), []);
+    },
+  }),
+
+  define("mail for later waits until it is due, and then comes in the order in which it was posted", {
+    async act(store) {
+      ok(await store.apply([begin("a")]));
+      const dues = { one: 300, two: 0, three: 200, four: 100 };
+      for (const [id, due] of Object.entries(dues)) assert.equal(await store.post("a", { id, text: id, due }), "posted");
+      assert.equal(await store.post("a", { id: "one", text: "one", due: 5 }), "known", "by id and text");
+      return undefined;
+    },
+    async check(store) {
+      const due = async (dueBy: number, limit = 10) => (await store.inbox("a", { dueBy, limit })).map(({ id }) => id);
+      assert.deepEqual(await due(0), ["two"]);
+      assert.deepEqual(await due(199), ["two", "four"]);
+      assert.deepEqual(await due(200), ["two", "three", "four"]);
+      assert.deepEqual(await due(Number.MAX_SAFE_INTEGER, 2), ["one", "two"]);
+      assert.equal((await store.inbox("a", { dueBy: 300, limit: 1 }))[0]?.due, 300, "it stays as it was posted first");
     },
   }),
 ];

@@ -13,7 +13,7 @@ import type { Ask, Begun, Database, Job, Lock, Param, Row, Steps } from "../data
 import { pack } from "../rows.js";
 import { Appends } from "./appends.js";
 import type { Connection, Connections } from "./connections.js";
-import { asBytes, numbered, postgresDialect } from "./dialect.js";
+import { asBytes, NOW, numbered, postgresDialect } from "./dialect.js";
 import type { Notices } from "./notices.js";
 import { Reads } from "./reads.js";
 import { Turns } from "./turns.js";
@@ -148,6 +148,13 @@ export class PostgresDatabase implements Database {
       .map(([key, { shared }]) => ({ text: `SELECT pg_advisory_xact_lock${shared ? "_shared" : ""}($1)`, params: [key] }));
   }
 
+  /** G1 also holds for claims, which wait for nobody. */
+  readonly tryLock = (session: string): Ask => ({
+    text: "SELECT pg_try_advisory_xact_lock(?)",
+    params: [this.#lockKey("session", session)],
+    changes: false,
+  });
+
   #lockKey(kind: string, name: string): string {
     const text = `${this.#lockSpace}${kind}\0${name}`;
     let key = this.#lockKeys.get(text);
@@ -161,6 +168,10 @@ export class PostgresDatabase implements Database {
 
   applied(changes: readonly Change[], _begun: readonly Begun[]): void {
     for (const { session } of changes) this.#notices.tell(session);
+  }
+
+  posted(session: string): void {
+    this.#notices.tell(session);
   }
 
   wasCut(_line: LineId): void {}
@@ -177,12 +188,16 @@ export class PostgresDatabase implements Database {
   }
 
   async now(): Promise<number> {
-    const text = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)";
-    return this.#connections.use(async (connection) => (await connection.send([{ text, params: [] }]))[0]?.rows[0]?.[0] as number);
+    const ask = { text: `SELECT ${NOW}`, params: [] };
+    return this.#connections.use(async (connection) => (await connection.send([ask]))[0]?.rows[0]?.[0] as number);
   }
 
   watch(session: string, wake: () => void): () => void {
     return this.#notices.hear(session, wake);
+  }
+
+  watchAll(wake: () => void): () => void {
+    return this.#notices.hearAll(wake);
   }
 
   /** A server keeps its own log of what it acknowledged; there is no file beside it to ask. */

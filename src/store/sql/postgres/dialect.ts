@@ -1,10 +1,14 @@
 /** How Postgres says what both databases know. */
+import { MAX_LEASE_MS } from "../../../core/lease.js";
 import type { Dialect } from "../database.js";
 
 /** Sections are bytes: the server neither reads them nor cares for what a backslash means. */
 export function asBytes(text: string | null): Buffer | null {
   return text === null ? null : Buffer.from(text);
 }
+
+/** Leases run by the server's clock. */
+export const NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)";
 
 export const postgresDialect: Dialect = {
   fresh: () => "DEFAULT",
@@ -22,6 +26,12 @@ export const postgresDialect: Dialect = {
   lastSave: { join: "LEFT JOIN LATERAL (SELECT * FROM save w WHERE w.line = l.no ORDER BY w.seq DESC LIMIT 1) v ON true", order: "" },
   tagsOfTenant: " AND t.tenant = s.tenant",
   ofNamedTenant: "",
+  clock: { column: NOW, params: () => [] },
+  // Nobody can tell whether a holder on another machine is dead: its lease has to run out. One that lasts longer than any can is of a time
+  // when the clock was wrong.
+  claimable: ` AND (s.until <= ${NOW} OR s.until > ${NOW} + ${MAX_LEASE_MS})`,
+  // Whoever has locked the row by other means is not waited for either.
+  claiming: " FOR UPDATE SKIP LOCKED",
 };
 
 const known = new Map<string, string>();

@@ -41,7 +41,15 @@ export class Notices {
   }
 
   hear(session: string, wake: () => void): () => void {
-    const name = this.#nameOf(session);
+    return this.#hear(this.#nameOf(session), wake);
+  }
+
+  /** Whatever changes of this tenant. */
+  hearAll(wake: () => void): () => void {
+    return this.#hear(this.#tenantName, wake);
+  }
+
+  #hear(name: string, wake: () => void): () => void {
     const wakes = this.#wakes.get(name) ?? new Set();
     this.#wakes.set(name, wakes);
     const own = () => wake();
@@ -61,6 +69,10 @@ export class Notices {
     if (this.#listening) await end(this.#listening);
   }
 
+  get #tenantName(): string {
+    return digest(this.#tenant).slice(0, NAME_CHARS);
+  }
+
   #nameOf(session: string): string {
     return digest(`${this.#tenant}\0${session}`).slice(0, NAME_CHARS);
   }
@@ -71,7 +83,7 @@ export class Notices {
     const names = [...this.#changed].map((session) => this.#nameOf(session));
     this.#changed = new Set();
     for (let i = 0; i < names.length; i += AT_ONCE) {
-      const params = [this.#channel, names.slice(i, i + AT_ONCE).join("")];
+      const params = [this.#channel, [this.#tenantName, ...names.slice(i, i + AT_ONCE)].join("")];
       await this.#connections.use((connection) => connection.send([{ text: "SELECT pg_notify($1, $2)", params }])).catch(() => {});
     }
   }

@@ -167,4 +167,18 @@ export const migrations: readonly ((schema: string) => string)[] = [
     RETURN 'ok';
   END $$;
   `,
+  // Beside the time of the head, and those of the mail that waits, a session has the first of them: along one index a claim finds what is
+  // due in the order in which it is given, and neither sessions that have ended nor the mail of other agents are on its way. Row level
+  // security would hide from the owner, too, the rows whose mail waits already.
+  () => `
+  ALTER TABLE session ADD COLUMN due bigint, ADD COLUMN wake bigint;
+  ALTER TABLE mail ADD COLUMN due bigint NOT NULL DEFAULT 0;
+  ALTER TABLE session NO FORCE ROW LEVEL SECURITY;
+  ALTER TABLE mail NO FORCE ROW LEVEL SECURITY;
+  UPDATE session SET wake = 0 WHERE no IN (SELECT session FROM mail WHERE drained = 0);
+  ALTER TABLE session FORCE ROW LEVEL SECURITY;
+  ALTER TABLE mail FORCE ROW LEVEL SECURITY;
+  CREATE INDEX session_by_wake ON session (tenant, agent, wake, no) WHERE wake IS NOT NULL;
+  CREATE INDEX mail_by_due ON mail (session, due) WHERE drained = 0;
+  `,
 ];

@@ -4,8 +4,9 @@ import type { LineId } from "../../../core/ids.js";
 import type { Save } from "../../../core/save.js";
 import type { Anchor, Applied, Change, NewSave, Traits } from "../../port.js";
 import type { Ask, Begun, Database, Dialect, Job, Param, Row } from "../database.js";
-import { Appender, asText } from "./append.js";
+import { Appender } from "./append.js";
 import { Committer, translate } from "./committer.js";
+import { sqliteDialect } from "./dialect.js";
 import { type Driver, failureOf } from "./driver.js";
 import { LineKeys } from "./line-keys.js";
 import { Prepared } from "./prepared.js";
@@ -27,25 +28,10 @@ export interface SqliteSettings {
   readonly busyMs: number;
 }
 
-const sqliteDialect: Dialect = {
-  // AUTOINCREMENT would write a page of its own for it at every insert.
-  fresh: (table) =>
-    `(SELECT 1 + max(coalesce((SELECT max(no) FROM ${table}), 0), coalesce((SELECT no FROM used WHERE what = '${table}'), 0)))`,
-  spend: (table) => `INSERT INTO used (what, no) VALUES ('${table}', ?) ON CONFLICT (what) DO UPDATE SET no = max(no, excluded.no)`,
-  section: asText,
-  text: (column) => column,
-  savesWithin: (columns, order, limit) => `SELECT seq, ${columns} FROM save WHERE line = ? AND seq >= ?
-      AND seq <= max(?, coalesce((SELECT seq FROM save WHERE line = ? AND seq >= ? ORDER BY seq LIMIT 1), 0)) ORDER BY seq ${order} LIMIT ${limit}`,
-  messages: (head) => `CAST(${head} AS INTEGER)`,
-  notesCuts: true,
-  lastSave: { join: "LEFT JOIN save v ON v.line = l.no", order: "ORDER BY v.seq DESC LIMIT 1" },
-  tagsOfTenant: "",
-  ofNamedTenant: " AND s.tenant <> ''",
-};
-
 export class SqliteDatabase implements Database {
   readonly traits: Traits;
-  readonly dialect = sqliteDialect;
+  readonly dialect: Dialect;
+  readonly tryLock = undefined;
   readonly #medium: Medium;
   readonly #committer: Committer;
   readonly #statements: Prepared;
@@ -60,6 +46,7 @@ export class SqliteDatabase implements Database {
     this.#tenant = tenant;
     this.#busyMs = busyMs;
     this.traits = medium.traits;
+    this.dialect = sqliteDialect(() => medium.now());
     this.#committer = new Committer(db, { busyMs });
     this.#statements = new Prepared(db);
     this.#lines = new LineKeys(db, this.#statements, tenant);
@@ -103,6 +90,8 @@ export class SqliteDatabase implements Database {
     }
   }
 
+  posted(_session: string): void {}
+
   #saved({ line, seq, check }: Save): void {
     this.#medium.saved(line, seq, check);
   }
@@ -138,6 +127,10 @@ export class SqliteDatabase implements Database {
   }
 
   watch(_session: string, wake: () => void): () => void {
+    return this.#watch.begin(wake);
+  }
+
+  watchAll(wake: () => void): () => void {
     return this.#watch.begin(wake);
   }
 

@@ -5,8 +5,8 @@
  * measured to be five in a hundred faster for a single session, and eight times slower for many that save at once: every session then
  * has a page of its own to write.
  *
- * Every column that a list of sessions can be filtered by has an index: the check of the trees when a store is opened compares the two,
- * so that no changed bit makes a list pass over a session.
+ * Every column that a list of sessions can be filtered by, or a claim goes by, has an index: the check of the trees when a store is opened
+ * compares the two, so that no changed bit makes a list or a claim pass over a session.
  */
 export const APPLICATION_ID = 0x484f4c44; // "HOLD"
 
@@ -94,5 +94,15 @@ export const migrations: readonly string[] = [
     UNIQUE (session, id)
   );
   CREATE INDEX mail_waiting ON mail (session, no) WHERE drained = 0;
+  `,
+  // Beside the time of the head, and those of the mail that waits, a session has the first of them: along one index a claim finds what is
+  // due in the order in which it is given, and neither sessions that have ended nor the mail of other agents are on its way.
+  `
+  ALTER TABLE session ADD COLUMN due INTEGER;
+  ALTER TABLE session ADD COLUMN wake INTEGER;
+  ALTER TABLE mail ADD COLUMN due INTEGER NOT NULL DEFAULT 0;
+  UPDATE session SET wake = 0 WHERE no IN (SELECT session FROM mail WHERE drained = 0);
+  CREATE INDEX session_by_wake ON session (tenant, agent, wake, no) WHERE wake IS NOT NULL;
+  CREATE INDEX mail_by_due ON mail (session, due) WHERE drained = 0;
   `,
 ];

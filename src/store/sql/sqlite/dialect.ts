@@ -1,0 +1,24 @@
+/** How SQLite says what both databases know. */
+import type { Dialect } from "../database.js";
+import { asText } from "./append.js";
+
+/** `now` is the machine's clock, which SQLite does not know. */
+export const sqliteDialect = (now: () => number): Dialect => ({
+  // AUTOINCREMENT would write a page of its own for it at every insert.
+  fresh: (table) =>
+    `(SELECT 1 + max(coalesce((SELECT max(no) FROM ${table}), 0), coalesce((SELECT no FROM used WHERE what = '${table}'), 0)))`,
+  spend: (table) => `INSERT INTO used (what, no) VALUES ('${table}', ?) ON CONFLICT (what) DO UPDATE SET no = max(no, excluded.no)`,
+  section: asText,
+  text: (column) => column,
+  savesWithin: (columns, order, limit) => `SELECT seq, ${columns} FROM save WHERE line = ? AND seq >= ?
+      AND seq <= max(?, coalesce((SELECT seq FROM save WHERE line = ? AND seq >= ? ORDER BY seq LIMIT 1), 0)) ORDER BY seq ${order} LIMIT ${limit}`,
+  messages: (head) => `CAST(${head} AS INTEGER)`,
+  notesCuts: true,
+  lastSave: { join: "LEFT JOIN save v ON v.line = l.no", order: "ORDER BY v.seq DESC LIMIT 1" },
+  tagsOfTenant: "",
+  ofNamedTenant: " AND s.tenant <> ''",
+  // Whoever claims can tell whether a holder on this machine is dead, however long its lease lasts.
+  claimable: "",
+  claiming: "",
+  clock: { column: "CAST(? AS bigint)", params: () => [now()] },
+});
