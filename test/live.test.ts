@@ -4,6 +4,7 @@ import { open } from "../src/index.js";
 import { openStore } from "../src/open.js";
 import { Holdfast } from "../src/runtime/holdfast.js";
 import { thisMachine } from "../src/store/machine.js";
+import { begin } from "../src/testing/fixture.js";
 import { type Child, start } from "./faults/child.mjs";
 import { stores } from "./support/stores.js";
 
@@ -71,6 +72,42 @@ describe.each(stores.filter(({ traits }) => traits.shared))("live on $name", ({ 
     await hold.close();
     expect(Math.max(...found)).toBeLessThan(5_000);
     expect(median(found), "negative control: the hint is what makes the difference").toBeGreaterThan(300);
+  });
+});
+
+describe.each(stores.filter(({ traits }) => traits.shared))("watching all of a store on $name", ({ address }) => {
+  const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+  test("mail that another posts is told at once, also to a session that has some already, and to nobody who has stopped", async () => {
+    const place = address();
+    const [mine, theirs, elsewhere] = [await openStore(place), await openStore(place), await openStore(place, { tenant: "other" })];
+    await mine.apply([begin("a", { agent: "x" })]);
+    let wakes = 0;
+    let wakesElsewhere = 0;
+    const stop = mine.watchAll(() => void (wakes += 1));
+    elsewhere.watchAll(() => void (wakesElsewhere += 1));
+    // Some begin with a wake of their own.
+    await pause(500);
+    const before = wakesElsewhere;
+    const found: number[] = [];
+    for (let i = 0; i < 9; i++) {
+      const heard = wakes;
+      expect(await theirs.post("a", { id: `m${i}`, text: "x", due: 0 })).toBe("posted");
+      const posted = performance.now();
+      await expect.poll(() => wakes, { interval: 5, timeout: 5_000 }).toBeGreaterThan(heard);
+      found.push(performance.now() - posted);
+      await pause(120);
+    }
+    expect(median(found)).toBeLessThan(300);
+    stop();
+    stop();
+    const heard = wakes;
+    await theirs.post("a", { id: "last", text: "x", due: 0 });
+    await pause(300);
+    expect(wakes).toBe(heard);
+    // A file knows only that it was changed.
+    if (!mine.traits.oneMachine) expect(wakesElsewhere).toBe(before);
+    for (const store of [mine, theirs, elsewhere]) await store.close();
   });
 });
 

@@ -161,42 +161,4 @@ export const claims: readonly ContractCase[] = [
       assert.deepEqual(await offered(store, 7), ["b"]);
     },
   }),
-
-  {
-    name: "who watches all is woken by what another does",
-    async run(make) {
-      const harness = await make();
-      if (!harness.traits.shared) return;
-      const [mine, theirs] = [await harness.open(), await harness.open()];
-      try {
-        ok(await mine.apply([begin("a", { agent: "x" })]));
-        let wakes = 0;
-        const stop = mine.watchAll(() => void (wakes += 1));
-        // Some begin with a wake of their own.
-        await settled(() => wakes);
-        for (const id of ["one", "two"]) {
-          const before = wakes;
-          assert.equal(await theirs.post("a", { id, text: "x", due: 0 }), "posted");
-          for (let tries = 0; wakes === before && tries < 500; tries++) await pause(10);
-          assert.notEqual(wakes, before, `of mail that comes: ${id}`);
-          await settled(() => wakes);
-        }
-        stop();
-        const before = wakes;
-        await theirs.post("a", { id: "three", text: "x", due: 0 });
-        await pause(300);
-        assert.equal(wakes, before, "no more once it was stopped");
-      } finally {
-        await mine.close();
-        await theirs.close();
-      }
-    },
-  },
 ];
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-
-/** Waits until a number has not changed for a while. */
-async function settled(count: () => number): Promise<void> {
-  for (let before = -1; before !== count(); await pause(250)) before = count();
-}

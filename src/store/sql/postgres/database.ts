@@ -9,7 +9,7 @@ import { createHash } from "node:crypto";
 import type { LineId } from "../../../core/ids.js";
 import { firstSeq } from "../../../core/save.js";
 import type { Anchor, Applied, Change, NewSave, Traits } from "../../port.js";
-import type { Ask, Begun, Database, Job, Lock, Param, Row, Steps } from "../database.js";
+import type { Ask, Begun, Database, Dialect, Job, Lock, Param, Row, Steps } from "../database.js";
 import { pack } from "../rows.js";
 import { Appends } from "./appends.js";
 import type { Connection, Connections } from "./connections.js";
@@ -39,7 +39,7 @@ const ROLLBACK: Statement = { text: "ROLLBACK", params: [] };
 
 export class PostgresDatabase implements Database {
   readonly traits: Traits = { durable: true, oneMachine: false, shared: true };
-  readonly dialect = postgresDialect;
+  readonly dialect: Dialect = postgresDialect;
   readonly #connections: Connections;
   readonly #notices: Notices;
   readonly #tenant: string;
@@ -149,7 +149,7 @@ export class PostgresDatabase implements Database {
   }
 
   /** G1 also holds for claims, which wait for nobody. */
-  readonly tryLock = (session: string): Ask => ({
+  readonly tryLock: Database["tryLock"] = (session) => ({
     text: "SELECT pg_try_advisory_xact_lock(?)",
     params: [this.#lockKey("session", session)],
     changes: false,
