@@ -1,5 +1,6 @@
 /** What only a store in a directory has: names, rows, a lock, ends that were cut short, an index, and other processes beside it. */
 import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import {
   appendFileSync,
   existsSync,
@@ -20,7 +21,7 @@ import { describe, expect, test } from "vitest";
 import { seal } from "../src/core/save.js";
 import { open } from "../src/open.js";
 import { Lock } from "../src/store/dir/lock.js";
-import { blobPath, nameOf, sessionPath } from "../src/store/dir/names.js";
+import { blobPath, isName, nameOf, sessionPath } from "../src/store/dir/names.js";
 import { openDir } from "../src/store/dir/open.js";
 import { quickSeal } from "../src/store/dir/quick-seal.js";
 import { bytesBefore, knownSeal, rowsOf, saveText, sealOf, sectionText } from "../src/store/dir/save-rows.js";
@@ -67,6 +68,8 @@ describe("names", () => {
           expect(name).not.toMatch(/^\.|\.$|^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/);
           expect(resolve("/store", name)).toBe(`${sep}store${sep}${name}`);
         }
+        expect(sessionPath(a)).toBe(`sessions/${createHash("sha256").update(a).digest("hex").slice(0, 2)}/${nameOf(a)}`);
+        expect([isName(nameOf(a)), isName(`${nameOf(a)}~`)]).toEqual([true, false]);
         if (a !== b) expect(nameOf(a).toLowerCase()).not.toBe(nameOf(b).toLowerCase());
       }),
       { numRuns: 2_000 },
@@ -175,7 +178,7 @@ describe("the directory", () => {
     await session.checkpoint();
     await session.close();
     await hold.close();
-    expect(JSON.parse(readFileSync(join(path, "holdfast.json"), "utf8"))).toMatchObject({ format: 1 });
+    expect(JSON.parse(readFileSync(join(path, "holdfast.json"), "utf8"))).toMatchObject({ format: 2 });
     const files = readdirSync(ofSession(path, "order-42"));
     const [journal = ""] = files.filter((name) => name.endsWith(".jsonl"));
     expect(files.sort()).toEqual([journal, "session.json"].sort());
@@ -210,7 +213,7 @@ describe("the directory", () => {
     await made(path, 1);
     const file = join(path, "holdfast.json");
     const text = readFileSync(file, "utf8");
-    writeFileSync(file, text.replace('"format":1', '"format":2'));
+    writeFileSync(file, text.replace('"format":2', '"format":3'));
     await expect(openDir(path)).rejects.toMatchObject({ code: "NEWER_FORMAT" });
     writeFileSync(file, "{}");
     await expect(openDir(path)).rejects.toMatchObject({ code: "NOT_A_STORE" });

@@ -1,31 +1,12 @@
 /** Writes and syncs that fail under a store in a directory: never acknowledged, taken back where that can be, and nothing after a failed sync. */
-import fs from "node:fs";
-import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { openDir } from "../../src/store/dir/open.js";
 import type { Store } from "../../src/store/port.js";
 import { all, seqs } from "../../src/testing/case.js";
 import { begin, Fixture } from "../../src/testing/fixture.js";
+import { failure, instead, mend } from "./failing-calls.js";
 import { fresh } from "./places.js";
-
-type Call = "writeSync" | "fdatasyncSync" | "fsyncSync" | "renameSync" | "ftruncateSync" | "fdatasync";
-const real = new Map<Call, unknown>();
-const failure = (code: string): Error => Object.assign(new Error(`${code}: made up`), { code });
-
-/** Exchanges a call of the file system for another, until it is mended. Answers the real one. */
-function instead(name: Call, call: (...args: never[]) => unknown): (...args: unknown[]) => unknown {
-  const calls = fs as unknown as Record<Call, unknown>;
-  if (!real.has(name)) real.set(name, calls[name]);
-  calls[name] = call;
-  syncBuiltinESMExports();
-  return real.get(name) as (...args: unknown[]) => unknown;
-}
-
-function mend(): void {
-  for (const [name, call] of real) (fs as unknown as Record<Call, unknown>)[name] = call;
-  syncBuiltinESMExports();
-}
 
 afterEach(mend);
 
@@ -68,7 +49,7 @@ const whole = async (store: Store, f: Fixture): Promise<unknown> => [
   await store.check(),
 ];
 
-const calls: readonly Call[] = ["writeSync", "renameSync", "fsyncSync", "fdatasyncSync"];
+const calls = ["writeSync", "renameSync", "fsyncSync", "fdatasyncSync"];
 const several = [false, true];
 
 test.each(calls.flatMap((name) => several.map((isSeveral) => ({ name, isSeveral }))))(

@@ -16,6 +16,7 @@ export interface Entry {
   /** Null where there is no such session now. */
   readonly status: string | null;
   readonly agent: string | null;
+  readonly due: number | null;
   readonly archived: boolean;
   readonly tags: readonly string[];
   readonly lines: readonly LineEntry[];
@@ -28,6 +29,7 @@ export const entryOf = ({ id, no, head, label, lines, lastLine, cut }: SessionDo
   no,
   status: head?.status ?? null,
   agent: head?.agent ?? null,
+  due: head?.due ?? null,
   archived: label?.archived ?? false,
   tags: label?.tags ?? [],
   lines,
@@ -40,6 +42,7 @@ export function isSameEntry(a: Entry, b: Entry): boolean {
     a.no === b.no &&
     a.status === b.status &&
     a.agent === b.agent &&
+    a.due === b.due &&
     a.archived === b.archived &&
     a.lastLine === b.lastLine &&
     a.cut.length === b.cut.length &&
@@ -64,6 +67,8 @@ export class Catalogue {
   readonly #forks = new Map<string, Set<string>>();
   readonly #away = new Map<string, Set<string>>();
   readonly #cut = new Set<string>();
+  /** Sessions that are, or will be, due, by their agent. */
+  readonly #due = new Map<string, Set<string>>();
   /** Sessions by rising number. One that was made anew under another number is skipped where it stood before. */
   #order: { readonly no: number; readonly id: string }[] = [];
   #sorted = true;
@@ -106,7 +111,9 @@ export class Catalogue {
   set(entry: Entry): void {
     const before = this.#entries.get(entry.id);
     for (const line of before?.lines ?? []) this.#dropLine(line, entry.id);
+    if (before !== undefined) this.#dropDue(before);
     this.#entries.set(entry.id, entry);
+    if (entry.agent !== null && entry.due !== null) addTo(this.#due, entry.agent, entry.id);
     for (const line of entry.lines) this.#addLine(line, entry.id);
     for (const line of entry.cut) this.#cut.add(line);
     this.lastSession = Math.max(this.lastSession, entry.no);
@@ -117,8 +124,23 @@ export class Catalogue {
   }
 
   drop(id: string): void {
-    for (const line of this.#entries.get(id)?.lines ?? []) this.#dropLine(line, id);
+    const entry = this.#entries.get(id);
+    if (entry === undefined) return;
+    for (const line of entry.lines) this.#dropLine(line, id);
+    this.#dropDue(entry);
     this.#entries.delete(id);
+  }
+
+  #dropDue({ id, agent }: Entry): void {
+    if (agent === null) return;
+    const ids = this.#due.get(agent);
+    ids?.delete(id);
+    if (ids?.size === 0) this.#due.delete(agent);
+  }
+
+  /** An agent's sessions that are due at some time, in no order. */
+  due(agent: string): Entry[] {
+    return [...(this.#due.get(agent) ?? [])].map((id) => this.#entries.get(id) as Entry);
   }
 
   #addLine(line: LineEntry, home: string): void {

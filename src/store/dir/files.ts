@@ -59,7 +59,7 @@ export function openFile(path: string, how: "read" | "write" = "read"): Opened |
   }
 }
 
-const notAFile = (path: string, cause?: unknown): HoldfastError =>
+export const notAFile = (path: string, cause?: unknown): HoldfastError =>
   new HoldfastError(
     "CORRUPT",
     `${quote(path)} is a link, or no plain file: it is not followed. Put back the file that stood there.`,
@@ -141,14 +141,22 @@ export function syncDirectory(path: string): void {
 export const draftName = (path: string): string => `${path}.${randomBytes(6).toString("hex")}.draft`;
 export const isDraft = (name: string): boolean => /\.[0-9a-f]{12}\.draft$/.test(name);
 
+interface PutOptions {
+  /** False where it need not outlive a power cut. */
+  readonly lasting?: boolean;
+  /** Called once the draft is there, and before it becomes the file. */
+  readonly drafted?: () => void;
+}
+
 /** Writes and syncs a draft. Answers its path. */
-function writeDraft(path: string, content: string | Uint8Array): string {
+function writeDraft(path: string, content: string | Uint8Array, drafted: (() => void) | undefined): string {
   const draft = draftName(path);
   const fd = openSync(draft, O_WRONLY | O_CREAT | O_EXCL, 0o600);
   try {
     writeAll(fd, typeof content === "string" ? Buffer.from(content) : content, 0);
     // A draft that could not be synced is thrown away, and nothing is lost by it: this is a failure, and no doubt.
     fsyncSync(fd);
+    drafted?.();
   } catch (error) {
     closeSync(fd);
     remove(draft);
@@ -159,8 +167,8 @@ function writeDraft(path: string, content: string | Uint8Array): string {
 }
 
 /** W1 */
-export function putFile(path: string, content: string | Uint8Array, { lasting = true } = {}): void {
-  const draft = writeDraft(path, content);
+export function putFile(path: string, content: string | Uint8Array, { lasting = true, drafted }: PutOptions = {}): void {
+  const draft = writeDraft(path, content, drafted);
   try {
     renameSync(draft, path);
   } catch (error) {
@@ -171,8 +179,8 @@ export function putFile(path: string, content: string | Uint8Array, { lasting = 
 }
 
 /** Puts a new file in place; false where there is one already, which stays. */
-export function addFile(path: string, content: string | Uint8Array): boolean {
-  const draft = writeDraft(path, content);
+export function addFile(path: string, content: string | Uint8Array, { drafted }: Pick<PutOptions, "drafted"> = {}): boolean {
+  const draft = writeDraft(path, content, drafted);
   try {
     linkSync(draft, path);
   } catch (error) {

@@ -5,7 +5,7 @@
  * M2  mail is taken in when its session's file says so; moving it to done/ only clears up, and may come later.
  * M3  mail belongs to a session's number: that of an older session of the same name is not there for a later one.
  */
-import { renameSync, rmSync } from "node:fs";
+import { lstatSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { InboxQuery, Mail, Posted } from "../port.js";
 import { codeOf } from "./failures.js";
@@ -19,6 +19,8 @@ interface MailFile extends Mail {
   readonly session: number;
 }
 
+const DRAFT_MS = 3_600_000;
+
 export class Inbox {
   readonly #path: string;
   /** The number of the session whose mail it is. */
@@ -29,7 +31,8 @@ export class Inbox {
     this.#session = session;
   }
 
-  post(mail: Mail, drained: readonly string[]): Posted {
+  /** `mark` leaves a marker for those who look for mail (K1). */
+  post(mail: Mail, drained: readonly string[], mark: () => void): Posted {
     const path = this.#file(mail.id);
     const before = this.#known(mail.id);
     if (before !== undefined) {
@@ -40,11 +43,11 @@ export class Inbox {
     makeDirectory(join(this.#path, "done"));
     const n = 1 + Math.max(0, ...this.#all().map((known) => known.n));
     const text = sealedText({ n, session: this.#session, id: mail.id, due: mail.due, text: mail.text } satisfies MailFile);
-    if (!addFile(path, text)) {
+    if (!addFile(path, text, { drafted: mark })) {
       const other = this.#known(mail.id);
       if (other !== undefined) return other.text === mail.text ? "known" : "conflict";
       // M3: it waits for a session that is no more.
-      putFile(path, text);
+      putFile(path, text, { drafted: mark });
     }
     // Between the look and the link another may have been posted, taken in and moved.
     const done = this.#read(this.#doneFile(mail.id));
@@ -64,6 +67,20 @@ export class Inbox {
       .filter(({ id, due }) => !taken.has(id) && due <= dueBy)
       .slice(0, limit)
       .map(({ id, text, due }) => ({ id, text, due }));
+  }
+
+  /** From when on something waits; undefined where nothing does. */
+  firstDue(drained: readonly string[]): number | undefined {
+    const waiting = this.waiting(drained, { dueBy: Number.POSITIVE_INFINITY, limit: Number.POSITIVE_INFINITY });
+    return waiting.length === 0 ? undefined : waiting.reduce((first, { due }) => Math.min(first, due), Number.POSITIVE_INFINITY);
+  }
+
+  /** Whether somebody may be posting just now. What a killed process has left is no draft for ever. */
+  hasDraft(): boolean {
+    const oldest = Date.now() - DRAFT_MS;
+    return namesIn(this.#path).some(
+      (name) => isDraft(name) && (lstatSync(join(this.#path, name), { throwIfNoEntry: false })?.mtimeMs ?? 0) > oldest,
+    );
   }
 
   #all(): MailFile[] {

@@ -196,7 +196,7 @@ export class IndexFile {
 
   /** The last row spoke of a change that was never made. */
   #correctLast(last: readonly Entry[]): void {
-    const never = { no: 0, status: null, agent: null, archived: false, tags: [], lines: [], lastLine: 0, cut: [] };
+    const never = { no: 0, status: null, agent: null, due: null, archived: false, tags: [], lines: [], lastLine: 0, cut: [] };
     this.#append(last.map(({ id }) => this.#read.catalogue.entry(id) ?? { id, ...never }));
   }
 

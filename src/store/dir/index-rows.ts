@@ -11,6 +11,8 @@ interface PackedEntry {
   readonly id: string;
   readonly status?: string;
   readonly agent?: string;
+  /** Absent for null, and in rows from before there was such a time. */
+  readonly due?: number;
   readonly archived?: 1;
   readonly tags?: readonly string[];
   readonly lines?: readonly PackedLine[];
@@ -50,12 +52,13 @@ export const isEntries = (row: IndexRow): row is readonly Entry[] => Array.isArr
 
 const sumOf = (text: string | Uint8Array): string => crc32(text).toString(16).padStart(SUM_CHARS, "0");
 
-function pack({ no, id, status, agent, archived, tags, lines, lastLine, cut }: Entry): PackedEntry {
+function pack({ no, id, status, agent, due, archived, tags, lines, lastLine, cut }: Entry): PackedEntry {
   return {
     no,
     id,
     ...(status === null ? undefined : { status }),
     ...(agent === null ? undefined : { agent }),
+    ...(due === null ? undefined : { due }),
     ...(archived ? { archived: 1 } : undefined),
     ...(tags.length === 0 ? undefined : { tags }),
     ...(lines.length === 0 ? undefined : { lines: lines.map((line) => packLine(line, id)) }),
@@ -73,12 +76,12 @@ function packLine({ no, id, origin, owner }: LineEntry, home: string): PackedLin
 const none: readonly never[] = [];
 
 function unpack(packed: PackedEntry): Entry {
-  const { no, id, status = null, agent = null, archived, tags = none, lines: given = none, cut = none } = packed;
+  const { no, id, status = null, agent = null, due = null, archived, tags = none, lines: given = none, cut = none } = packed;
   const lines = given.map(([lineNo, line, whose = 1, originLine, originSeq]) => ({
     no: lineNo,
     id: line as LineId,
     origin: originLine === undefined ? null : { line: originLine as LineId, seq: originSeq as number },
     owner: whose === 1 ? id : whose === 0 ? null : whose,
   }));
-  return { no, id, status, agent, archived: archived === 1, tags, lines, lastLine: packed.lastLine ?? lines.at(-1)?.no ?? 0, cut };
+  return { no, id, status, agent, due, archived: archived === 1, tags, lines, lastLine: packed.lastLine ?? lines.at(-1)?.no ?? 0, cut };
 }

@@ -18,6 +18,11 @@ export function nameOf(id: string): string {
   return `${slugOf(id)}~${hash("sha256", id, "hex").slice(0, HASH_CHARS)}`;
 }
 
+const HASHED = /^[a-z0-9_-]*~[0-9a-f]{20}$/;
+
+/** Whether something is called as a session's directory may be. */
+export const isName = (name: string): boolean => nameOf(name) === name || HASHED.test(name);
+
 const slugOf = (id: string): string =>
   id
     .slice(0, SLUG_CHARS)
@@ -26,7 +31,10 @@ const slugOf = (id: string): string =>
     .slice(0, SLUG_CHARS);
 
 /** Where a session's directory stands, below the store's: spread over 256, because some systems are slow with very many in one. */
-export const sessionPath = (id: string): string => `sessions/${hash("sha256", id, "hex").slice(0, 2)}/${nameOf(id)}`;
+export const sessionPath = (id: string): string => pathOfName(nameOf(id));
+
+/** The same for its name, which is the id, or ends with what its hash begins with. */
+export const pathOfName = (name: string): string => `sessions/${(name.split("~")[1] ?? hash("sha256", name, "hex")).slice(0, 2)}/${name}`;
 
 /** A blob's place. Hex, because digests in base64url may differ only by case. */
 export function blobPath(digest: string): string {

@@ -2,14 +2,16 @@
 
 import { randomBytes } from "node:crypto";
 import { mkdirSync, realpathSync, statSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
+import { setImmediate as breathe } from "node:timers/promises";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { refuseNetworkFileSystem } from "../file-system.js";
 import { translate } from "./failures.js";
-import { addFile, isDraft, makeDirectory, namesIn, readFile } from "./files.js";
+import { addFile, isDraft, makeDirectory, namesIn, putFile, readFile } from "./files.js";
 import { nameOf } from "./names.js";
-import type { Progress } from "./rebuild.js";
+import { type Progress, sessionDirectories } from "./rebuild.js";
 import { DirStore } from "./store.js";
+import { Waiting } from "./waiting.js";
 
 export interface DirOptions {
   /** How long another writing process is waited for before a call fails with BUSY. */
@@ -20,7 +22,12 @@ export interface DirOptions {
   readonly onProgress?: Progress;
 }
 
-const FORMAT = 1;
+/**
+ * 2: heads and mail say when they are due, and markers say for whom mail waits. One who knows only the first would take in mail before its
+ * time, leave no markers for its own, and lose from a head when it is due, which the text of that head says too: it must not write here.
+ */
+const FORMAT = 2;
+const AT_ONCE = 200;
 const BUSY_MS = 5_000;
 
 /** What a store is known by. */
@@ -42,7 +49,8 @@ export async function openDir(
       makeDirectory(root);
       ({ store } = born(root, tenant));
     }
-    const opened = new DirStore(root, store, { busyMs, onProgress });
+    const at = root;
+    const opened = new DirStore(at, store, { busyMs, onProgress, bringUpToDate: () => bringUpToDate(at, tenant) });
     await opened.begin();
     return opened;
   } catch (error) {
@@ -83,7 +91,7 @@ function born(root: string, tenant: string): Birth {
 function parse(text: string): Birth | undefined {
   try {
     const found = JSON.parse(text) as Partial<Birth> | null;
-    const isOurs = Number.isSafeInteger(found?.format) && (found?.format as number) >= FORMAT && /^[\w-]{16}$/.test(String(found?.store));
+    const isOurs = Number.isSafeInteger(found?.format) && (found?.format as number) >= 1 && /^[\w-]{16}$/.test(String(found?.store));
     return isOurs ? (found as Birth) : undefined;
   } catch {
     return undefined;
@@ -99,6 +107,19 @@ function begin(root: string, path: string, tenant: string): string {
   const isFirst = addFile(path, `${JSON.stringify(birth)}\n`);
   if (isFirst && tenant === "") addFile(join(root, ".gitignore"), IGNORED);
   return readFile(path)?.toString() ?? "";
+}
+
+/** Gives mail that waits a marker, and then says that this was done. Cut short, it is done again. */
+async function bringUpToDate(root: string, tenant: string): Promise<void> {
+  // Read again: it may have been done since, or by one that knows more than this.
+  const birth = born(root, tenant);
+  if (birth.format === FORMAT) return;
+  const waiting = new Waiting(root);
+  for (const [i, directory] of sessionDirectories(root).entries()) {
+    if (i % AT_ONCE === 0) await breathe();
+    if (namesIn(join(directory, "inbox")).some((name) => name.endsWith(".json"))) waiting.mark(basename(directory));
+  }
+  putFile(join(root, "holdfast.json"), `${JSON.stringify({ ...birth, format: FORMAT })}\n`);
 }
 
 /** What only this machine knows, or can be made again. */

@@ -7,18 +7,22 @@ import { Inbox } from "./inbox.js";
 import type { IndexFile } from "./index-file.js";
 import type { JournalFile } from "./journal-file.js";
 import type { Journals } from "./journals.js";
+import { nameOf } from "./names.js";
 import { DAMAGED, lineRow, type SessionDoc, sessionRow } from "./session-file.js";
 import type { Found, SessionFiles } from "./session-files.js";
+import type { Waiting } from "./waiting.js";
 
 export class Reader {
   readonly #sessions: SessionFiles;
   readonly #journals: Journals;
   readonly #index: IndexFile;
+  readonly #waiting: Waiting;
 
-  constructor(sessions: SessionFiles, journals: Journals, index: IndexFile) {
+  constructor(sessions: SessionFiles, journals: Journals, index: IndexFile, waiting: Waiting) {
     this.#sessions = sessions;
     this.#journals = journals;
     this.#index = index;
+    this.#waiting = waiting;
   }
 
   get #catalogue(): Catalogue {
@@ -135,7 +139,8 @@ export class Reader {
 
   post(session: string, mail: Mail): Posted {
     const doc = this.#sessions.get(session);
-    return doc === undefined || doc.head === null ? "absent" : this.#inbox(doc).post(mail, doc.drained);
+    if (doc === undefined || doc.head === null) return "absent";
+    return this.#inbox(doc).post(mail, doc.drained, () => this.#waiting.mark(nameOf(session)));
   }
 
   inbox(session: string, query: InboxQuery): Mail[] {
@@ -150,7 +155,7 @@ export class Reader {
 
 const versionOf = (found: Found): number => (found === undefined || found === "damaged" ? -1 : found.version);
 
-const nobody: Entry = { id: "", no: -1, status: "", agent: null, archived: false, tags: [], lines: [], lastLine: 0, cut: [] };
+const nobody: Entry = { id: "", no: -1, status: "", agent: null, due: null, archived: false, tags: [], lines: [], lastLine: 0, cut: [] };
 
 /** No digest fits it: whoever reads it is told that the session is damaged, and the others of a list are not hidden by it. */
 const damagedRow = ({ id, no, status, agent, archived, tags }: Entry): SessionRow => ({

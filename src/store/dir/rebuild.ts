@@ -39,7 +39,7 @@ export async function readAllEntries(root: string, onProgress: Progress | undefi
   return entries;
 }
 
-const nothing = { status: "damaged", agent: null, archived: false, tags: [], lines: [], lastLine: 0, cut: [] } as const;
+const nothing = { status: "damaged", agent: null, due: null, archived: false, tags: [], lines: [], lastLine: 0, cut: [] } as const;
 
 interface Header {
   readonly line: LineId;

@@ -52,8 +52,12 @@ export const docText = (doc: SessionDoc): string => sealedText(doc);
 /** The file's contents, or undefined where they are damaged, or another session's. */
 export function docOf(text: string, id: string | undefined): SessionDoc | undefined {
   const doc = unsealed<SessionDoc>(text);
-  return doc === undefined || (id !== undefined && doc.id !== id) ? undefined : doc;
+  return doc === undefined || (id !== undefined && doc.id !== id) ? undefined : upToDate(doc);
 }
+
+/** A session as it is written now: files of the first format do not say when it is due. */
+export const upToDate = (doc: SessionDoc): SessionDoc =>
+  doc.head === null || doc.head.due !== undefined ? doc : { ...doc, head: { ...(doc.head as Head), due: null } };
 
 export function sessionRow({ no, id, head, label, lease }: SessionDoc): SessionRow | undefined {
   return head === null || label === null || lease === null ? undefined : { no, id, head, label, lease };

@@ -13,7 +13,7 @@ import { Unsure } from "./failures.js";
 import { checkDirectory, makeDirectory, putFile, readFile, remove, syncDirectory } from "./files.js";
 import { sessionPath } from "./names.js";
 import { sealedText, unsealed } from "./sealed.js";
-import { docOf, docText, type SessionDoc } from "./session-file.js";
+import { docOf, docText, type SessionDoc, upToDate } from "./session-file.js";
 
 const KNOWN = 2_000;
 
@@ -114,7 +114,7 @@ export class SessionFiles {
         "CORRUPT",
         `${quote(this.#commit)} is damaged: a change of several sessions was being made. Restore a backup.`,
       );
-    return found.sessions;
+    return found.sessions.map(upToDate);
   }
 
   #remember(doc: SessionDoc): void {

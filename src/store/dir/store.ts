@@ -4,7 +4,6 @@
  */
 import { join } from "node:path";
 import type { Digest } from "../../core/digest.js";
-import { HoldfastError } from "../../core/errors.js";
 import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
 import { Anchors, anchoredSeq } from "../anchors.js";
@@ -13,8 +12,10 @@ import type {
   Anchor,
   Applied,
   Change,
+  ClaimQuery,
   Counts,
   Freed,
+  Granting,
   InboxQuery,
   LineQuery,
   LineRow,
@@ -32,6 +33,7 @@ import { storeClosed } from "../refusals.js";
 import { Blobs } from "./blobs.js";
 import { entryOf } from "./catalogue.js";
 import { Committer } from "./committer.js";
+import { Due } from "./due.js";
 import { translate } from "./failures.js";
 import { checkDirectory, readFile } from "./files.js";
 import { IndexFile } from "./index-file.js";
@@ -41,12 +43,15 @@ import { Reader } from "./reader.js";
 import { type Progress, readAllEntries } from "./rebuild.js";
 import { SessionFiles } from "./session-files.js";
 import { Survey } from "./survey.js";
-import { watchSession } from "./watch.js";
+import { Waiting } from "./waiting.js";
+import { watchSession, watchWaiting } from "./watch.js";
 import { freedOf, Writer } from "./writer.js";
 
 export interface DirStoreOptions {
   readonly busyMs: number;
   readonly onProgress?: Progress | undefined;
+  /** Brings what an older Holdfast has written up to date. Called with the lock held, before anything is written. */
+  readonly bringUpToDate: () => Promise<void>;
 }
 
 export class DirStore implements Store {
@@ -57,6 +62,8 @@ export class DirStore implements Store {
   readonly #journals: Journals;
   readonly #index: IndexFile;
   readonly #blobs: Blobs;
+  readonly #waiting: Waiting;
+  readonly #due: Due;
   readonly #reader: Reader;
   readonly #survey: Survey;
   readonly #lock: Lock;
@@ -80,7 +87,9 @@ export class DirStore implements Store {
       return found === "damaged" ? undefined : found;
     });
     this.#blobs = new Blobs(root);
-    this.#reader = new Reader(this.#sessions, this.#journals, this.#index);
+    this.#waiting = new Waiting(root);
+    this.#due = new Due(root, this.#sessions, this.#index, this.#waiting);
+    this.#reader = new Reader(this.#sessions, this.#journals, this.#index, this.#waiting);
     this.#lock = new Lock(root);
     this.#survey = new Survey({
       root,
@@ -89,6 +98,7 @@ export class DirStore implements Store {
       index: this.#index,
       blobs: this.#blobs,
       reader: this.#reader,
+      due: this.#due,
       read: (look) => this.#read(look),
     });
     this.#anchors = new Anchors(join(root, "anchors"), storeId, (line) => this.#index.catalogue.line(line)?.owner == null);
@@ -102,7 +112,7 @@ export class DirStore implements Store {
 
   /** Reads the index, or makes it again. */
   async begin(): Promise<void> {
-    for (const name of ["sessions", "blobs"]) checkDirectory(join(this.#root, name));
+    for (const name of ["sessions", "blobs", "waiting"]) checkDirectory(join(this.#root, name));
     await this.#follow();
   }
 
@@ -136,6 +146,7 @@ export class DirStore implements Store {
     await this.#lock.take(this.#options.busyMs);
     try {
       await this.#rebuilding;
+      await this.#options.bringUpToDate();
       this.#sessions.beginWriting();
       this.#journals.beginWriting();
       const isSound = this.#index.follow() || this.#index.load();
@@ -151,6 +162,7 @@ export class DirStore implements Store {
         journals: this.#journals,
         index: this.#index,
         blobs: this.#blobs,
+        due: this.#due,
         // What was cut on purpose is no witness of a loss.
         anchored: (line) =>
           this.#index.catalogue.wasCut(line) ? 0 : anchoredSeq(readFile(join(this.#root, "anchors"))?.toString() ?? "", line),
@@ -187,6 +199,13 @@ export class DirStore implements Store {
       if (standing === undefined || row === undefined || row.owned) return freedOf([]);
       return freedOf(this.#reader.journal(standing)?.newest(Math.max(after, 0), limit) ?? []);
     });
+  }
+
+  async claim(query: ClaimQuery, grant: Granting): Promise<readonly SessionRow[]> {
+    this.#open();
+    // Looked for first: a worker that finds nothing to do does not become the one who writes.
+    const isWorth = this.#writer !== undefined || (await this.#read(() => query.limit > 0 && !this.#due.find(query).next().done));
+    return isWorth ? this.#committer.submit((writer) => writer.claim(query, grant)) : [];
   }
 
   async sweep(limit: number, dryRun: boolean): Promise<Freed> {
@@ -247,22 +266,22 @@ export class DirStore implements Store {
   }
 
   watch(session: string, wake: () => void): () => void {
+    return this.#watched(() => watchSession(this.#sessions.directory(session), wake));
+  }
+
+  /** Others only post: whoever claims is the one who writes. */
+  watchAll(wake: () => void): () => void {
+    return this.#watched(() => watchWaiting(this.#waiting.path, wake));
+  }
+
+  #watched(begin: () => () => void): () => void {
     if (this.#closed) return () => {};
-    const stop = watchSession(this.#sessions.directory(session), wake);
+    const stop = begin();
     this.#watches.add(stop);
     return () => {
       this.#watches.delete(stop);
       stop();
     };
-  }
-
-  async claim(): Promise<readonly SessionRow[]> {
-    this.#open();
-    throw new HoldfastError("UNSUPPORTED", "A directory cannot be claimed from yet.");
-  }
-
-  watchAll(): () => void {
-    return () => {};
   }
 
   /** A session that is asked for by its id is found by its own file: what that says is believed, and the index corrected. */

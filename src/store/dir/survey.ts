@@ -6,6 +6,7 @@ import { HoldfastError, quote } from "../../core/errors.js";
 import type { Counts, Freed } from "../port.js";
 import type { Blobs } from "./blobs.js";
 import { entryOf, isSameEntry, type Standing } from "./catalogue.js";
+import type { Due } from "./due.js";
 import { namesIn } from "./files.js";
 import type { IndexFile } from "./index-file.js";
 import type { Lock } from "./lock.js";
@@ -21,6 +22,7 @@ export interface Surveyed {
   readonly index: IndexFile;
   readonly blobs: Blobs;
   readonly reader: Reader;
+  readonly due: Due;
   /** Looks at what is there now, in an open store. */
   readonly read: <T>(look: () => T) => Promise<T>;
 }
@@ -115,7 +117,7 @@ export class Survey {
   }
 
   #checkSession(directory: string, isWriter: boolean, found: string[]): void {
-    const { sessions, index } = this.#of;
+    const { sessions, index, due } = this.#of;
     const doc = readDoc(directory, undefined);
     if (doc === "damaged") found.push(`${quote(join(directory, "session.json"))} is damaged.`);
     // Another may be writing: then the index runs ahead, and readers follow.
@@ -125,6 +127,10 @@ export class Survey {
       found.push(`${quote(directory)} holds session ${quote(doc.id)}, which belongs elsewhere: a directory was copied or renamed.`);
     else if (entry === undefined || !isSameEntry(entry, entryOf(doc)))
       found.push(`The index does not know what ${quote(directory)} holds. Close the store and delete index.jsonl: it is made again.`);
+    else if (due.isUnmarked(doc))
+      found.push(
+        `Mail waits for session ${quote(doc.id)}, and waiting/ does not say so: no worker finds it. Open the session to take it in.`,
+      );
   }
 
   /** Only where nobody else is writing: otherwise a save may just be under way. */

@@ -1,11 +1,17 @@
-/** Tells when a session's files change. The system's own notices come at once where they come; a look now and then finds the rest. */
+/** Tells when files change. The system's own notices come at once where they come; a look now and then finds the rest. */
 import { type FSWatcher, lstatSync, watch } from "node:fs";
 import { join } from "node:path";
 import { namesIn } from "./files.js";
 
 const EVERY_MS = 200;
 
-export function watchSession(directory: string, wake: () => void): () => void {
+/** The files of a session. */
+export const watchSession = (directory: string, wake: () => void): (() => void) => watchBy(directory, sessionSignature, wake);
+
+/** The directory of markers, which is touched whenever mail comes (waiting.ts). */
+export const watchWaiting = (directory: string, wake: () => void): (() => void) => watchBy(directory, directorySignature, wake);
+
+function watchBy(directory: string, signature: (directory: string) => string, wake: () => void): () => void {
   let seen = signature(directory);
   let watcher: FSWatcher | undefined;
   const follow = (): void => {
@@ -30,7 +36,12 @@ export function watchSession(directory: string, wake: () => void): () => void {
   };
 }
 
-function signature(directory: string): string {
+function directorySignature(directory: string): string {
+  const found = lstatSync(directory, { throwIfNoEntry: false });
+  return found === undefined ? "" : `${found.ino} ${found.mtimeMs}`;
+}
+
+function sessionSignature(directory: string): string {
   try {
     const names = [...namesIn(directory).filter((name) => name.endsWith(".jsonl")), "session.json", "inbox"];
     return names

@@ -12,16 +12,19 @@ import { HoldfastError } from "../../core/errors.js";
 import type { LineId, Place } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
 import { firstSeq } from "../../core/save.js";
-import type { Applied, Change, Freed, Replacement } from "../port.js";
+import { monotonicMs } from "../machine.js";
+import type { Applied, Change, ClaimQuery, Freed, Granting, Replacement, SessionRow } from "../port.js";
 import type { Blobs } from "./blobs.js";
 import type { Standing } from "./catalogue.js";
 import { entryOf, isSameEntry } from "./catalogue.js";
+import type { Due } from "./due.js";
 import { Unsure } from "./failures.js";
 import { makeDirectory, remove, syncDirectory } from "./files.js";
 import { Inbox } from "./inbox.js";
 import type { IndexFile } from "./index-file.js";
 import type { JournalFile } from "./journal-file.js";
 import type { Journals } from "./journals.js";
+import { nameOf } from "./names.js";
 import { type Append, type Ground, Plan } from "./plan.js";
 import { isAsRead, type Seal, textBytes } from "./save-rows.js";
 import type { SessionDoc } from "./session-file.js";
@@ -37,6 +40,7 @@ export interface Parts {
   readonly journals: Journals;
   readonly index: IndexFile;
   readonly blobs: Blobs;
+  readonly due: Due;
   /** How far a line is known to have gone, or 0. */
   readonly anchored: (line: string) => number;
 }
@@ -167,10 +171,35 @@ export class Writer {
       for (const doc of docs) if (doc.drained.length > 0) this.#inbox(doc).clear(doc.drained);
       for (const doc of removed) this.#inbox(doc).removeAll();
     } catch {}
+    this.#settleMarkers([...docs.filter(({ drained }) => drained.length > 0), ...removed].map(({ id }) => nameOf(id)));
+  }
+
+  /** A marker that cannot be removed now is one too many, which is no harm. */
+  #settleMarkers(names: readonly string[]): void {
+    try {
+      for (const name of names) this.#parts.due.settle(name);
+    } catch {}
   }
 
   #inbox({ id, no }: SessionDoc): Inbox {
     return new Inbox(this.#parts.sessions.directory(id), no);
+  }
+
+  // ---- claims
+
+  claim(query: ClaimQuery, grant: Granting): Done<readonly SessionRow[]> {
+    const { due } = this.#parts;
+    const idle: string[] = [];
+    const granted: SessionRow[] = [];
+    const now = monotonicMs();
+    for (const row of due.find(query, (name) => idle.push(name))) {
+      if (granted.length >= query.limit) break;
+      const lease = grant(row, now);
+      if (lease !== undefined) granted.push({ ...row, lease });
+    }
+    this.#settleMarkers(idle);
+    if (granted.length > 0) this.apply(granted.map(({ id, lease }) => ({ session: id, when: {}, lease })));
+    return { answer: granted, saves: [] };
   }
 
   // ---- journals

@@ -1,0 +1,198 @@
+/** Claims in a directory: markers, the lock, mail that another process posts meanwhile, and stores from before there were any. */
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { openStore } from "../src/open.js";
+import { nameOf, sessionPath } from "../src/store/dir/names.js";
+import { openDir } from "../src/store/dir/open.js";
+import { sealedText, unsealed } from "../src/store/dir/sealed.js";
+import type { Granting, Store } from "../src/store/port.js";
+import { begin } from "../src/testing/fixture.js";
+import { start } from "./faults/child.mjs";
+import { scratch } from "./support/stores.js";
+
+const root = scratch();
+let count = 0;
+const fresh = (): string => join(root, `store-${++count}`);
+
+const take: Granting = ({ lease: { epoch, until } }, now) =>
+  until > now ? undefined : { epoch: epoch + 1, until: now + 60_000, text: `claimed ${epoch + 1}` };
+const claim = async (store: Store, dueBy = 0): Promise<string[]> =>
+  (await store.claim({ agent: "x", dueBy, limit: 10 }, take)).map(({ id }) => id);
+const marked = (path: string): string[] => readdirSync(join(path, "waiting")).toSorted();
+const mail = (id: string, due = 0) => ({ id, text: id, due });
+
+test("any id has a marker of its own, which goes once its mail was taken in, or with its session", async () => {
+  const path = fresh();
+  const store = await openDir(path);
+  const ids = ["a", "A", "a~b", "é", "../x", "con", "x".repeat(200), " "];
+  await store.apply(ids.map((id) => begin(id, { agent: "x" })));
+  for (const id of ids) await store.post(id, mail("m"));
+  await store.post("a", mail("later", 100));
+  expect(marked(path)).toEqual(ids.map(nameOf).toSorted());
+  expect(await claim(store)).toEqual(ids);
+  for (const id of ids.slice(0, 4)) await store.apply([{ session: id, when: {}, drained: ["m"] }]);
+  for (const id of ids.slice(4)) await store.apply([{ session: id, when: {}, remove: true }]);
+  expect(marked(path)).toEqual(["a~"]);
+  expect(await store.check()).toEqual([]);
+  await store.close();
+});
+
+test("what else stands among the markers is left alone, and is no session", async () => {
+  const path = fresh();
+  const store = await openDir(path);
+  await store.apply([begin("a", { agent: "x" })]);
+  await store.post("a", mail("m"));
+  const strange = [".DS_Store", "Thumbs.db", "nobody", "~", "..~", "x~0123456789abcdef0123"];
+  for (const name of strange) writeFileSync(join(path, "waiting", name), "");
+  mkdirSync(join(path, "waiting", "directory"));
+  expect(await claim(store)).toEqual(["a"]);
+  expect(marked(path)).toEqual([...strange, "directory", "a"].toSorted());
+  // In the place of a marker.
+  await store.apply([begin("directory")]);
+  await expect(store.post("directory", mail("m"))).rejects.toMatchObject({ code: "CORRUPT" });
+  expect(await store.inbox("directory", { dueBy: 0, limit: 1 })).toEqual([]);
+  await store.close();
+  rmSync(join(path, "waiting"), { recursive: true });
+  symlinkSync(root, join(path, "waiting"));
+  await expect(openDir(path)).rejects.toMatchObject({ code: "CORRUPT" });
+});
+
+test("verify tells of mail that has no marker", async () => {
+  const path = fresh();
+  const store = await openDir(path);
+  await store.apply([begin("a", { agent: "x" })]);
+  await store.post("a", mail("m"));
+  expect(await store.check()).toEqual([]);
+  rmSync(join(path, "waiting", "a"));
+  expect(await store.check()).toEqual([expect.stringMatching(/Mail waits for session "a"/)]);
+  await store.close();
+});
+
+test("who finds nothing to claim does not become the one who writes", async () => {
+  const path = fresh();
+  const making = await openDir(path);
+  await making.apply([begin("a", { agent: "x", due: 50 })]);
+  await making.close();
+  const [idle, other] = [await openDir(path, { busyMs: 50 }), await openDir(path, { busyMs: 50 })];
+  expect(await claim(idle, 49)).toEqual([]);
+  expect(await claim(other, 50)).toEqual(["a"]);
+  await expect(claim(idle, 50)).rejects.toMatchObject({ code: "BUSY" });
+  await other.close();
+  await idle.close();
+});
+
+test("X2: an index that was made again knows what is due, and a damaged session keeps nobody from the others", async () => {
+  const path = fresh();
+  const making = await openDir(path);
+  await making.apply([begin("a", { agent: "x", due: 5 }), begin("b", { agent: "x", due: 6 }), begin("c", { agent: "x", due: 7 })]);
+  await making.close();
+  for (const prepare of [() => {}, () => rmSync(join(path, "index.jsonl"))]) {
+    prepare();
+    const store = await openDir(path);
+    const seen: string[] = [];
+    await store.claim({ agent: "x", dueBy: 6, limit: 10 }, ({ id }) => void seen.push(id));
+    expect(seen).toEqual(["a", "b"]);
+    await store.close();
+  }
+  writeFileSync(join(path, sessionPath("a"), "session.json"), "{}");
+  const store = await openDir(path);
+  expect(await claim(store, 7)).toEqual(["b", "c"]);
+  await store.close();
+});
+
+test("mail that another process posts, over and over, is found by claims alone, to the last", { timeout: 120_000 }, async () => {
+  const path = fresh();
+  const store = await openDir(path);
+  const sessions = ["a", "b", "C"];
+  await store.apply(sessions.map((id) => begin(id, { agent: "x" })));
+  const each = 150;
+  const posters = sessions.map((session) => {
+    const child = start("dir-child.mjs");
+    child.tell({ do: "post", path, session, mail: Array.from({ length: each }, (_, i) => mail(`m${i}`)) });
+    return child;
+  });
+  let found = 0;
+  for (const deadline = Date.now() + 100_000; found < each * sessions.length && Date.now() < deadline; ) {
+    const rows = await store.claim({ agent: "x", dueBy: 0, limit: 10 }, ({ lease }) => ({ ...lease, epoch: lease.epoch + 1 }));
+    for (const { id } of rows) {
+      const drained = (await store.inbox(id, { dueBy: 0, limit: 100 })).map((one) => one.id);
+      expect(drained).not.toEqual([]);
+      await store.apply([{ session: id, when: {}, drained }]);
+      found += drained.length;
+    }
+    // Others run.
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  expect(found).toBe(each * sessions.length);
+  for (const child of posters) await child.closed;
+  expect(await claim(store)).toEqual([]);
+  expect(marked(path)).toEqual([]);
+  await store.close();
+});
+
+/** As a Holdfast of the first format has left it. */
+function makeOld(path: string, sessions: readonly string[]): void {
+  const reseal = (file: string, change: (value: Record<string, unknown>) => unknown) => {
+    const { check: _check, ...value } = unsealed<Record<string, unknown>>(readFileSync(file, "utf8")) as Record<string, unknown>;
+    writeFileSync(file, sealedText(change(value) as object));
+  };
+  for (const id of sessions) {
+    const directory = join(path, sessionPath(id));
+    reseal(join(directory, "session.json"), ({ head, ...doc }) => {
+      const { due: _due, ...rest } = head as Record<string, unknown>;
+      return { ...doc, head: rest };
+    });
+    for (const box of ["inbox", "inbox/done"].map((name) => join(directory, name)))
+      for (const name of readdirSync(box).filter((each) => each.endsWith(".json")))
+        reseal(join(box, name), ({ due: _due, ...rest }) => rest);
+  }
+  rmSync(join(path, "waiting"), { recursive: true });
+  const birth = join(path, "holdfast.json");
+  writeFileSync(birth, readFileSync(birth, "utf8").replace('"format":2', '"format":1'));
+}
+
+test.each(["", "acme"])("a store of the first format (tenant %j) is brought up to date by the first who writes", async (tenant) => {
+  const place = fresh();
+  const path = tenant === "" ? place : join(place, "tenants", tenant);
+  const reopen = (): Promise<Store> => openStore(`dir:${place}`, tenant === "" ? {} : { tenant });
+  const making = await reopen();
+  const ids = ["Waits", "drained"];
+  await making.apply(ids.map((id) => begin(id, { agent: "x", tags: ["t"] })));
+  for (const id of ids) await making.post(id, mail("m"));
+  await making.apply([{ session: "drained", when: {}, drained: ["m"] }]);
+  const rows = await making.sessions({ limit: 10 });
+  await making.close();
+  makeOld(path, ids);
+
+  const store = await reopen();
+  const formatOf = () => JSON.parse(readFileSync(join(path, "holdfast.json"), "utf8")).format;
+  expect(await store.sessions({ limit: 10 })).toEqual(rows);
+  expect(await store.inbox("Waits", { dueBy: 0, limit: 10 })).toEqual([mail("m")]);
+  expect(formatOf(), "reading changes nothing").toBe(1);
+  await store.apply([begin("new", { agent: "x", due: 3 })]);
+  expect(formatOf()).toBe(2);
+  expect(marked(path)).toEqual([nameOf("Waits")]);
+  expect(await claim(store, 3)).toEqual(["Waits", "new"]);
+  expect(await store.check()).toEqual([]);
+  await store.close();
+  const again = await reopen();
+  expect((await again.sessions({ limit: 10 })).map(({ id, lease }) => [id, lease.epoch])).toEqual([
+    ["new", 2],
+    ["drained", 1],
+    ["Waits", 2],
+  ]);
+  await again.close();
+});
+
+test("one who opened it before a newer format was written does not write to it", async () => {
+  const path = fresh();
+  const store = await openDir(path);
+  const birth = join(path, "holdfast.json");
+  const text = readFileSync(birth, "utf8");
+  writeFileSync(birth, text.replace('"format":2', '"format":3'));
+  await expect(store.apply([begin("a")])).rejects.toMatchObject({ code: "NEWER_FORMAT" });
+  writeFileSync(birth, text);
+  expect(await store.apply([begin("a")])).toEqual({ ok: true });
+  await store.close();
+});
