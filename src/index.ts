@@ -1,6 +1,7 @@
 /** The public surface. */
 export type { Checkpoint, CheckpointKind, CheckpointOptions } from "./core/checkpoint.js";
 export type { Diff } from "./core/diff.js";
+export { type Mode, NotDone, type WaitsFor } from "./core/effect.js";
 export { type ErrorCode, type ErrorDetails, errorTable, HoldfastError } from "./core/errors.js";
 export type { CheckpointId, SessionId } from "./core/ids.js";
 export type { Json, JsonObject, Storable } from "./core/json.js";
@@ -24,9 +25,37 @@ export {
   type Usage,
 } from "./core/message.js";
 export type { SessionStatus } from "./core/status.js";
+export type { Strategy } from "./core/strategy.js";
 export type { LeftOut } from "./core/transfer.js";
 export { type OpenOptions, open } from "./open.js";
+export type { BoundAgent, RunStream, Turn } from "./runtime/agent/bound.js";
+export { agent } from "./runtime/agent/define.js";
+export {
+  type Agent,
+  type AgentDef,
+  type Check,
+  type Delta,
+  type Input,
+  type InputSchema,
+  type Limits,
+  type ModelReply,
+  type ModelRequest,
+  type RunOptions,
+  type SessionView,
+  type StateShape,
+  type SubmitOptions,
+  type Tool,
+  type ToolContext,
+  type ToolDescription,
+  tool,
+} from "./runtime/agent/definition.js";
+export type { AgentEvent } from "./runtime/agent/events.js";
+export type { RunResult } from "./runtime/agent/result.js";
 export type { CheckpointState, Checkpoints } from "./runtime/checkpoints.js";
+export type { EffectOptions } from "./runtime/effects/by-hand.js";
+export type { Passed, Pending } from "./runtime/effects/pending.js";
+export type { EffectPolicy } from "./runtime/effects/repeats.js";
+export type { CheckRequest, Retry, Settled } from "./runtime/effects/spec.js";
 export type { EventOptions, SessionEvent } from "./runtime/events.js";
 export type { ExportFilter, ExportOptions, TransferProgress } from "./runtime/export.js";
 export type { Clock } from "./runtime/ground.js";
@@ -34,7 +63,7 @@ export type { Holdfast } from "./runtime/holdfast.js";
 export type { ExportedRows, ImportOptions, ImportReport } from "./runtime/import.js";
 export type { SessionOptions } from "./runtime/opening.js";
 export type { Page } from "./runtime/options.js";
-export type { Session } from "./runtime/session.js";
+export type { ForkOptions, Session } from "./runtime/session.js";
 export type { SessionFilter, SessionPage, SessionSummary, Sessions, SessionUpdate } from "./runtime/sessions.js";
 export type { Finding, Verdict, VerifyOptions } from "./runtime/verify.js";
 export type { Counts as Stats } from "./store/port.js";

@@ -10,7 +10,7 @@ const src = fileURLToPath(new URL("../src", import.meta.url));
 const allowed: Readonly<Record<string, readonly string[]>> = {
   core: ["node:crypto", "node:util/types"],
   store: ["core", "node:"],
-  runtime: ["core", "store/port.ts", "node:"],
+  runtime: ["core", "store/port.ts", "@standard-schema/spec", "@cfworker/json-schema", "node:"],
   testing: ["core", "store/port.ts", "node:"],
   cli: ["core/errors.ts", "index.ts", "node:"],
   "open.ts": ["core", "store", "runtime"],

@@ -59,7 +59,7 @@ const events: Readonly<Record<string, Is>> = {
   signalled: fields({ id: text, name: text }),
   woken: fields({ id: text }),
   doubt: fields({ id: text }),
-  done: fields({ id: text, outcome, by: maybe(text), from: maybe(text) }),
+  done: fields({ id: text, outcome, said: maybe(isCount), by: maybe(text), from: maybe(text) }),
 };
 const event: Is = (value) => isObject(value) && text(value["is"]) && (events[value["is"] as string]?.(value) ?? false);
 
@@ -70,6 +70,7 @@ const effect = fields({
   since: number,
   phase: oneOf("begun", "waiting", "ready", "doubt", "done"),
   first: maybe(attempt),
+  lastWait: maybe(waits),
   holder: maybe(owner),
   args: maybe(body),
   result: maybe(body),
@@ -83,6 +84,7 @@ export const isCourseRecord = fields({
   turn: maybe(turn),
   held: maybe(owner),
   prefix: maybe(isDigest),
+  since: maybe(isCount),
   shape: maybe(isCount),
   signal: maybe(text),
   child: maybe(text),
@@ -93,7 +95,9 @@ export const isCourseBase = fields({
   turn: maybe(turn),
   held: maybe(owner),
   prefix: maybe(isDigest),
+  since: maybe(isCount),
   shape: maybe(isCount),
   signals: maybe(listOf(signal)),
   children: maybe(listOf(text)),
+  replayed: maybe(listOf(text)),
 });

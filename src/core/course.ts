@@ -39,6 +39,8 @@ export interface CourseRecord {
   readonly held?: Owner;
   /** System text and tools as the model is given them from here on, as a blob. */
   readonly prefix?: Digest;
+  /** With it: the number of the first message under it. */
+  readonly since?: number;
   /** The version of the state's shape. */
   readonly shape?: number;
   readonly signal?: string;
@@ -50,15 +52,18 @@ export interface CourseBase {
   readonly turn?: Turn;
   readonly held?: Owner;
   readonly prefix?: Digest;
+  readonly since?: number;
   readonly shape?: number;
   readonly signals?: readonly Signal[];
   readonly children?: readonly string[];
+  readonly replayed?: readonly string[];
 }
 
 export class Course {
   turn: Turn | undefined;
   holder: Owner | undefined;
   prefix: Digest | undefined;
+  prefixSince = 0;
   shape: number | undefined;
   /** By id: calls that are not over, and those that are but have no tool message yet. */
   #calls = new Map<string, Effect>();
@@ -68,6 +73,7 @@ export class Course {
   #passing = new Map<string, Effect>();
   #signals: readonly Signal[] = [];
   #children: readonly string[] = [];
+  #replayed: readonly string[] = [];
   /** About how much a base must say of the calls that stay. */
   weight = 0;
 
@@ -79,6 +85,7 @@ export class Course {
     twin.#passing = new Map(this.#passing);
     twin.#signals = this.#signals;
     twin.#children = this.#children;
+    twin.#replayed = this.#replayed;
     return twin;
   }
 
@@ -118,15 +125,23 @@ export class Course {
     return this.#children;
   }
 
+  /** Calls in pasts that were left from which calls of this line were answered. */
+  get replayed(): readonly string[] {
+    return this.#replayed;
+  }
+
   // ---- records
 
   apply(record: CourseRecord, body: Body | undefined, at: number): void {
-    const { effect, answered, turn, held, prefix, shape, signal, child } = record;
+    const { effect, answered, turn, held, prefix, since = 0, shape, signal, child } = record;
     if (effect !== undefined) this.#event(effect, body, at);
     if (answered !== undefined) this.#answered(answered);
     if (turn !== undefined) this.turn = turn;
     if (held !== undefined) this.holder = held;
-    if (prefix !== undefined) this.prefix = prefix;
+    if (prefix !== undefined) {
+      this.prefix = prefix;
+      this.prefixSince = since;
+    }
     if (shape !== undefined) this.shape = shape;
     if (signal !== undefined) this.#signals = [...this.#signals, { name: signal, body: body as Body }];
     if (child !== undefined && !this.#children.includes(child)) this.#children = [...this.#children, child];
@@ -142,6 +157,7 @@ export class Course {
     }
     const after = applyEvent(this.#calls.get(event.id), event, { at, holder: this.holder, body: given });
     if (after === undefined) return;
+    if (event.is === "done" && event.from !== undefined) this.#replayed = [...this.#replayed, event.from];
     const isOver = after.phase === "done";
     // By hand there is no tool message to wait for.
     if (isOver && after.call === undefined) this.#calls.delete(after.id);
@@ -187,15 +203,16 @@ export class Course {
       ...(effects.size > 0 && { effects: [...effects.values()] }),
       ...(this.turn && { turn: this.turn }),
       ...(this.holder && { held: this.holder }),
-      ...(this.prefix !== undefined && { prefix: this.prefix }),
+      ...(this.prefix !== undefined && { prefix: this.prefix, since: this.prefixSince }),
       ...(this.shape !== undefined && { shape: this.shape }),
       ...(this.#signals.length > 0 && { signals: this.#signals }),
       ...(this.#children.length > 0 && { children: this.#children }),
+      ...(this.#replayed.length > 0 && { replayed: this.#replayed }),
     };
     return Object.keys(base).length === 0 ? undefined : base;
   }
 
-  applyBase({ effects = [], turn, held, prefix, shape, signals = [], children = [] }: CourseBase): void {
+  applyBase({ effects = [], turn, held, prefix, since = 0, shape, signals = [], children = [], replayed = [] }: CourseBase): void {
     for (const effect of effects) {
       const isOver = effect.phase === "done";
       if (!isOver || effect.call !== undefined) this.#calls.set(effect.id, effect);
@@ -205,9 +222,11 @@ export class Course {
     this.turn = turn;
     this.holder = held;
     this.prefix = prefix;
+    this.prefixSince = since;
     this.shape = shape;
     this.#signals = signals;
     this.#children = children;
+    this.#replayed = replayed;
   }
 }
 

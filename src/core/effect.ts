@@ -7,8 +7,8 @@
  * E4  while another process may still be inside a call, nothing is asked or done about it before its time has passed.
  * E5  the key of a call is drawn once and stands in its intent. The mode it was begun with counts, whatever the code says today.
  */
-import type { Digest } from "./digest.js";
-import type { Json } from "./json.js";
+import { type Digest, digest } from "./digest.js";
+import { type Json, sortedText } from "./json.js";
 import type { Owner } from "./lease.js";
 
 /** repeatable: run again. keyed: run again under its key, while that is valid. once: at most once, and perhaps never. */
@@ -66,8 +66,8 @@ export type EffectEvent = { readonly id: string } & (
   | { readonly is: "signalled"; readonly name: string }
   | { readonly is: "woken" }
   | { readonly is: "doubt" }
-  /** `by`: a person, `check`, `late`; `from`: the call in another past that it was answered from. */
-  | { readonly is: "done"; readonly outcome: Outcome; readonly said?: true; readonly by?: string; readonly from?: string }
+  /** `said`: the tool message that holds the result; `by`: a person, `check`, `late`; `from`: the call in another past that it was answered from. */
+  | { readonly is: "done"; readonly outcome: Outcome; readonly said?: number; readonly by?: string; readonly from?: string }
 );
 
 export type Phase =
@@ -93,6 +93,7 @@ export interface Effect {
   readonly since: number;
   readonly phase: Phase;
   readonly waits?: WaitsFor;
+  readonly lastWait?: WaitsFor;
   readonly attempt?: Attempt;
   /** The first attempt: from then on its key counts. */
   readonly first?: Attempt;
@@ -104,8 +105,8 @@ export interface Effect {
   readonly signals?: readonly { readonly name: string; readonly body: Body }[];
   readonly outcome?: Outcome;
   readonly result?: Body;
-  /** Its result stands in the tool message of the same save. */
-  readonly said?: true;
+  /** The number of the tool message that holds its result. */
+  readonly said?: number;
   readonly by?: string;
   readonly from?: string;
 }
@@ -131,7 +132,9 @@ export function applyEvent(before: Effect | undefined, event: EffectEvent, { at,
     };
   }
   if (before === undefined || before.phase === "done") return undefined;
-  const { waits: _waits, ...rest } = before;
+  // What it waited for is remembered: how long it may wait counts from the first time.
+  const { waits, ...others } = before;
+  const rest = waits === undefined ? others : { ...others, lastWait: waits };
   switch (event.is) {
     case "begun":
       return { ...rest, phase: "begun", attempt: event.attempt, first: before.first ?? event.attempt, ...(holder && { holder }) };
@@ -213,6 +216,21 @@ function isKeyValid({ validMs, first }: Effect, { now, wall }: Situation): boole
   const passed = Math.max(wall - first.wall, now - first.at);
   return passed >= 0 && passed < validMs;
 }
+
+/** A digest of arguments: the same for those that are equal, however their keys are ordered. */
+export const sameOf = (args: Json): string => digest(sortedText(args)).slice(0, 22);
+
+/** The line a call was begun on, from its id. */
+export const lineOfEffect = (id: string): string => id.slice(0, id.indexOf("-"));
+
+/** A key in the shape of a UUID, from 16 random bytes or from a digest. */
+export function keyOf(bytes: Uint8Array): string {
+  const hex = Buffer.from(bytes.subarray(0, 16)).toString("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}
+
+/** The key of what is asked for at a place, again or for the first time. */
+export const keyAt = (...place: readonly (string | number)[]): string => keyOf(Buffer.from(digest(place.join("\n")), "base64url"));
 
 /** Whether a call acts on the world, so that making it twice matters. */
 export const acts = ({ mode }: { readonly mode: Mode }): boolean => mode !== "repeatable";

@@ -20,6 +20,9 @@ export const errorTable = {
   NOT_FOUND: { http: 404, exit: 3, retryable: false, says: "No such session, checkpoint or store." },
   CONFLICT: { http: 409, exit: 4, retryable: false, says: "The same id stands for something else already." },
   BAD_STATUS: { http: 409, exit: 4, retryable: false, says: "The session's status does not allow this." },
+  IN_DOUBT: { http: 409, exit: 4, retryable: false, says: "Nobody knows whether a call happened; somebody must settle it." },
+  WAITING: { http: 409, exit: 4, retryable: false, says: "Somebody must approve, or a signal come, before the session can go on." },
+  TURN_OPEN: { http: 409, exit: 4, retryable: false, says: "The session is busy with another turn." },
   UNSAVED: { http: 409, exit: 4, retryable: false, says: "Staged work has not been saved." },
   LEASE_HELD: { http: 423, exit: 4, retryable: true, says: "Another holder has the session." },
   STALE_LEASE: { http: 409, exit: 4, retryable: false, says: "This holder was superseded; nothing was written." },
@@ -42,6 +45,7 @@ export interface ErrorDetails {
   readonly path?: string;
   readonly sessionId?: string;
   readonly checkpointId?: string;
+  readonly effectId?: string;
   readonly line?: string;
   readonly seq?: number;
   /** The row of an export, counted from 1. */

@@ -301,6 +301,15 @@ export function equal(a: Json | undefined, b: Json | undefined): boolean {
   return keys.length === Object.keys(right).length && keys.every((key) => Object.hasOwn(right, key) && equal(left[key], right[key]));
 }
 
+/** The value's text with the keys of every object in order: the same for values that are equal. */
+export function sortedText(value: Json): string {
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(sortedText).join(",")}]`;
+  const fields = value as JsonObject;
+  const keys = Object.keys(fields).sort();
+  return `{${keys.map((key) => `${JSON.stringify(key)}:${sortedText(fields[key] as Json)}`).join(",")}}`;
+}
+
 /** The size of a value's text, and of a text that may not be there. */
 export const jsonBytes = (value: Json): number => Buffer.byteLength(JSON.stringify(value));
 export const textBytes = (text: string | null): number => (text === null ? 0 : Buffer.byteLength(text));

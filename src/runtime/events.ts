@@ -8,7 +8,7 @@ import { reviveRecord } from "../core/revive.js";
 import { firstSeq, isGap, open, type Save } from "../core/save.js";
 import type { SessionStatus } from "../core/status.js";
 import type { Ground } from "./ground.js";
-import { hole, lineAt, type Segment } from "./journal.js";
+import { hole, lineAt, type Segment, sharedUpTo } from "./journal.js";
 import { invalid, options, signalOf } from "./options.js";
 import { headOf } from "./rows.js";
 import { requireSession } from "./sessions.js";
@@ -172,16 +172,6 @@ function tell(record: JournalRecord, body: string | undefined, seq: number, save
 
 async function bodyOf(ground: Ground, blob: string | undefined): Promise<string | undefined> {
   return blob === undefined ? undefined : Buffer.from(await ground.journal.blob(blob)).toString("utf8");
-}
-
-/** The last record number that two pasts have in common. */
-function sharedUpTo(a: readonly Segment[], b: readonly Segment[]): number {
-  let shared = 0;
-  for (const { line, from, to } of a) {
-    const other = b.find((segment) => segment.line === line);
-    if (other !== undefined && other.from === from) shared = Math.max(shared, Math.min(to, other.to));
-  }
-  return shared;
 }
 
 /** The place a cursor names: a record that is there, on a line of this session or in its past. */

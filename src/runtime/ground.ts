@@ -3,7 +3,7 @@ import { HoldfastError } from "../core/errors.js";
 import { type LineId, lineId, type SessionId } from "../core/ids.js";
 import type { Owner } from "../core/lease.js";
 import type { Store } from "../store/port.js";
-import { postMail } from "./inbox.js";
+import { type PostOptions, postMail } from "./inbox.js";
 import { Journal } from "./journal.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import { Loader } from "./loader.js";
@@ -35,7 +35,10 @@ export class Ground {
   readonly watchers = new Watchers();
   /** Lines that are just being brought in here, by each import: they belong to nobody yet, and are not to be freed. */
   readonly imports = new Set<ReadonlySet<string>>();
+  /** Calls that are under way here, by their id. */
+  readonly running = new Map<string, Promise<unknown>>();
   readonly #clock: Clock;
+  #storeClock: { readonly at: number; readonly now: number } | undefined;
 
   constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number) {
     this.store = store;
@@ -44,14 +47,27 @@ export class Ground {
     this.leaseMs = leaseMs;
     this.journal = new Journal(store);
     this.loader = new Loader(store, this.journal);
-    this.keeper = new LeaseKeeper(store);
+    this.keeper = new LeaseKeeper(store, () => this.now());
   }
 
   /** Posts to a session, and tells who holds it, if that is somebody here. */
-  async post(session: SessionId, doc: MailDoc, o?: { readonly id?: string }): Promise<"posted" | "known"> {
+  async post(session: SessionId, doc: MailDoc, o?: PostOptions): Promise<"posted" | "known"> {
     const posted = await postMail(this.store, session, doc, o);
     for (const holder of this.keeper.holders) if (holder.id === session) holder.takeMailSoon();
     return posted;
+  }
+
+  /** The store's clock. */
+  async now(): Promise<number> {
+    const now = await this.store.now();
+    this.#storeClock = { at: performance.now(), now };
+    return now;
+  }
+
+  /** The same, from the last time it was asked and what has passed since: whoever holds a session has asked. */
+  nowAbout(): number {
+    const { at, now } = this.#storeClock ?? { at: performance.now(), now: 0 };
+    return Math.floor(now + performance.now() - at);
   }
 
   wallMs(): number {

@@ -1,19 +1,23 @@
 /** An open store, and all that can be done with it. */
 import { checkText, MAX_REASON } from "../core/checkpoint.js";
 import { isDigest } from "../core/digest.js";
-import { HoldfastError } from "../core/errors.js";
 import { checkpointPlace, sessionId } from "../core/ids.js";
 import type { Json } from "../core/json.js";
 import type { Counts, Store } from "../store/port.js";
+import { type BoundAgent, bind } from "./agent/bound.js";
+import { agent } from "./agent/define.js";
+import type { Agent, AgentDef, Tool } from "./agent/definition.js";
+import { Runs } from "./agent/runs.js";
+import { cancelSession } from "./cancel.js";
 import { Checkpoints } from "./checkpoints.js";
+import { POLICIES } from "./effects/repeats.js";
 import { type EventOptions, follow, type SessionEvent } from "./events.js";
 import { type ExportFilter, type ExportOptions, exportRows } from "./export.js";
 import { type Clock, Ground, type Machine } from "./ground.js";
 import { type ExportedRows, type ImportOptions, type ImportReport, importRows } from "./import.js";
-import { postMail } from "./inbox.js";
 import { fork, openSession, type SessionOptions } from "./opening.js";
-import { flag, invalid, options } from "./options.js";
-import { notFound, type Session } from "./session.js";
+import { flag, invalid, oneOf, options } from "./options.js";
+import { type ForkOptions, notFound, type Session } from "./session.js";
 import { cutLines, type SessionSummary, Sessions, summaryOf } from "./sessions.js";
 import { type Verdict, type VerifyOptions, verifyStore } from "./verify.js";
 
@@ -23,13 +27,24 @@ export class Holdfast implements AsyncDisposable {
   readonly sessions: Sessions;
   readonly checkpoints: Checkpoints;
   readonly #ground: Ground;
+  readonly #runs: Runs;
   readonly #closing = new AbortController();
 
   /** Made by `open`, not by hand. */
   constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number) {
     this.#ground = new Ground(store, machine, clock, leaseMs);
+    this.#runs = new Runs(this.#ground);
     this.sessions = new Sessions(this.#ground);
     this.checkpoints = new Checkpoints(this.#ground);
+  }
+
+  /** Binds an agent to this store. */
+  agent<C, S, O>(defined: Agent<C, S, O>): BoundAgent<C, S, O>;
+  agent<C = undefined, S = Record<string, Json>, O = string, T extends Record<string, any> = {}>(
+    definition: AgentDef<{ [K in keyof T]: Tool<T[K], any, C, S> }, C, S, O>,
+  ): BoundAgent<C, S, O>;
+  agent(given: Agent | AgentDef<{}, any, any, any>): BoundAgent {
+    return bind(this.#ground, this.#runs, "model" in given ? agent(given) : given);
   }
 
   /** Opens a session for work, making it where there is none, and holds its lease until it is closed. */
@@ -38,11 +53,12 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /** A new session that begins at a checkpoint. Nothing is copied, and nobody holds it yet. */
-  async fork(at: string, o: { readonly id: string }): Promise<SessionSummary> {
-    const { id } = options(o, "fork", ["id"]);
+  async fork(at: string, o: ForkOptions): Promise<SessionSummary> {
+    const { id, effects } = options(o, "fork", ["id", "effects"]);
+    const policy = oneOf(effects, "effects", POLICIES) ?? "ask";
     const place = checkpointPlace(at);
     if (place === undefined) throw notFound(at);
-    const { head, label } = await fork(this.#ground, place, id);
+    const { head, label } = await fork(this.#ground, place, id, policy);
     return summaryOf(head, label);
   }
 
@@ -53,16 +69,7 @@ export class Holdfast implements AsyncDisposable {
 
   /** Stops a session, whoever holds it. A holder learns of it at its next save or heartbeat; where there is none, it is done here. */
   async cancel(id: string, reason = "cancelled"): Promise<void> {
-    const session = sessionId(id);
-    await postMail(this.#ground.store, session, { kind: "cancel", reason: checkText(reason, "reason", MAX_REASON) });
-    try {
-      const held = await openSession(this.#ground, session, undefined, { make: false });
-      await held.close();
-    } catch (error) {
-      // Held by another, or in a store that another process writes: the mail is there, and is taken in by whoever opens the session next.
-      if (!(error instanceof HoldfastError) || (error.code !== "LEASE_HELD" && error.code !== "BUSY")) throw error;
-      for (const holder of this.#ground.keeper.holders) if (holder.id === session) holder.takeMailSoon();
-    }
+    await cancelSession(this.#ground, sessionId(id), checkText(reason, "reason", MAX_REASON));
   }
 
   /** The bytes of a file part, verified. */

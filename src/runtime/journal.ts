@@ -238,6 +238,16 @@ const read = (save: Save): Read => ({ save, digest: open(save, {}).digest });
 export const lineAt = (segments: readonly Segment[], seq: number): LineId | undefined =>
   segments.find(({ from, to }) => seq >= from && seq <= to)?.line;
 
+/** The last record number that two pasts have in common. */
+export function sharedUpTo(a: readonly Segment[], b: readonly Segment[]): number {
+  let shared = 0;
+  for (const { line, from, to } of a) {
+    const other = b.find((segment) => segment.line === line);
+    if (other !== undefined && other.from === from) shared = Math.max(shared, Math.min(to, other.to));
+  }
+  return shared;
+}
+
 function checkAnchor(anchors: ReadonlyMap<string, Anchor>, line: LineId, tail: Save | undefined): void {
   const anchor = anchors.get(line);
   if (anchor === undefined) return;

@@ -21,12 +21,14 @@ export interface Holder {
 
 export class LeaseKeeper {
   readonly #store: Store;
+  readonly #now: () => Promise<number>;
   readonly #holders = new Set<Holder>();
   #timer: NodeJS.Timeout | undefined;
   #everyMs = Number.POSITIVE_INFINITY;
 
-  constructor(store: Store) {
+  constructor(store: Store, now: () => Promise<number>) {
     this.#store = store;
+    this.#now = now;
   }
 
   get holders(): readonly Holder[] {
@@ -70,7 +72,7 @@ export class LeaseKeeper {
   async #renew(holder: Holder): Promise<void> {
     try {
       const { epoch, until } = holder.lease;
-      const lease = renewLease(holder.lease, await this.#store.now(), holder.leaseMs);
+      const lease = renewLease(holder.lease, await this.#now(), holder.leaseMs);
       // Conditional on the very lease it renews: one on its way must not bring back a lease that was let go meanwhile.
       const applied = await this.#store.apply([{ session: holder.id, when: { epoch, until }, lease: leaseRow(holder.id, lease) }]);
       if (!this.#holders.has(holder)) return;

@@ -3,6 +3,7 @@
  * numbered without a hole, and chained save to save.
  */
 import type { Mark } from "../core/checkpoint.js";
+import { bodyIn, Course } from "../core/course.js";
 import type { Digest } from "../core/digest.js";
 import { HoldfastError } from "../core/errors.js";
 import { type Bodies, Fold } from "../core/fold.js";
@@ -73,6 +74,40 @@ export class Loader {
     fold.seq = end.seq;
     fold.prior = end.nMark > 0 ? end.seq : end.prior;
     return { fold, end: digest };
+  }
+
+  /** What was begun and not finished at a save: of the transcript nothing is read. */
+  async course({ save: end }: Read): Promise<Course> {
+    const course = new Course();
+    const oldestFirst = (await this.#journal.segments(end.line, end.seq)).toReversed();
+    if (end.base > 0) {
+      const { base, marked } = await this.base(oldestFirst, end.base);
+      if (base.course !== undefined) course.applyBase(base.course);
+      if (marked) course.checkpointed();
+    }
+    let next = end.base + 1;
+    for (const { line, from, to } of oldestFirst) {
+      if (to < next) continue;
+      if (from > 1 && from > end.base) course.leaveLine();
+      for await (const saves of this.#pages(line, { from: next, to, items: false, state: true })) {
+        for (const save of saves) {
+          if (firstSeq(save) !== next) throw hole(line, next);
+          for (const record of openHere(save, { state: true }).state) course.apply(record, bodyIn(record), save.at - (record.ago ?? 0));
+          if (save.nMark > 0) course.checkpointed();
+          next = save.seq + 1;
+        }
+      }
+    }
+    return course;
+  }
+
+  /** The same at the end of a line. */
+  async courseAt({ line, tail }: Pick<Standpoint, "line" | "tail">): Promise<Course> {
+    if (tail !== undefined) return this.course(tail);
+    const origin = line.origin && (await this.#journal.saveAt(line.origin));
+    const course = origin ? await this.course(origin) : new Course();
+    course.leaveLine();
+    return course;
   }
 
   /** Applies all that follows the base. Answers the newest checkpoint met on the way. */

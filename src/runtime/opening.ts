@@ -7,6 +7,7 @@ import type { Json, JsonObject } from "../core/json.js";
 import { describeOwner, freeLease, grantLease, type Lease, MAX_LEASE_MS } from "../core/lease.js";
 import type { Applied, NewLine, SessionRow } from "../store/port.js";
 import { breatheNowAndThen } from "./breathe.js";
+import type { EffectPolicy } from "./effects/repeats.js";
 import type { Ground } from "./ground.js";
 import { Holding, type Opening } from "./holding.js";
 import { noSession } from "./inbox.js";
@@ -100,7 +101,20 @@ export async function openHolding(
   }
 }
 
-async function make(ground: Ground, want: Wanted): Promise<Lease | undefined> {
+/** Makes a session, held by nobody, where there is none. */
+export async function ensureSession(ground: Ground, id: unknown, given: SessionOptions | undefined): Promise<SessionId> {
+  const want = { ...wanted(ground, id, given), parent: undefined };
+  for (;;) {
+    const row = await ground.store.session(want.id);
+    if (row !== undefined) {
+      refuseOtherAgent(headOf(row), want);
+      return want.id;
+    }
+    if ((await make(ground, { ...want, leaseMs: undefined })) !== undefined) return want.id;
+  }
+}
+
+async function make(ground: Ground, want: Omit<Wanted, "leaseMs"> & { readonly leaseMs: number | undefined }): Promise<Lease | undefined> {
   const line = ground.newLineId();
   const head: HeadDoc = {
     id: want.id,
@@ -134,7 +148,7 @@ async function begin(
   line: NewLine,
   leaseMs: number | undefined,
 ): Promise<{ readonly applied: Applied; readonly lease: Lease }> {
-  const held = leaseMs === undefined ? freeLease : { owner: ground.machine.self, until: (await ground.store.now()) + leaseMs };
+  const held = leaseMs === undefined ? freeLease : { owner: ground.machine.self, until: (await ground.now()) + leaseMs };
   for (let buried = 0; ; buried = await ground.store.buriedEpoch(head.id)) {
     const lease = { ...held, epoch: buried + 1 };
     const change = { head: headRow(head), label: labelRow(label), lease: leaseRow(head.id, lease), line };
@@ -143,20 +157,22 @@ async function begin(
   }
 }
 
+function refuseOtherAgent(head: HeadDoc, { id, agent }: Pick<Wanted, "id" | "agent">): void {
+  if (agent === undefined || head.agent === agent) return;
+  throw new HoldfastError(
+    "CONFLICT",
+    `Session ${quote(id)} belongs to ${head.agent === undefined ? "no agent" : `agent ${quote(head.agent)}`}, not to ${quote(agent)}.`,
+    { sessionId: id },
+  );
+}
+
 async function take(ground: Ground, row: SessionRow, want: Wanted, deadline: number): Promise<Lease | undefined> {
-  const head = headOf(row);
-  if (want.agent !== undefined && head.agent !== want.agent) {
-    throw new HoldfastError(
-      "CONFLICT",
-      `Session ${quote(want.id)} belongs to ${head.agent === undefined ? "no agent" : `agent ${quote(head.agent)}`}, not to ${quote(want.agent)}.`,
-      { sessionId: want.id },
-    );
-  }
+  refuseOtherAgent(headOf(row), want);
   const before = leaseOf(row);
   const { oneMachine } = ground.store.traits;
   const grant = grantLease(before, {
     owner: ground.machine.self,
-    now: await ground.store.now(),
+    now: await ground.now(),
     leaseMs: want.leaseMs,
     dead: (owner) => ground.machine.isDead(owner, oneMachine),
   });
@@ -210,12 +226,23 @@ export async function enter(ground: Ground, id: SessionId, lease: Lease, leaseMs
 }
 
 /** Makes a fork, held by nobody. */
-export async function fork(ground: Ground, at: Place, id: unknown): Promise<{ readonly head: HeadDoc; readonly label: LabelDoc }> {
-  return makeFork(ground, at, id, undefined, undefined);
+export async function fork(
+  ground: Ground,
+  at: Place,
+  id: unknown,
+  effects: EffectPolicy,
+): Promise<{ readonly head: HeadDoc; readonly label: LabelDoc }> {
+  return makeFork(ground, at, id, effects, undefined, undefined);
 }
 
-async function forkAndOpen(ground: Ground, at: Place, id: unknown, here: Omit<Standing, "head"> | undefined): Promise<Session> {
-  const { head, label, lease, latest } = await makeFork(ground, at, id, ground.leaseMs, here?.latest);
+async function forkAndOpen(
+  ground: Ground,
+  at: Place,
+  id: unknown,
+  effects: EffectPolicy,
+  here: Omit<Standing, "head"> | undefined,
+): Promise<Session> {
+  const { head, label, lease, latest } = await makeFork(ground, at, id, effects, ground.leaseMs, here?.latest);
   if (here === undefined) return sessionOf(ground, await enter(ground, head.id, lease, ground.leaseMs));
   // All of it is in hand: nobody else can have touched what was made this instant.
   const own = { line: head.line, from: at.seq + 1, to: MAX_SEQ, session: head.id };
@@ -226,12 +253,13 @@ async function forkAndOpen(ground: Ground, at: Place, id: unknown, here: Omit<St
 }
 
 const sessionOf = <S extends object>(ground: Ground, held: Holding): Session<S> =>
-  new Session<S>(held, (at, forkId, from) => forkAndOpen(ground, at, forkId, from));
+  new Session<S>(held, (at, forkId, effects, from) => forkAndOpen(ground, at, forkId, effects, from));
 
 async function makeFork(
   ground: Ground,
   at: Place,
   id: unknown,
+  effects: EffectPolicy,
   leaseMs: number | undefined,
   known: Checkpoint | undefined,
 ): Promise<{ readonly head: HeadDoc; readonly label: LabelDoc; readonly lease: Lease; readonly latest: Checkpoint }> {
@@ -251,7 +279,8 @@ async function makeFork(
   };
   const { title, tags, metadata } = labelOf(row);
   const label: LabelDoc = { id: made, version: 1, ...(title === undefined ? undefined : { title }), tags, archived: false, metadata };
-  const fork = newLine({ id: line, origin: at, prev: checkpoint.digest });
+  const policy = effects === "ask" ? undefined : { effects };
+  const fork = newLine({ id: line, origin: at, prev: checkpoint.digest, ...policy });
   const { applied, lease } = await begin(ground, head, label, fork, leaseMs);
   if (applied.ok) return { head, label, lease, latest: checkpoint };
   if (applied.why === "exists")

@@ -22,8 +22,6 @@ export interface HeadDoc {
   /** The wall time from which a worker may take it up; absent where there is nothing to do. */
   readonly due?: number;
   readonly origin?: { readonly sessionId: string; readonly checkpointId: string };
-  /** From when on a worker may take it up. */
-  readonly due?: number;
   /** The session whose call runs this one. */
   readonly parent?: SessionId;
   /** It has sessions that its calls run. */

@@ -5,15 +5,25 @@ import { checkpointPlace, MAX_SEQ, type Place, type SessionId } from "../core/id
 import { encode, type Json, type JsonObject, type Storable } from "../core/json.js";
 import type { Message, MessageInput } from "../core/message.js";
 import type { SessionStatus, StatusEvent } from "../core/status.js";
+import { ByHand, type EffectOptions } from "./effects/by-hand.js";
+import { LeftBehind } from "./effects/left-behind.js";
+import { type Passed, type Pending, passedOf, pendingOf, unsettled } from "./effects/pending.js";
+import { type EffectPolicy, POLICIES } from "./effects/repeats.js";
 import { historyOf } from "./history.js";
 import { type Holding, unsaved } from "./holding.js";
-import { lineAt } from "./journal.js";
-import { flag, limitOf, numberOf, options, type Page, wholeNumber } from "./options.js";
+import { lineAt, sharedUpTo } from "./journal.js";
+import { flag, limitOf, numberOf, oneOf, options, type Page, wholeNumber } from "./options.js";
 import { newLine } from "./rows.js";
 import type { Standing } from "./workspace.js";
 
 /** Opens a fork that has just been made, in this process's hands. */
-export type ForkOpener = (at: Place, id: unknown, from: Omit<Standing, "head"> | undefined) => Promise<Session>;
+export type ForkOpener = (at: Place, id: unknown, effects: EffectPolicy, from: Omit<Standing, "head"> | undefined) => Promise<Session>;
+
+export interface ForkOptions {
+  readonly id: string;
+  /** What becomes of a call that the session it comes from has made since: wait for somebody's word (`ask`), or not. */
+  readonly effects?: EffectPolicy;
+}
 
 type Keys<S> = keyof S & string;
 
@@ -21,12 +31,14 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   readonly id: SessionId;
   readonly #held: Holding;
   readonly #openFork: ForkOpener;
+  readonly #byHand: ByHand;
 
   /** Made by `hold.session` and `session.fork`, not by hand. */
   constructor(held: Holding, openFork: ForkOpener) {
     this.id = held.id;
     this.#held = held;
     this.#openFork = openFork;
+    this.#byHand = new ByHand(held);
   }
 
   /** Rises with every holder: what others may fence by, too. */
@@ -114,6 +126,38 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     this.#work.save(whole);
   }
 
+  // ---- calls
+
+  /**
+   * Makes a call that survives: what it answered is in the journal before this resolves (with the next commit, where repeating it does no
+   * harm), and is not asked for again. One of which nobody knows what became is IN_DOUBT until somebody settles it.
+   */
+  effect<A, R>(
+    name: string,
+    args: A & Storable<A>,
+    o: EffectOptions<A, R>,
+    run: (args: A, context: { readonly key: string; readonly signal: AbortSignal }) => Promise<R & Storable<R>> | (R & Storable<R>),
+  ): Promise<R> {
+    return this.#byHand.effect(name, args, o as EffectOptions<never, unknown>, run as never) as Promise<R>;
+  }
+
+  /** Asks a model. A call that was under way when the process ended is made again under the same key; one that has answered is not. */
+  model<R>(
+    run: (context: {
+      readonly key: string;
+      readonly signal: AbortSignal;
+      readonly messages: readonly Message[];
+    }) => Promise<R & Storable<R>>,
+  ): Promise<R> {
+    return this.#byHand.model(run as never) as Promise<R>;
+  }
+
+  /** Calls that are not over: under way when a process ended, waiting for somebody, or in doubt. */
+  async unfinished(): Promise<readonly Pending[]> {
+    const { fold, segments } = this.#work;
+    return Promise.all(fold.course.open.map((effect) => pendingOf(this.#held.ground, this.id, segments, effect)));
+  }
+
   // ---- saving
 
   /** Makes everything staged durable, with a checkpoint at its end. */
@@ -157,20 +201,28 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   // ---- lines
 
   /** A new session that begins at one of this session's checkpoints, or at any other. Nothing is copied. */
-  async fork(at: string, o: { readonly id: string }): Promise<Session<S>> {
+  async fork(at: string, o: ForkOptions): Promise<Session<S>> {
     this.#held.usable();
-    const { id } = options(o, "fork", ["id"]);
+    const { id, effects } = options(o, "fork", ["id", "effects"]);
+    const policy = oneOf(effects, "effects", POLICIES) ?? "ask";
     const place = checkpointPlace(at);
     if (place === undefined) throw notFound(at);
     // The state at the newest checkpoint is in memory already, unless something was staged since.
     const { fold, end, segments, latest } = this.#work;
     const here = place.line === this.#held.line && place.seq === fold.seq && this.#held.isQuiet;
     const from = here ? { fold: fold.copy(), end, segments, latest } : undefined;
-    return (await this.#openFork(place, id, from)) as unknown as Session<S>;
+    return (await this.#openFork(place, id, policy, from)) as unknown as Session<S>;
   }
 
-  /** Puts this session back to one of its checkpoints, on a new line. What came after is kept, on the old one. */
-  async rewind(at: string): Promise<{ readonly passed: readonly [] }> {
+  /**
+   * Puts this session back to one of its checkpoints, on a new line. What came after is kept, on the old one. Answers what had been done
+   * by then: a call on the new line that equals one of these waits for somebody's word, unless `effects` says otherwise.
+   */
+  async rewind(at: string, o?: { readonly effects?: EffectPolicy }): Promise<{ readonly passed: readonly Passed[] }> {
+    const policy = oneOf(options(o, "rewind", ["effects"]).effects, "effects", POLICIES) ?? "ask";
+    this.#refuseOpenCalls();
+    const { segments: before } = this.#work;
+    let passed: readonly Passed[] = [];
     await this.#move(at, async (place) => {
       const segments = await this.#held.ground.journal.segments(place.line, place.seq);
       if (!(await this.#isOwnPast(place))) throw foreign(at, this.id, "fork from it instead");
@@ -178,15 +230,18 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
       const line = this.#held.ground.newLineId();
       const latest = (await this.#held.ground.journal.checkpointAt(place))?.checkpoint;
       const here = { line, from: place.seq + 1, to: MAX_SEQ, session: this.id };
-      const begun = newLine({ id: line, origin: place, prev: end });
+      const left = await LeftBehind.behind(this.#held.ground, before, sharedUpTo(before, segments));
+      passed = await Promise.all(left.map((effect) => passedOf(this.#held.ground, this.id, before, effect)));
+      const begun = newLine({ id: line, origin: place, prev: end, ...(policy === "ask" ? undefined : { effects: policy }) });
       fold.course.leaveLine();
       if (!(await this.#held.moveTo(line, { fold, end, segments: [here, ...segments], latest }, begun))) throw notFound(at);
     });
-    return { passed: [] };
+    return { passed };
   }
 
   /** Makes the line of one of this session's checkpoints the main one, at its end. */
   async adopt(at: string): Promise<void> {
+    this.#refuseOpenCalls();
     await this.#move(at, async ({ line }) => {
       const found = await this.#held.ground.journal.line(line);
       if (found?.session !== this.id) throw foreign(at, this.id, "only a line of the session itself can be adopted");
@@ -200,6 +255,18 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
 
   async #move(at: string, go: (place: Place) => Promise<void>): Promise<void> {
     await this.#held.move(async () => go(await this.#requirePlace(at)));
+  }
+
+  /** A line that is left must not take calls with it of which nobody knows what becomes. */
+  #refuseOpenCalls(): void {
+    this.#held.usable();
+    const [open] = unsettled(this.#work.fold.course.open);
+    if (open === undefined) return;
+    throw new HoldfastError(
+      "BAD_STATUS",
+      `The call of ${quote(open.name)} (${open.id}) is not over: this line cannot be left before it is. Let it finish, or settle it.`,
+      { sessionId: this.id, effectId: open.id },
+    );
   }
 
   async #isOwnPast(place: Place): Promise<boolean> {

@@ -159,9 +159,9 @@ export class Staging {
   }
 
   /** What the model is given before the transcript, as a blob of its own, however small. */
-  prefix(prefix: Encoded): Digest {
+  prefix(prefix: Encoded, since: number): Digest {
     const blob = blobOf(prefix);
-    this.#state.push({ text: `{"prefix":"${blob.digest}"`, blobs: [blob], body: blob.digest });
+    this.#state.push({ text: `{"prefix":"${blob.digest}","since":${since}`, blobs: [blob], body: blob.digest });
     return blob.digest;
   }
 

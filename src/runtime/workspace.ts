@@ -3,7 +3,7 @@
  * what is staged into a save.
  */
 import { type Checkpoint, type CheckpointOptions, checkpointFrom, type Mark, markText } from "../core/checkpoint.js";
-import type { CourseRecord } from "../core/course.js";
+import type { CourseRecord, Turn } from "../core/course.js";
 import { content } from "../core/diff.js";
 import type { Digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
@@ -246,7 +246,7 @@ export class Workspace {
     }
     for (let i = 0; i < fresh.length; i++) {
       const encoded = fresh[i] as EncodedMessage;
-      const seq = this.#fold.seq + this.#staging.itemCount + 1;
+      const seq = this.#nextSeq;
       const message = revive(encoded.value, placeId(this.#line, seq), seq, at);
       const { row } = this.#staging;
       if (splice === undefined) {
@@ -321,7 +321,28 @@ export class Workspace {
   /** Stages what the model is given before the transcript, where it differs from what it was given before. */
   prefix(prefix: Encoded): void {
     this.#staging.reserve(1, prefix.bytes);
-    this.#fold.course.prefix = this.#staging.prefix(prefix);
+    const since = this.#nextSeq;
+    this.#fold.course.apply({ prefix: this.#staging.prefix(prefix, since), since }, undefined, 0);
+  }
+
+  /** The number that the next message will have. */
+  get #nextSeq(): number {
+    return this.#fold.seq + this.#staging.itemCount + 1;
+  }
+
+  /** Begins a turn with its input, which is staged next. */
+  turn(turn: Omit<Turn, "from" | "steps" | "tokens">): void {
+    const { replies, tokens } = this.#fold;
+    this.event("work");
+    this.course({ turn: { ...turn, from: this.#nextSeq, steps: replies, tokens } });
+  }
+
+  /** Notes a session that a call of this one runs. */
+  adopts(child: SessionId): void {
+    this.course({ child });
+    if (this.#head.children) return;
+    this.#head = { ...this.#head, children: true };
+    this.#headChanged = true;
   }
 
   /** From when on a worker may take the session up; undefined where there is nothing to do. */

@@ -8,6 +8,9 @@ describe("the table", () => {
     expect(codes.toSorted()).toEqual(
       [
         "BAD_STATUS",
+        "IN_DOUBT",
+        "TURN_OPEN",
+        "WAITING",
         "BUSY",
         "CLOSED",
         "CONFLICT",

@@ -1,0 +1,125 @@
+/** An agent bound to a store. */
+import { randomUUID } from "node:crypto";
+import { HoldfastError } from "../../core/errors.js";
+import type { Json } from "../../core/json.js";
+import { encodeMessage } from "../../core/message.js";
+import type { Ground } from "../ground.js";
+import { ensureSession } from "../opening.js";
+import { options, signalOf, wholeNumber } from "../options.js";
+import { type Definition, definitionOf } from "./define.js";
+import type { Agent, Input, RunOptions, SubmitOptions } from "./definition.js";
+import { type AgentEvent, EventQueue } from "./events.js";
+import type { RunResult } from "./result.js";
+import { askingOf, type Runs } from "./runs.js";
+import { endOfTurn } from "./turn-end.js";
+
+/** A turn that was given to an agent. */
+export interface Turn<O = unknown> {
+  readonly sessionId: string;
+  readonly turnId: string;
+  /** Resolves when the turn has ended, or waits for somebody. */
+  result(o?: { readonly signal?: AbortSignal; readonly timeoutMs?: number }): Promise<RunResult<O>>;
+  cancel(reason?: string): Promise<void>;
+}
+
+/** A run whose events can be read while it goes, once. */
+export interface RunStream<O = unknown> extends AsyncIterable<AgentEvent>, Pick<Turn<O>, "sessionId"> {
+  /** Resolves when the run has ended; events that were not read are dropped. */
+  result(): Promise<RunResult<O>>;
+  cancel(reason?: string): Promise<void>;
+}
+
+export interface BoundAgent<C = any, S = any, O = any> extends Agent<C, S, O> {
+  /** Goes on with the latest turn if it has this input (or key), else begins one; answers when it has ended or waits for somebody. */
+  run(id: string, input: Input, o?: RunOptions<C>): Promise<RunResult<O>>;
+  stream(id: string, input: Input, o?: RunOptions<C>): RunStream<O>;
+  /** Records a turn; some worker takes it. */
+  submit(id: string, input: Input, o?: SubmitOptions): Promise<Turn<O>>;
+  /** Goes on with the latest turn, whatever it is. */
+  resume(id: string, o?: RunOptions<C>): Promise<RunResult<O>>;
+}
+
+/** How many turns may wait in one session. */
+const MAX_WAITING = 1_000;
+
+export function bind(ground: Ground, runs: Runs, given: unknown): BoundAgent {
+  return new Binding(ground, runs, definitionOf(given), given);
+}
+
+class Binding implements BoundAgent {
+  readonly name: string;
+  /** What it was made of: binding it again binds the same. */
+  readonly agent: unknown;
+  readonly #ground: Ground;
+  readonly #runs: Runs;
+  readonly #definition: Definition;
+
+  constructor(ground: Ground, runs: Runs, definition: Definition, agent: unknown) {
+    this.name = definition.name;
+    this.agent = agent;
+    this.#ground = ground;
+    this.#runs = runs;
+    this.#definition = definition;
+  }
+
+  async run(id: string, input: Input, o?: RunOptions): Promise<RunResult> {
+    return this.#runs.run(this.#runs.request(this, id, input, o, () => {}));
+  }
+
+  async resume(id: string, o?: RunOptions): Promise<RunResult> {
+    return this.#runs.run(this.#runs.request(this, id, undefined, o, () => {}));
+  }
+
+  stream(id: string, input: Input, o?: RunOptions): RunStream {
+    const queue = new EventQueue();
+    const request = this.#runs.request(this, id, input, o, (event) => queue.push(event));
+    const result = this.#runs.run(request).finally(() => queue.end());
+    // Whoever only reads events learns of a failure when they end.
+    result.catch(() => {});
+    return {
+      sessionId: request.id,
+      result: () => result,
+      cancel: (reason) => this.#runs.cancel(request.id, reason),
+      async *[Symbol.asyncIterator]() {
+        yield* queue;
+        await result;
+      },
+    };
+  }
+
+  async submit(id: string, input: Input, given?: SubmitOptions): Promise<Turn> {
+    const o = options(given, "submit", ["key", "tags", "title", "metadata", "atMs"]);
+    const { message, key } = askingOf(input, o.key);
+    const due = o.atMs === undefined ? 0 : wholeNumber(o.atMs, "atMs", 0, 8.64e15);
+    const turn = key ?? randomUUID();
+    const { text, blobs } = encodeMessage(message, "input");
+    if (blobs.length > 0)
+      throw new HoldfastError("INVALID_VALUE", "input: a submitted turn cannot carry bytes; give a URL, a text, or a file that is kept.", {
+        path: "input",
+      });
+    const session = await ensureSession(this.#ground, id, {
+      agent: this.name,
+      ...(o.title !== undefined && { title: o.title }),
+      ...(o.tags !== undefined && { tags: o.tags }),
+      ...(o.metadata !== undefined && { metadata: o.metadata }),
+    });
+    await this.#runs.refuseTooMany(session, MAX_WAITING);
+    const doc = { kind: "turn", turn, ...(key !== undefined && { key }), input: JSON.parse(text) as Json } as const;
+    await this.#ground.post(session, doc, { id: `turn:${turn}`, due });
+    return this.turn(session, turn);
+  }
+
+  /** A turn that was submitted, or run, before. */
+  turn(session: string, turnId: string): Turn {
+    return {
+      sessionId: session,
+      turnId,
+      result: async (o) => {
+        const { signal, timeoutMs } = options(o, "result", ["signal", "timeoutMs"]);
+        const most = timeoutMs === undefined ? undefined : wholeNumber(timeoutMs, "timeoutMs", 0, Number.MAX_SAFE_INTEGER);
+        return endOfTurn(this.#ground, this.#definition, session, turnId, signalOf(signal), most);
+      },
+      cancel: (reason) => this.#runs.cancel(session, reason, turnId),
+    };
+  }
+}

@@ -1,0 +1,398 @@
+/**
+ * The calls of one reply: what is to be done about each is decided first, intents are committed before any of them runs, outcomes are
+ * recorded as they come, and their tool messages are appended together, in the order of the calls, once all are settled.
+ */
+import { type Effect, sameOf, type WaitsFor } from "../../core/effect.js";
+import { HoldfastError, quote } from "../../core/errors.js";
+import { checkName } from "../../core/ids.js";
+import { encode, type Json } from "../../core/json.js";
+import type { Message, MessageInput, ToolCallPart, ToolResultPart } from "../../core/message.js";
+import { argsOf, resultOf } from "../effects/bodies.js";
+import { type Call, Caller, type Finished, failed, finished, words } from "../effects/caller.js";
+import { Repeats } from "../effects/repeats.js";
+import { restate } from "../inbox.js";
+import type { ToolDefinition } from "./define.js";
+import type { ToolState } from "./events.js";
+import { cursorOf, type Running } from "./running.js";
+import { CallContext } from "./tool-context.js";
+
+/** What is to be done about a call. */
+type Decision =
+  /** It is not made at all: this is its answer. */
+  | { readonly do: "refuse"; readonly says: string }
+  /** It has an intent. */
+  | { readonly do: "go-on"; readonly id: string }
+  /** It is the same as another: of this reply, or made before under the same name. */
+  | { readonly do: "share"; readonly with: number | string }
+  | { readonly do: "intend"; readonly call: Call; readonly waits: WaitsFor | undefined; readonly replays: Effect | undefined };
+
+/** How a call ended: with an answer for the model, or without one for now. */
+type Ended =
+  | {
+      readonly is: "answer";
+      readonly effect: Effect | undefined;
+      readonly made: Finished;
+      readonly sets: ReadonlyMap<string, Json> | undefined;
+    }
+  /** Its answer is in the journal already. */
+  | { readonly is: "recorded"; readonly effect: Effect }
+  | { readonly is: "open"; readonly pauseUntil?: number }
+  | { readonly is: "stopped" };
+
+export interface Settled {
+  /** All calls have their tool messages. */
+  readonly all: boolean;
+  /** Whether something of it must be committed at once. */
+  readonly acted: boolean;
+  /** Until when, by the store's clock, another process may be inside one of them. */
+  readonly pauseUntil: number | undefined;
+  readonly stopped: boolean;
+  /** Outcomes that are recorded with the next commit. */
+  readonly fresh: readonly { readonly effect: Effect; readonly made: Finished }[];
+}
+
+export class Calls {
+  readonly #running: Running;
+  readonly #caller: Caller;
+  readonly #repeats: Repeats;
+
+  constructor(running: Running) {
+    this.#running = running;
+    this.#caller = new Caller(running.held, running.stop);
+    this.#repeats = new Repeats(running.held);
+  }
+
+  get #course() {
+    return this.#running.held.work.fold.course;
+  }
+
+  // ---- deciding
+
+  /** Decides about all calls of a reply, before anything is staged. `reply` is undefined for one that has just come. */
+  async decide(calls: readonly ToolCallPart[], reply: Message | undefined): Promise<readonly Decision[]> {
+    const known = reply === undefined ? new Map<number, Effect>() : this.#course.ofReply(reply.seq);
+    // What was cut off may not be what was meant.
+    const isCut = reply?.reply?.finish === "length";
+    const names = new Map<string, number>();
+    const decisions: Decision[] = [];
+    for (const [index, part] of calls.entries()) {
+      const effect = known.get(index);
+      if (effect !== undefined) decisions.push({ do: "go-on", id: effect.id });
+      else if (isCut)
+        decisions.push({ do: "refuse", says: "The reply was cut off at its length limit; this call was not made. Ask for it again." });
+      else decisions.push(await this.#decideOne(part, index, names));
+    }
+    return decisions;
+  }
+
+  async #decideOne(part: ToolCallPart, index: number, names: Map<string, number>): Promise<Decision> {
+    const tool = this.#running.definition.tools.get(part.name);
+    if (tool === undefined)
+      return refuse(`There is no tool ${quote(part.name)}. Known are: ${[...this.#running.definition.tools.keys()].join(", ") || "none"}.`);
+    if (part.raw !== undefined) return refuse(`The arguments of ${quote(part.name)} are not JSON: ${part.raw.slice(0, 500)}`);
+    const parsed = await tool.schema.parse(part.input);
+    if ("flaw" in parsed) return refuse(`The arguments of ${quote(part.name)} do not fit: ${parsed.flaw}`);
+    const same = sameOf(part.input);
+    let named: string | undefined;
+    try {
+      named = tool.key === undefined ? undefined : checkName(await tool.key(parsed.value), `${part.name}.key`);
+    } catch (error) {
+      return refuse(`The call of ${quote(part.name)} has no key: ${words(error)}`);
+    }
+    if (named !== undefined) {
+      const before = this.#course.named(tool.name, named);
+      const failedBefore = before?.outcome === "error" || before?.outcome === "denied";
+      if (before !== undefined && !failedBefore) {
+        if (before.same === same) return { do: "share", with: before.id };
+        return refuse(
+          `${quote(part.name)} was called for ${quote(named)} with other arguments before; this is another act under the same name. It was not made.`,
+        );
+      }
+      const first = names.get(`${tool.name}\n${named}`);
+      if (first !== undefined) return { do: "share", with: first };
+      names.set(`${tool.name}\n${named}`, index);
+    }
+    const call = this.#callOf(tool, part, part.input, same, named);
+    const repeat =
+      tool.options.mode === "repeatable"
+        ? undefined
+        : await this.#repeats.find({ name: tool.name, same, ...(named !== undefined && { named }) });
+    if (repeat?.replays) return { do: "intend", call, waits: undefined, replays: repeat.of };
+    const waits: WaitsFor | undefined = repeat
+      ? { for: "repeat", of: repeat.of.id }
+      : (await this.#needsApproval(tool, parsed.value))
+        ? { for: "approval" }
+        : undefined;
+    return { do: "intend", call, waits, replays: undefined };
+  }
+
+  /** Where it cannot be told whether somebody must be asked, somebody is asked. */
+  async #needsApproval({ approval }: ToolDefinition, args: unknown): Promise<boolean> {
+    if (typeof approval === "boolean") return approval;
+    try {
+      const { context, session } = this.#running;
+      return (await approval(args, { context, session })) !== false;
+    } catch {
+      return true;
+    }
+  }
+
+  #callOf(tool: ToolDefinition, part: ToolCallPart, input: Json, same: string, named: string | undefined): Call {
+    const { check, run, schema } = tool;
+    return {
+      name: tool.name,
+      args: input,
+      same,
+      keepsArgs: false,
+      named,
+      place: undefined,
+      options: tool.options,
+      run: async ({ effect, args, attempt, ...handle }) => {
+        const parsed = await schema.parse(args);
+        if ("flaw" in parsed) throw new HoldfastError("INVALID_VALUE", `The arguments do not fit: ${parsed.flaw}`, { path: "args" });
+        const context = new CallContext(this.#running, effect, handle, part.callId, attempt);
+        const value = await run(parsed.value, context.asTool());
+        this.#sets.set(effect.id, context.sets);
+        return value;
+      },
+      check: check && (async (request) => check({ ...request, context: this.#running.context })),
+    };
+  }
+
+  readonly #sets = new Map<string, ReadonlyMap<string, Json>>();
+
+  // ---- making
+
+  /** Stages the intents of calls that have none yet. Answers the ids of effects by the calls' index, and which of them are new. */
+  intend(reply: Message, decisions: readonly Decision[]): ReadonlyMap<number, { readonly id: string; readonly fresh: boolean }> {
+    const ids = new Map<number, { id: string; fresh: boolean }>();
+    for (const [index, decision] of decisions.entries()) {
+      if (decision.do === "go-on") ids.set(index, { id: decision.id, fresh: false });
+      if (decision.do !== "intend") continue;
+      const { id } = this.#caller.intend({ ...decision.call, place: [reply.seq, index] }, decision.waits);
+      ids.set(index, { id, fresh: decision.waits === undefined && decision.replays === undefined });
+    }
+    return ids;
+  }
+
+  /** Makes all calls of a reply, as far as they can be made now, and stages what came of it. */
+  async make(
+    reply: Message,
+    calls: readonly ToolCallPart[],
+    decisions: readonly Decision[],
+    ids: ReadonlyMap<number, { readonly id: string; readonly fresh: boolean }>,
+  ): Promise<Settled> {
+    let left = calls.length;
+    let acted = false;
+    let open = false;
+    const ends = new Map<number, Ended>();
+    await Promise.all(
+      calls.map(async (part, index) => {
+        const decision = decisions[index] as Decision;
+        const own = ids.get(index);
+        const end: Ended =
+          decision.do === "refuse"
+            ? { is: "answer", effect: undefined, made: failed(decision.says), sets: undefined }
+            : decision.do === "share"
+              ? { is: "open" }
+              : await this.#makeOne(part, decision, own as { id: string; fresh: boolean });
+        ends.set(index, end);
+        left -= 1;
+        if (end.is === "open" && decision.do !== "share") open = true;
+        if (end.is === "stopped") open = true;
+        this.#tell(part, end);
+        const isActing = end.is === "answer" && end.effect !== undefined && end.effect.mode !== "repeatable";
+        if (isActing) acted = true;
+        // The last one is recorded together with the tool messages; those before it as they come.
+        if (isActing && (left > 0 || open)) await this.#record(index, end, ends);
+      }),
+    );
+    // Calls that are the same as others are answered like them.
+    for (const [index, decision] of decisions.entries()) {
+      if (decision.do !== "share") continue;
+      const shared = await this.#shared(decision.with, ends);
+      ends.set(index, shared);
+      if (shared.is !== "answer" && shared.is !== "recorded") open = true;
+      else this.#say(calls[index] as ToolCallPart, "replayed");
+    }
+    const fresh = [...ends.values()].flatMap((end) =>
+      end.is === "answer" && end.effect !== undefined ? [{ effect: end.effect, made: end.made }] : [],
+    );
+    if (open) {
+      const left = this.#leaveOpen(ends);
+      for (const [index, part] of calls.entries()) this.#tellOpen(part, ids.get(index)?.id);
+      return { all: false, acted, fresh, ...left };
+    }
+    await this.#answer(reply, calls, ends);
+    return { all: true, acted, fresh, pauseUntil: undefined, stopped: false };
+  }
+
+  /** The commit that was to record outcomes has failed for good: whoever holds the session now is told of them. */
+  late({ fresh }: Settled): void {
+    for (const { effect, made } of fresh) this.#caller.late(effect, made);
+  }
+
+  async #makeOne(part: ToolCallPart, decision: Decision, { id, fresh }: { readonly id: string; readonly fresh: boolean }): Promise<Ended> {
+    const effect = this.#course.get(id) as Effect;
+    if (effect.phase === "done") return { is: "recorded", effect };
+    if (decision.do === "intend" && decision.replays !== undefined) {
+      const { replays } = decision;
+      const made = { ...finished(await resultOf(this.#running.ground, replays)), outcome: replays.outcome ?? "ok", from: replays.id };
+      return { is: "answer", effect, made, sets: undefined };
+    }
+    const tool = this.#running.definition.tools.get(effect.name);
+    // A tool that is gone leaves its call in doubt: nobody here can say what it did.
+    if (tool === undefined) return this.#doubt(effect);
+    const args = await argsOf(this.#running.ground, this.#running.held.work.segments, effect);
+    const call: Call = {
+      ...this.#callOf({ ...tool, options: { ...tool.options, mode: effect.mode } }, part, args, effect.same, effect.named),
+    };
+    this.#wake(effect);
+    if (fresh) this.#say(part, "started");
+    const made = await this.#caller.make(id, call, { fresh });
+    switch (made.is) {
+      case "finished":
+        return { is: "answer", effect: this.#course.get(id) ?? effect, made, sets: this.#sets.get(id) };
+      case "done":
+        return { is: "recorded", effect: made.effect };
+      case "waits":
+        this.#running.held.work.course({ effect: { id, is: "waits", waits: made.waits } });
+        return { is: "open" };
+      case "waiting":
+        return { is: "open" };
+      case "doubt":
+        return this.#doubt(this.#course.get(id) ?? effect);
+      case "pause":
+        return { is: "open", pauseUntil: made.until };
+      case "stopped":
+        return { is: "stopped" };
+    }
+  }
+
+  #doubt({ id, phase }: Effect): Ended {
+    if (phase !== "doubt") this.#running.held.work.course({ effect: { id, is: "doubt" } });
+    return { is: "open" };
+  }
+
+  /** A wait whose time is up is over. A child may have gone on since: the tool looks for itself. */
+  #wake({ id, waits }: Effect): void {
+    const { held, ground } = this.#running;
+    const isOver = waits?.for === "child" || (waits?.for === "signal" && waits.until !== undefined && waits.until <= ground.wallMs());
+    if (isOver) held.work.course({ effect: { id, is: "woken" } });
+  }
+
+  /** The outcome of one call, on its own. */
+  async #record(index: number, end: Extract<Ended, { is: "answer" }>, ends: Map<number, Ended>): Promise<void> {
+    const { held } = this.#running;
+    const effect = end.effect as Effect;
+    this.#stageDone(effect, end, undefined);
+    try {
+      await held.commit();
+    } catch (error) {
+      this.#caller.late(effect, end.made);
+      throw error;
+    }
+    ends.set(index, { is: "recorded", effect: this.#course.get(effect.id) ?? effect });
+  }
+
+  #stageDone(effect: Effect, { made, sets }: Extract<Ended, { is: "answer" }>, said: number | undefined): void {
+    const { work } = this.#running.held;
+    for (const [key, value] of sets ?? []) work.set(key, value);
+    const { outcome, by, from, body } = made;
+    const event = {
+      id: effect.id,
+      is: "done",
+      outcome,
+      ...(said !== undefined && { said }),
+      ...(by !== undefined && { by }),
+      ...(from !== undefined && { from }),
+    } as const;
+    work.course({ effect: event }, said === undefined ? body : undefined);
+  }
+
+  async #shared(other: number | string, ends: ReadonlyMap<number, Ended>): Promise<Ended> {
+    if (typeof other === "number") return ends.get(other) ?? { is: "open" };
+    const effect = this.#course.get(other);
+    return effect?.phase === "done" ? { is: "recorded", effect } : { is: "open" };
+  }
+
+  /** Some calls have no answer yet: the others are recorded, and the session's status says what it waits for. */
+  #leaveOpen(ends: ReadonlyMap<number, Ended>): Pick<Settled, "pauseUntil" | "stopped"> {
+    let pauseUntil: number | undefined;
+    let stopped = false;
+    for (const end of ends.values()) {
+      if (end.is === "answer" && end.effect !== undefined) this.#stageDone(end.effect, end, undefined);
+      if (end.is === "stopped") stopped = true;
+      if (end.is === "open" && end.pauseUntil !== undefined) pauseUntil = Math.max(pauseUntil ?? 0, end.pauseUntil);
+    }
+    restate(this.#running.held.work);
+    return { pauseUntil, stopped };
+  }
+
+  // ---- answering
+
+  /** Stages the tool messages of a reply, in the order of its calls, and with them the outcomes that are not recorded yet. */
+  async #answer(reply: Message, calls: readonly ToolCallPart[], ends: ReadonlyMap<number, Ended>): Promise<void> {
+    const { held, sink, definition } = this.#running;
+    const { work } = held;
+    // Everything that takes time comes before the first word is staged: what is staged from here on is one save.
+    const told: { readonly part: ToolResultPart; readonly isPlain: boolean }[] = [];
+    for (const [index, call] of calls.entries())
+      told.push(await this.#tellModel(call, ends.get(index) as Ended, definition.tools.get(call.name)));
+    const before = work.fold.messageCount;
+    work.append(told.map(({ part }): MessageInput => ({ role: "tool", content: [part] })));
+    for (const [index, { isPlain }] of told.entries()) {
+      const end = ends.get(index) as Ended;
+      if (end.is !== "answer" || end.effect === undefined || end.effect.mode === "repeatable") continue;
+      if (this.#course.get(end.effect.id)?.phase === "done") continue;
+      const message = work.fold.messages[before + index] as Message;
+      this.#stageDone(end.effect, end, isPlain && end.effect.named === undefined ? message.seq : undefined);
+    }
+    for (const end of ends.values())
+      if (end.is === "answer" && end.effect?.mode === "repeatable") for (const [key, value] of end.sets ?? []) work.set(key, value);
+    work.course({ answered: reply.seq });
+    restate(work);
+    for (const message of work.fold.messages.slice(before)) sink({ type: "message", message, cursor: cursorOf(this.#running) });
+  }
+
+  async #tellModel(
+    call: ToolCallPart,
+    end: Ended,
+    tool: ToolDefinition | undefined,
+  ): Promise<{ readonly part: ToolResultPart; readonly isPlain: boolean }> {
+    const { ground } = this.#running;
+    const outcome = end.is === "answer" ? end.made.outcome : end.is === "recorded" ? (end.effect.outcome ?? "ok") : "error";
+    const result = end.is === "answer" ? end.made.body.value : end.is === "recorded" ? await resultOf(ground, end.effect) : null;
+    const base = { type: "tool-result", callId: call.callId, name: call.name, outcome } as const;
+    if (outcome !== "ok" || tool?.toModel === undefined) return { part: { ...base, output: result }, isPlain: true };
+    try {
+      // Checked here, so that what cannot be stored is told from what can.
+      const output = tool.toModel(result);
+      if (typeof output === "string") encode(output, "toModel");
+      return { part: { ...base, output }, isPlain: false };
+    } catch {
+      return { part: { ...base, output: result }, isPlain: true };
+    }
+  }
+
+  // ---- telling
+
+  #tell(part: ToolCallPart, end: Ended): void {
+    if (end.is === "recorded") this.#say(part, end.effect.outcome === "ok" ? "replayed" : (end.effect.outcome ?? "done"));
+    if (end.is !== "answer") return;
+    const { outcome, from } = end.made;
+    this.#say(part, outcome !== "ok" ? outcome : from === undefined ? "done" : "replayed");
+  }
+
+  #tellOpen(part: ToolCallPart, id: string | undefined): void {
+    const phase = id === undefined ? undefined : this.#course.get(id)?.phase;
+    if (phase === "waiting") this.#say(part, "waiting");
+    if (phase === "doubt") this.#say(part, "in-doubt");
+  }
+
+  #say({ callId, name }: ToolCallPart, state: ToolState): void {
+    this.#running.sink({ type: "tool", callId, name, state, cursor: cursorOf(this.#running) });
+  }
+}
+
+const refuse = (says: string): Decision => ({ do: "refuse", says });

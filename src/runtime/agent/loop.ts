@@ -1,0 +1,341 @@
+/**
+ * The agent loop. It is driven by the transcript: calls that are not answered are settled first, then the model is asked. So it needs no
+ * deterministic code, and whoever takes a session over goes on from what is there.
+ *
+ * Commit points: the turn's input; each reply together with the intents of its calls, before any runs; each outcome of a call that acts.
+ */
+import type { CheckpointOptions } from "../../core/checkpoint.js";
+import { sameOf } from "../../core/effect.js";
+import { HoldfastError, quote } from "../../core/errors.js";
+import { encode, type Json } from "../../core/json.js";
+import { type Asked, goesRound, MAX_PERIOD, pastLimit } from "../../core/limits.js";
+import { type Message, type MessageInput, type ToolCallPart, textOf } from "../../core/message.js";
+import type { StatusEvent } from "../../core/status.js";
+import type { StrategyEvent } from "../../core/strategy.js";
+import { clip } from "../../core/title.js";
+import { callsIn } from "../effects/bodies.js";
+import { words } from "../effects/caller.js";
+import { restate } from "../inbox.js";
+import { ask } from "./ask.js";
+import { Calls } from "./calls.js";
+import { type Prefix, prefixOf, storedPrefix } from "./prefix.js";
+import { unanswered } from "./reply.js";
+import { cursorOf, type Running } from "./running.js";
+import { validate } from "./schema.js";
+import { shapeState } from "./state.js";
+
+export type LoopEnd =
+  /** The session's status says how. */
+  | { readonly is: "ended"; readonly error?: unknown }
+  | { readonly is: "waiting" }
+  /** Until then, by the store's clock, another process may be inside a call. */
+  | { readonly is: "pause"; readonly until: number }
+  | { readonly is: "stopped" };
+
+const INTERRUPTED = "Not made: another input came first.";
+/** How often a model is told that its last words do not fit the output's schema. */
+const OUTPUT_TRIES = 3;
+
+/** The turn to be begun: its name, a digest of its input, and the input. */
+export interface NewTurn {
+  readonly id: string;
+  readonly key: string | undefined;
+  readonly same: string;
+  readonly message: MessageInput;
+  /** Letters that are taken in by it. */
+  readonly drained: readonly string[];
+}
+
+export class Loop {
+  readonly #running: Running;
+  readonly #calls: Calls;
+  readonly #began = performance.now();
+  #prefix: Prefix | undefined;
+  #markedAt = performance.now();
+  #markedSteps: number;
+  /** What the last replies asked for. */
+  #asked: Asked[] | undefined;
+  #misfits = 0;
+
+  constructor(running: Running) {
+    this.#running = running;
+    this.#calls = new Calls(running);
+    this.#markedSteps = this.#fold.replies;
+  }
+
+  get #work() {
+    return this.#running.held.work;
+  }
+
+  get #fold() {
+    return this.#work.fold;
+  }
+
+  // ---- beginning
+
+  /** Begins a turn. */
+  async begin({ id, key, same, message, drained }: NewTurn): Promise<void> {
+    const { held, definition, session, context } = this.#running;
+    shapeState(held, definition.state);
+    const { prefix, encoded, digest } = await prefixOf(definition, { context, session });
+    this.#prefix = prefix;
+    if (this.#fold.course.prefix !== digest) this.#work.prefix(encoded);
+    const version = definition.version === undefined ? undefined : { version: definition.version };
+    this.#work.turn({ id, ...(key !== undefined && { key }), same, ...version });
+    this.#work.append([message]);
+    this.#work.redue();
+    this.#tellMessages(1);
+    await held.commit(this.#mark("step"), drained);
+  }
+
+  /** Goes on with a turn that was begun before, by this process or another. */
+  async resume(): Promise<void> {
+    const { held, definition, session, context } = this.#running;
+    shapeState(held, definition.state);
+    const { prefix, digest } = await prefixOf(definition, { context, session });
+    const pinned = this.#fold.course.prefix;
+    this.#prefix = pinned === undefined || pinned === digest ? prefix : await storedPrefix(held.ground, pinned);
+    const { status } = this.#fold;
+    if (status !== "in-progress" && status !== "waiting" && status !== "in-doubt") this.#work.event("work");
+    restate(this.#work);
+    const { latest } = this.#work;
+    const isMarked = this.#work.isSaved && this.#fold.prior === this.#fold.seq && latest?.kind === "recovery";
+    if (definition.marksAny && !isMarked) await held.checkpoint({ kind: "recovery", step: this.#fold.replies });
+    else await held.commit();
+  }
+
+  /** Ends the open turn for another input: calls that have begun are seen to their end, the others are not made. */
+  async interrupt(): Promise<void> {
+    await this.resume();
+    const { held } = this.#running;
+    const open = unanswered(this.#fold.messages);
+    if (open !== undefined) {
+      for (const { id, phase, call } of this.#fold.course.open)
+        if (phase === "waiting" && call?.[0] === open.reply.seq)
+          this.#work.course({ effect: { id, is: "done", outcome: "denied", by: "interrupt" } }, encode(INTERRUPTED, "reason"));
+      const known = this.#fold.course.ofReply(open.reply.seq);
+      const decisions = (await this.#calls.decide(open.calls, open.reply)).map((decision, index) =>
+        known.has(index) ? decision : ({ do: "refuse", says: INTERRUPTED } as const),
+      );
+      await held.commit();
+      const end = await this.#make(open.reply, open.calls, decisions, this.#calls.intend(open.reply, decisions));
+      if (end !== undefined)
+        throw new HoldfastError("TURN_OPEN", `Session ${quote(held.id)} has a call of which nobody knows what became. Settle it first.`, {
+          sessionId: held.id,
+        });
+    }
+    await held.commit();
+  }
+
+  // ---- going
+
+  async run(): Promise<LoopEnd> {
+    const { stop } = this.#running;
+    try {
+      for (;;) {
+        if (stop.aborted) return { is: "stopped" };
+        const open = unanswered(this.#fold.messages);
+        const end = open === undefined ? await this.#step() : await this.#settle(open.reply, open.calls);
+        if (end !== undefined) return end;
+      }
+    } catch (error) {
+      if (stop.aborted || this.#running.held.ended !== undefined) return { is: "stopped" };
+      throw error;
+    }
+  }
+
+  /** Settles the calls of a reply that was there when this run began, or that has just been saved. */
+  async #settle(reply: Message, calls: readonly ToolCallPart[]): Promise<LoopEnd | undefined> {
+    const known = this.#fold.course.ofReply(reply.seq);
+    if (known.size === 0) {
+      const round = this.#goesRound(undefined);
+      if (round !== undefined) return this.#end("halt", round);
+    }
+    const decisions = await this.#calls.decide(calls, reply);
+    const ids = this.#calls.intend(reply, decisions);
+    // A letter may have changed what a call waits for; and what is intended now must be there before it runs.
+    if (!this.#work.isSaved) await this.#running.held.commit();
+    return this.#make(reply, calls, decisions, ids);
+  }
+
+  async #make(reply: Message, ...rest: MakeRest): Promise<LoopEnd | undefined> {
+    const { held } = this.#running;
+    const settled = await this.#calls.make(reply, ...rest);
+    const mark = settled.all ? (this.#mark("tool") ?? this.#mark("step")) : undefined;
+    // Two looks at the strategy, one save: whoever wants both is given one.
+    if (settled.all && !settled.acted) held.commitLater(mark);
+    else {
+      try {
+        await held.commit(mark);
+      } catch (error) {
+        this.#calls.late(settled);
+        throw error;
+      }
+    }
+    if (settled.all) return undefined;
+    if (settled.stopped) return { is: "stopped" };
+    if (settled.pauseUntil !== undefined) return { is: "pause", until: settled.pauseUntil };
+    this.#tellStatus();
+    // Something may have come in the meantime by which a call can go on.
+    return this.#fold.course.open.some(({ phase }) => phase === "ready") ? undefined : { is: "waiting" };
+  }
+
+  async #step(): Promise<LoopEnd | undefined> {
+    const { bounds, held } = this.#running;
+    const turn = this.#fold.course.turn;
+    const used = {
+      steps: this.#fold.replies - (turn?.steps ?? 0),
+      tokens: this.#fold.tokens - (turn?.tokens ?? 0),
+      ms: performance.now() - this.#began,
+    };
+    const past = pastLimit(used, bounds);
+    if (past !== undefined) return this.#end("halt", past);
+    const step = this.#fold.replies + 1;
+    let reply: MessageInput;
+    try {
+      reply = await ask(this.#running, this.#prefix as Prefix, step);
+    } catch (error) {
+      if (this.#running.stop.aborted) return { is: "stopped" };
+      return this.#end("fail", words(error), error);
+    }
+    const calls = callsIn(reply);
+    const finish = reply.reply?.finish;
+    if (calls.length === 0 || finish === "length" || finish === "content-filter" || finish === "error") return this.#last(reply);
+    const round = this.#goesRound(reply);
+    const decisions = round === undefined ? await this.#calls.decide(calls, undefined) : [];
+    this.#running.stop.throwIfAborted();
+    const message = this.#append(reply);
+    if (round !== undefined) return this.#end("halt", round);
+    const ids = this.#calls.intend(message, decisions);
+    await held.commit(this.#markBefore(calls.map(({ name }) => name)) ?? this.#mark("model"));
+    return this.#make(message, calls, decisions, ids);
+  }
+
+  #append(reply: MessageInput): Message {
+    this.#work.append([reply]);
+    this.#tellMessages(1);
+    return this.#fold.messages.at(-1) as Message;
+  }
+
+  // ---- ending
+
+  /** A reply that asks for nothing more, or that must not be acted on. */
+  async #last(reply: MessageInput): Promise<LoopEnd | undefined> {
+    const { definition, held } = this.#running;
+    const message = this.#append(reply);
+    switch (reply.reply?.finish) {
+      case "length":
+        return this.#end("halt", "The model's reply was cut off at its length limit.");
+      case "content-filter":
+        return this.#end("fail", "The model's provider withheld the reply (content filter).");
+      case "error":
+        return this.#end("fail", "The model's provider ended the reply with an error.");
+      case "pause":
+        await held.commit(this.#mark("model") ?? this.#mark("step"));
+        return undefined;
+      default:
+        break;
+    }
+    if (definition.output === undefined) return this.#end("complete", undefined, undefined, textOf(message));
+    const output = await this.#output(message);
+    if ("value" in output) return this.#end("complete", undefined, undefined, output.value);
+    this.#misfits += 1;
+    if (this.#misfits >= OUTPUT_TRIES) return this.#end("fail", `The answer does not fit the output's schema: ${output.flaw}`);
+    this.#work.append([
+      { role: "user", content: `Your answer does not fit: ${output.flaw}. Answer again, with nothing but JSON that fits.` },
+    ]);
+    this.#tellMessages(1);
+    await held.commit(this.#mark("model"));
+    return undefined;
+  }
+
+  async #output(message: Message): Promise<{ readonly value: Json } | { readonly flaw: string }> {
+    const { output } = this.#running.definition;
+    let value: Json;
+    try {
+      value = encode(JSON.parse(unfenced(textOf(message))), "output").value;
+    } catch (error) {
+      return { flaw: `it is not JSON (${words(error)})` };
+    }
+    const parsed = await validate(output as NonNullable<typeof output>, value);
+    return "flaw" in parsed ? parsed : { value };
+  }
+
+  async #end(event: StatusEvent, reason?: string, error?: unknown, output?: Json): Promise<LoopEnd> {
+    const { held, definition } = this.#running;
+    this.#work.event(event, reason, output);
+    this.#work.redue();
+    await held.commit(definition.marksAny ? this.#newMark("automatic") : undefined);
+    this.#tellStatus();
+    return { is: "ended", ...(error !== undefined && { error }) };
+  }
+
+  // ---- checkpoints
+
+  #mark(event: StrategyEvent): CheckpointOptions | undefined {
+    const { replies } = this.#fold;
+    const since = { step: replies, steps: replies - this.#markedSteps, ms: performance.now() - this.#markedAt };
+    return this.#running.definition.place(event, since) ? this.#newMark("automatic") : undefined;
+  }
+
+  #markBefore(names: readonly string[]): CheckpointOptions | undefined {
+    const { tools } = this.#running.definition;
+    return names.some((name) => tools.get(name)?.isMarkedBefore) ? this.#newMark("pre-operation") : undefined;
+  }
+
+  #newMark(kind: "automatic" | "pre-operation"): CheckpointOptions {
+    this.#markedAt = performance.now();
+    this.#markedSteps = this.#fold.replies;
+    return { kind, step: this.#fold.replies };
+  }
+
+  // ---- going round in circles
+
+  /** Whether the last replies, and one that has just come, ask for the same again and again. */
+  #goesRound(reply: MessageInput | undefined): string | undefined {
+    const { repeats } = this.#running.bounds;
+    const most = repeats * MAX_PERIOD;
+    if (this.#asked === undefined) {
+      const from = this.#fold.course.turn?.from ?? 0;
+      this.#asked = [];
+      const { messages } = this.#fold;
+      for (let i = messages.length - 1; i >= 0 && this.#asked.length < most; i--) {
+        const message = messages[i] as Message;
+        if (message.seq < from) break;
+        if (message.role === "assistant" && callsIn(message).length > 0) this.#asked.unshift(askedIn(message));
+      }
+    }
+    if (reply !== undefined) this.#asked.push(askedIn(reply));
+    if (this.#asked.length > most) this.#asked = this.#asked.slice(-most);
+    return goesRound(this.#asked, repeats);
+  }
+
+  // ---- telling
+
+  #tellMessages(count: number): void {
+    for (const message of this.#fold.messages.slice(-count))
+      this.#running.sink({ type: "message", message, cursor: cursorOf(this.#running) });
+  }
+
+  #tellStatus(): void {
+    this.#running.sink({ type: "status", status: this.#fold.status, cursor: cursorOf(this.#running) });
+  }
+}
+
+type MakeRest = Parameters<Calls["make"]> extends [Message, ...infer Rest] ? Rest : never;
+
+function askedIn(message: MessageInput): Asked {
+  const calls = callsIn(message);
+  const text = calls.map(({ name, input }) => `${name}(${clip(JSON.stringify(input), 200)})`).join(" and ");
+  return { same: sameOf(calls.map(({ name, input }) => [name, input])), text };
+}
+
+/** JSON as models like to give it: in a fence. */
+function unfenced(text: string): string {
+  const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?\s*```\s*$/.exec(text);
+  return fenced?.[1] ?? text;
+}
+
+export function noTurn(id: string): HoldfastError {
+  return new HoldfastError("BAD_STATUS", `Session ${quote(id)} has no turn to go on with. Run the agent with an input.`, { sessionId: id });
+}

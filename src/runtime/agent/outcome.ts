@@ -1,0 +1,57 @@
+/** The answer of a run, from where its session stands. */
+import type { Message } from "../../core/message.js";
+import { words } from "../effects/caller.js";
+import { pendingOf } from "../effects/pending.js";
+import type { Holding } from "../holding.js";
+import type { Definition } from "./define.js";
+import type { LoopEnd } from "./loop.js";
+import type { RunResult } from "./result.js";
+import { validate } from "./schema.js";
+
+export async function resultOf(held: Holding, definition: Definition, end: LoopEnd, replayed: boolean): Promise<RunResult> {
+  const { fold, segments } = held.work;
+  const message = fold.messages.findLast(({ role }: Message) => role === "assistant");
+  const about = {
+    sessionId: held.id,
+    turnId: fold.course.turn?.id ?? "",
+    usage: fold.usage,
+    ...(message !== undefined && { message }),
+  };
+  if (end.is === "stopped") return { ...about, status: "stopped", reason: whyStopped(held) };
+  switch (fold.status) {
+    case "completed":
+      return { ...about, status: "completed", output: await outputOf(definition, fold.output), replayed };
+    case "failed":
+      return { ...about, status: "failed", error: errorOf(end.is === "ended" ? end.error : undefined, fold.reason) };
+    case "halted":
+      return { ...about, status: "halted", reason: fold.reason ?? "" };
+    case "cancelled":
+      return { ...about, status: "stopped", reason: "cancelled" };
+    default: {
+      const open = fold.course.open.filter(({ phase }) => phase === "waiting" || phase === "doubt");
+      const pending = await Promise.all(open.map((effect) => pendingOf(held.ground, held.id, segments, effect)));
+      return { ...about, status: fold.status === "in-doubt" ? "in-doubt" : "waiting", pending };
+    }
+  }
+}
+
+function whyStopped({ ended, work }: Holding): "aborted" | "cancelled" | "superseded" {
+  if (work.fold.status === "cancelled") return "cancelled";
+  return ended?.code === "STALE_LEASE" ? "superseded" : "aborted";
+}
+
+/** As the schema gives it out. What was stored fitted when it was: if the schema has changed since, it is given as it is. */
+export async function outputOf({ output }: Definition, value: unknown): Promise<unknown> {
+  if (output === undefined) return value;
+  const parsed = await validate(output, value);
+  return "value" in parsed ? parsed.value : value;
+}
+
+function errorOf(error: unknown, reason: string | undefined): { readonly name: string; readonly message: string; readonly code?: string } {
+  const { name, code } = (error ?? {}) as { readonly name?: unknown; readonly code?: unknown };
+  return {
+    name: typeof name === "string" ? name : "Error",
+    message: reason ?? words(error),
+    ...(typeof code === "string" && { code }),
+  };
+}

@@ -1,0 +1,31 @@
+/**
+ * What a model is given before the transcript: system text and tools. Pinned while a turn lasts, so that a program that was changed in
+ * between does not change the ground under a run: providers refuse reasoning that was signed under another prefix.
+ */
+import { type Digest, digest } from "../../core/digest.js";
+import { type Encoded, encode } from "../../core/json.js";
+import type { Ground } from "../ground.js";
+import { invalid } from "../options.js";
+import type { Definition } from "./define.js";
+import type { ToolDescription } from "./definition.js";
+
+export interface Prefix {
+  readonly system: string;
+  readonly tools: readonly ToolDescription[];
+}
+
+/** The prefix as the program has it today. */
+export async function prefixOf(
+  { system, descriptions }: Definition,
+  about: unknown,
+): Promise<{ readonly prefix: Prefix; readonly encoded: Encoded; readonly digest: Digest }> {
+  const text: unknown = typeof system === "function" ? await system(about) : (system ?? "");
+  if (typeof text !== "string") throw invalid("agent.system", "it must give text");
+  const encoded = encode({ system: text, tools: descriptions }, "system");
+  return { prefix: encoded.value as unknown as Prefix, encoded, digest: digest(encoded.text) };
+}
+
+/** The prefix as it was recorded. */
+export async function storedPrefix({ journal }: Ground, name: Digest): Promise<Prefix> {
+  return JSON.parse(Buffer.from(await journal.blob(name)).toString("utf8")) as Prefix;
+}

@@ -1,0 +1,62 @@
+/** What a model answered, as a message: parts are kept as they are. */
+import { HoldfastError } from "../../core/errors.js";
+import type { Json } from "../../core/json.js";
+import type { Finish, Message, MessageInput, Part, Reply, ToolCallPart } from "../../core/message.js";
+import { callsIn } from "../effects/bodies.js";
+import type { ModelReply } from "./definition.js";
+
+/** The message of a reply. Whatever in it cannot be stored is refused when it is staged. */
+export function messageOf(given: ModelReply): MessageInput {
+  if (typeof given !== "object" || given === null) throw notAReply("it is no object");
+  const { content, toolCalls = [], finish, rawFinish, usage, provider, model, responseId } = given;
+  if (typeof content !== "string" && !Array.isArray(content)) throw notAReply("its content is neither text nor a list of parts");
+  if (!Array.isArray(toolCalls)) throw notAReply("its toolCalls are no list");
+  const parts: readonly Part[] = typeof content === "string" ? (content === "" ? [] : [{ type: "text", text: content }]) : content;
+  const known = new Set(parts.flatMap((part) => (part.type === "tool-call" ? [part.callId] : [])));
+  const calls = toolCalls.flatMap((call) => (known.has(call.id) ? [] : [callPart(call)]));
+  const asksForMore = calls.length > 0 || callsIn({ role: "assistant", content: parts }).length > 0;
+  const reply: Reply = {
+    ...(model !== undefined && { model }),
+    ...(responseId !== undefined && { responseId }),
+    finish: finish ?? (asksForMore ? "tool-calls" : "stop"),
+    ...(rawFinish !== undefined && { rawFinish }),
+    ...(usage !== undefined && { usage }),
+  };
+  return {
+    role: "assistant",
+    content: calls.length === 0 ? content : [...parts, ...calls],
+    ...(provider !== undefined && { provider }),
+    reply,
+  };
+}
+
+function callPart({ id, name, arguments: given }: NonNullable<ModelReply["toolCalls"]>[number]): ToolCallPart {
+  const base = { type: "tool-call", callId: id, name } as const;
+  if (typeof given !== "string") return { ...base, input: given };
+  if (given.trim() === "") return { ...base, input: {} };
+  try {
+    return { ...base, input: JSON.parse(given) as Json };
+  } catch {
+    return { ...base, input: null, raw: given };
+  }
+}
+
+function notAReply(why: string): HoldfastError {
+  return new HoldfastError("INVALID_VALUE", `The model's reply cannot be used: ${why}.`, { path: "reply" });
+}
+
+/** The newest reply whose calls have not all been answered, and those calls by their index; undefined where there is none. */
+export function unanswered(messages: readonly Message[]): { readonly reply: Message; readonly calls: readonly ToolCallPart[] } | undefined {
+  const answered = new Set<string>();
+  for (let i = messages.length - 1; i >= 0; i--) {
+    const message = messages[i] as Message;
+    if (message.role === "assistant") {
+      const calls = callsIn(message);
+      return calls.length > 0 && calls.some(({ callId }) => !answered.has(callId)) ? { reply: message, calls } : undefined;
+    }
+    if (typeof message.content !== "string") for (const part of message.content) if (part.type === "tool-result") answered.add(part.callId);
+  }
+  return undefined;
+}
+
+export const finishOf = (message: Message | undefined): Finish | undefined => message?.reply?.finish;

@@ -1,0 +1,47 @@
+/** What all parts of one run share. */
+
+import { placeId } from "../../core/ids.js";
+import type { JsonObject } from "../../core/json.js";
+import type { Bounds } from "../../core/limits.js";
+import type { Ground } from "../ground.js";
+import type { Holding } from "../holding.js";
+import { lineAt } from "../journal.js";
+import type { Definition } from "./define.js";
+import type { Input, SessionView } from "./definition.js";
+import type { Sink } from "./events.js";
+import type { RunResult } from "./result.js";
+
+export type ChildRunner = (agent: unknown, id: string, input: Input) => Promise<RunResult>;
+
+export interface Running {
+  readonly held: Holding;
+  readonly ground: Ground;
+  readonly definition: Definition;
+  readonly session: SessionView<unknown>;
+  readonly context: unknown;
+  /** Aborts when nothing more is to be begun. */
+  readonly stop: AbortSignal;
+  readonly sink: Sink;
+  readonly bounds: Bounds;
+  readonly runChild: ChildRunner;
+}
+
+export function viewOf(held: Holding): SessionView<unknown> {
+  return {
+    id: held.id,
+    get messages() {
+      return held.work.fold.messages;
+    },
+    get state() {
+      return held.work.fold.state as JsonObject;
+    },
+    metadata: held.label.metadata,
+    tags: held.label.tags,
+  };
+}
+
+/** Where a follower may go on from: all that is recorded so far. */
+export function cursorOf({ held: { line, work } }: Running): string {
+  const { seq } = work.fold;
+  return placeId(lineAt(work.segments, seq) ?? line, Math.max(1, seq));
+}

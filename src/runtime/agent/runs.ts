@@ -1,0 +1,259 @@
+/** Runs of agents: finding the turn that is meant, holding its session while the loop goes, and saying how it ended. */
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { checkText, MAX_REASON } from "../../core/checkpoint.js";
+import type { Turn } from "../../core/course.js";
+import { digest } from "../../core/digest.js";
+import { HoldfastError, quote } from "../../core/errors.js";
+import { checkName, type SessionId, sessionId } from "../../core/ids.js";
+import { encodeMessage, type MessageInput } from "../../core/message.js";
+import { cancelSession } from "../cancel.js";
+import type { Ground } from "../ground.js";
+import type { Holding } from "../holding.js";
+import { isOpen, readMail } from "../inbox.js";
+import { openHolding, type SessionOptions } from "../opening.js";
+import { oneOf, options, signalOf } from "../options.js";
+import { boundsOf, type Definition, definitionOf } from "./define.js";
+import type { Input, RunOptions } from "./definition.js";
+import type { Sink } from "./events.js";
+import { Loop, type LoopEnd, type NewTurn, noTurn } from "./loop.js";
+import { resultOf } from "./outcome.js";
+import type { RunResult } from "./result.js";
+import { type Running, viewOf } from "./running.js";
+
+/** An input, and how it is known again. */
+export interface Asking {
+  readonly message: MessageInput;
+  readonly same: string;
+  readonly key: string | undefined;
+}
+
+export function askingOf(input: Input, key: unknown): Asking {
+  const message: MessageInput =
+    typeof input === "string" || Array.isArray(input)
+      ? { role: "user", content: input as MessageInput["content"] }
+      : (input as MessageInput);
+  const { id: _id, ...rest } = encodeMessage(message, "input").value;
+  return { message, same: digest(JSON.stringify(rest)).slice(0, 22), key: key === undefined ? undefined : checkName(key, "key") };
+}
+
+/** Whether a turn is the one that is asked for. The same key with another input is a CONFLICT. */
+function isMeant(turn: Turn | undefined, { key, same }: Asking, session: string): turn is Turn {
+  if (turn === undefined || turn.key !== key) return false;
+  if (key !== undefined && turn.same !== same)
+    throw new HoldfastError("CONFLICT", `The turn ${quote(key)} of session ${quote(session)} has another input. One key names one turn.`, {
+      sessionId: session,
+    });
+  return turn.same === same;
+}
+
+/** A run that is under way in this process. */
+export interface Active {
+  readonly turn: { readonly key: string | undefined; readonly same: string } | undefined;
+  readonly result: Promise<RunResult>;
+  readonly sinks: Set<Sink>;
+}
+
+export interface RunRequest {
+  readonly definition: Definition;
+  readonly id: SessionId;
+  /** Absent where the latest turn is to go on, whatever it is. */
+  readonly asking: Asking | undefined;
+  readonly o: Partial<RunOptions>;
+  readonly sink: Sink;
+  readonly parent?: SessionId;
+}
+
+const RUN_OPTIONS = ["key", "context", "signal", "ifBusy", "limits", "tags", "title", "metadata"] as const;
+const BUSY = ["wait", "queue", "reject", "interrupt"] as const;
+/** How often a session that another process holds is looked at. */
+const LOOK_MS = 100;
+
+export class Runs {
+  readonly #ground: Ground;
+  readonly #active = new Map<SessionId, Active>();
+
+  constructor(ground: Ground) {
+    this.#ground = ground;
+  }
+
+  request(agent: unknown, id: unknown, input: Input | undefined, given: RunOptions | undefined, sink: Sink): RunRequest {
+    const o = options(given, "run", RUN_OPTIONS);
+    oneOf(o.ifBusy, "ifBusy", BUSY);
+    signalOf(o.signal);
+    const definition = definitionOf(agent);
+    boundsOf(o.limits, definition.limits);
+    return { definition, id: sessionId(id), asking: input === undefined ? undefined : askingOf(input, o.key), o, sink };
+  }
+
+  /** Runs until the turn has ended, waits for somebody, or is to stop. Two that ask for the same turn are given the same answer. */
+  async run(request: RunRequest): Promise<RunResult> {
+    const { id, asking, o, sink } = request;
+    for (;;) {
+      const active = this.#active.get(id);
+      if (active === undefined) break;
+      if (asking === undefined || active.turn === undefined || (active.turn.key === asking.key && active.turn.same === asking.same)) {
+        active.sinks.add(sink);
+        return active.result;
+      }
+      if ((o.ifBusy ?? "reject") === "reject") throw turnOpen(id);
+      if (o.ifBusy === "interrupt") await this.#interrupt(id);
+      await active.result.catch(() => {});
+    }
+    const sinks = new Set([sink]);
+    const result = this.#hold({ ...request, sink: (event) => sinks.forEach((each) => each(event)) });
+    this.#active.set(id, { turn: asking && { key: asking.key, same: asking.same }, result, sinks });
+    try {
+      return await result;
+    } finally {
+      this.#active.delete(id);
+    }
+  }
+
+  /** Stops a session, or one of its turns, whoever holds it, and the sessions that its calls run. */
+  async cancel(id: SessionId | string, reason = "cancelled", turn?: string): Promise<void> {
+    await cancelSession(this.#ground, sessionId(id), checkText(reason, "reason", MAX_REASON), turn);
+  }
+
+  /** A session's turns wait in its inbox: not without end. */
+  async refuseTooMany(id: SessionId, most: number): Promise<void> {
+    const waiting = (await readMail(this.#ground, id, Number.MAX_SAFE_INTEGER)).filter(({ doc }) => doc.kind === "turn");
+    if (waiting.length >= most)
+      throw new HoldfastError("TOO_LARGE", `${most} turns wait in session ${quote(id)} already.`, { sessionId: id, limit: most });
+  }
+
+  /** Asks whoever holds the session to end the turn it is at. */
+  async #interrupt(id: SessionId): Promise<void> {
+    const present = await this.#ground.journal.present(id);
+    const turn = present && (await this.#ground.loader.courseAt(present)).turn;
+    if (turn !== undefined) await this.#ground.post(id, { kind: "cancel", turn: turn.id, reason: "interrupted by another input" });
+  }
+
+  /** Opens the session, waiting for a holder that is dying, or that is at the same turn. */
+  async #hold(request: RunRequest): Promise<RunResult> {
+    const { definition, id, asking, o, parent } = request;
+    const given: SessionOptions = {
+      agent: definition.name,
+      ...(o.title !== undefined && { title: o.title }),
+      ...(o.tags !== undefined && { tags: o.tags }),
+      ...(o.metadata !== undefined && { metadata: o.metadata }),
+    };
+    let waited = 0;
+    for (;;) {
+      if (o.signal?.aborted) return this.#aborted(id, asking);
+      try {
+        const held = await openHolding(this.#ground, id, given, { make: asking !== undefined, ...(parent !== undefined && { parent }) });
+        return await this.#drive(held, request);
+      } catch (error) {
+        if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") throw error;
+        const present = await this.#ground.journal.present(id);
+        const turn = present && (await this.#ground.loader.courseAt(present)).turn;
+        const isBusyElsewhere =
+          turn !== undefined && asking !== undefined && !isMeant(turn, asking, id) && isUnderWay(present?.head.status);
+        if (isBusyElsewhere && (o.ifBusy ?? "reject") === "reject") throw turnOpen(id);
+        if (isBusyElsewhere && o.ifBusy === "interrupt" && waited === 0) await this.#interrupt(id);
+        // Held by hand, not by a run: one that lives keeps it for as long as it likes.
+        if (turn === undefined && waited > this.#ground.leaseMs + 1_000) throw error;
+        await sleep(LOOK_MS, undefined, { signal: o.signal }).catch(() => {});
+        waited += LOOK_MS;
+      }
+    }
+  }
+
+  async #aborted(id: SessionId, asking: Asking | undefined): Promise<RunResult> {
+    return { sessionId: id, turnId: asking?.key ?? "", usage: {}, status: "stopped", reason: "aborted" };
+  }
+
+  async #drive(held: Holding, request: RunRequest): Promise<RunResult> {
+    try {
+      return await this.#turn(held, request);
+    } finally {
+      await held.close({ discard: true }).catch(() => {});
+    }
+  }
+
+  async #turn(held: Holding, request: RunRequest): Promise<RunResult> {
+    const { asking, o, definition } = request;
+    const { course } = held.work.fold;
+    if (asking === undefined) {
+      if (course.turn === undefined) throw noTurn(held.id);
+      if (held.work.fold.status === "completed") return resultOf(held, definition, { is: "ended" }, true);
+      return this.#goOn(held, request, await this.#loop(held, request));
+    }
+    if (isMeant(course.turn, asking, held.id)) {
+      const { status } = held.work.fold;
+      if (status === "completed") return resultOf(held, definition, { is: "ended" }, true);
+      if (status === "cancelled") return resultOf(held, definition, { is: "stopped" }, false);
+      return this.#goOn(held, request, await this.#loop(held, request));
+    }
+    let loop: Loop | undefined;
+    if (isOpen(held.work)) {
+      const how = o.ifBusy ?? "reject";
+      if (how === "reject") throw turnOpen(held.id);
+      loop = await this.#loop(held, request);
+      if (how === "interrupt") await loop.interrupt();
+      else {
+        const before = await this.#goOn(held, request, loop);
+        if (before.status === "waiting" || before.status === "in-doubt") throw turnOpen(held.id, before.status);
+        if (before.status === "stopped") return before;
+      }
+    }
+    const turn: NewTurn = { id: asking.key ?? randomUUID(), key: asking.key, same: asking.same, message: asking.message, drained: [] };
+    loop = await this.#loop(held, request);
+    await loop.begin(turn);
+    return resultOf(held, definition, await this.#paced(held, request, loop), false);
+  }
+
+  async #goOn(held: Holding, request: RunRequest, loop: Loop): Promise<RunResult> {
+    await loop.resume();
+    return resultOf(held, request.definition, await this.#paced(held, request, loop), false);
+  }
+
+  /** Another process may be inside a call: its time is waited for. */
+  async #paced(held: Holding, { o }: RunRequest, loop: Loop): Promise<LoopEnd> {
+    const stop = o.signal === undefined ? held.signal : AbortSignal.any([o.signal, held.signal]);
+    for (;;) {
+      const end = await loop.run();
+      if (end.is !== "pause") return end;
+      const ms = Math.max(10, end.until - this.#ground.nowAbout());
+      await sleep(Math.min(ms, 1_000), undefined, { signal: stop }).catch(() => {});
+      if (stop.aborted) return { is: "stopped" };
+      await held.takeMail({ ends: true });
+    }
+  }
+
+  async #loop(held: Holding, { definition, o, sink }: RunRequest): Promise<Loop> {
+    const session = viewOf(held);
+    const context: unknown = o.context !== undefined ? o.context : await definition.context?.(session);
+    const running: Running = {
+      held,
+      ground: this.#ground,
+      definition,
+      session,
+      context,
+      stop: o.signal === undefined ? held.signal : AbortSignal.any([o.signal, held.signal]),
+      sink,
+      bounds: boundsOf(o.limits, definition.limits),
+      runChild: (agent, id, input) => {
+        const child = this.request(
+          agent,
+          id,
+          input,
+          { ...(o.signal !== undefined && { signal: AbortSignal.any([o.signal, held.signal]) }) },
+          () => {},
+        );
+        return this.run({ ...child, parent: held.id });
+      },
+    };
+    return new Loop(running);
+  }
+}
+
+const isUnderWay = (status: string | undefined): boolean => status === "in-progress" || status === "waiting" || status === "in-doubt";
+
+function turnOpen(id: string, status?: string): HoldfastError {
+  const why = status === undefined ? "is at another turn" : `is ${status}: its turn cannot go on by itself`;
+  return new HoldfastError("TURN_OPEN", `Session ${quote(id)} ${why}. Wait for it, or pass ifBusy: "wait", "queue" or "interrupt".`, {
+    sessionId: id,
+  });
+}

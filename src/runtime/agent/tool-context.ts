@@ -1,0 +1,117 @@
+/** What a tool is given, and what it asks for through it. */
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import type { Effect } from "../../core/effect.js";
+import { HoldfastError, quote } from "../../core/errors.js";
+import { checkName, type SessionId } from "../../core/ids.js";
+import { encode, type Json } from "../../core/json.js";
+import type { Handle } from "../effects/attempt.js";
+import { valueOf } from "../effects/bodies.js";
+import { invalid, options, wholeNumber } from "../options.js";
+import type { Input, ToolContext } from "./definition.js";
+import type { Running } from "./running.js";
+import { validate } from "./schema.js";
+import { checkState } from "./state.js";
+
+const MAX_WAIT_MS = 10 * 365 * 24 * 60 * 60_000;
+
+/** One attempt at a call: what it has set so far, and how often it has asked for what. */
+export class CallContext {
+  readonly #running: Running;
+  readonly #effect: Effect;
+  readonly #handle: Handle;
+  readonly #callId: string;
+  readonly #attempt: number;
+  /** State that is to be set with the outcome. */
+  readonly sets = new Map<string, Json>();
+  readonly #asked = new Map<string, number>();
+
+  constructor(running: Running, effect: Effect, handle: Handle, callId: string, attempt: number) {
+    this.#running = running;
+    this.#effect = effect;
+    this.#handle = handle;
+    this.#callId = callId;
+    this.#attempt = attempt;
+  }
+
+  asTool(): ToolContext {
+    const { context, session, sink } = this.#running;
+    return {
+      key: this.#effect.key,
+      callId: this.#callId,
+      attempt: this.#attempt,
+      signal: this.#handle.signal,
+      context,
+      session,
+      set: (key, value) => this.#set(key, value),
+      emit: (data) => sink({ type: "data", callId: this.#callId, data: encode(data, "data").value }),
+      run: (agent, input, o) => this.#run(agent, input, o) as never,
+      wait: (name, o) => this.#wait(name, o) as never,
+    };
+  }
+
+  #set(key: string, value: unknown): void {
+    const name = checkName(key, "state key");
+    if (name === "messages") throw invalid("state.messages", "the transcript is the loop's");
+    const { value: kept } = encode(value, `state.${name}`);
+    checkState(this.#running.definition.state, {
+      ...(this.#running.session.state as object),
+      ...Object.fromEntries(this.sets),
+      [name]: kept,
+    });
+    this.sets.set(name, kept);
+  }
+
+  #nth(what: string): number {
+    const n = this.#asked.get(what) ?? 0;
+    this.#asked.set(what, n + 1);
+    return n;
+  }
+
+  async #wait(given: string, o?: { readonly schema?: StandardSchemaV1; readonly timeoutMs?: number }): Promise<unknown> {
+    const name = checkName(given, "signal name");
+    const { schema, timeoutMs } = options(o, "wait", ["schema", "timeoutMs"]);
+    if (this.#effect.mode === "once")
+      throw invalid("wait", "a tool that may run only once cannot wait: it is run again from its beginning when the signal has come");
+    const { held, ground } = this.#running;
+    const nth = this.#nth(`signal ${name}`);
+    let current = held.work.fold.course.get(this.#effect.id) ?? this.#effect;
+    const had = () => (current.signals ?? []).filter((signal) => signal.name === name)[nth];
+    if (had() === undefined && held.work.fold.course.signals.some((signal) => signal.name === name)) {
+      // One that came before anybody waited. It is this call's from here on, also after a crash.
+      held.work.course({ effect: { id: this.#effect.id, is: "signalled", name } });
+      await held.commit();
+      current = held.work.fold.course.get(this.#effect.id) as Effect;
+    }
+    const signal = had();
+    if (signal !== undefined) {
+      const value = await valueOf(ground, signal.body);
+      if (schema === undefined) return value;
+      const parsed = await validate(schema, value);
+      if ("value" in parsed) return parsed.value;
+      throw new HoldfastError("INVALID_VALUE", `The signal ${quote(name)} does not fit what is waited for: ${parsed.flaw}.`, {
+        path: `signal.${name}`,
+      });
+    }
+    const before = current.lastWait?.for === "signal" && current.lastWait.name === name ? current.lastWait.until : undefined;
+    const until =
+      before ?? (timeoutMs === undefined ? undefined : ground.wallMs() + wholeNumber(timeoutMs, "wait.timeoutMs", 0, MAX_WAIT_MS));
+    if (until !== undefined && until <= ground.wallMs()) return undefined;
+    return this.#handle.suspend({ for: "signal", name, ...(until !== undefined && { until }) });
+  }
+
+  async #run(agent: unknown, input: Input, o?: { readonly as?: string }): Promise<unknown> {
+    const { as } = options(o, "run", ["as"]);
+    const nth = this.#nth("child");
+    const id = `${this.#effect.id}/${as === undefined ? nth + 1 : checkName(as, "as")}`;
+    const { held, runChild } = this.#running;
+    if (!held.work.fold.course.children.includes(id)) {
+      held.work.adopts(id as SessionId);
+      await held.commit();
+    }
+    const result = await runChild(agent, id, input);
+    if (result.status === "waiting" || result.status === "in-doubt") return this.#handle.suspend({ for: "child", session: id });
+    // Its parent is being stopped too, and finds it again.
+    if (result.status === "stopped" && result.reason !== "cancelled") return new Promise(() => {});
+    return result;
+  }
+}

@@ -1,0 +1,140 @@
+/** Waiting for the end of a turn that somebody else runs. Needs no lease. */
+import { HoldfastError, quote } from "../../core/errors.js";
+import { MAX_SEQ, type SessionId, sessionId } from "../../core/ids.js";
+import type { JournalRecord } from "../../core/record.js";
+import { isGap, open } from "../../core/save.js";
+import { pendingOf } from "../effects/pending.js";
+import type { Ground } from "../ground.js";
+import { noSession, readMail } from "../inbox.js";
+import { headOf } from "../rows.js";
+import type { Definition } from "./define.js";
+import { outputOf } from "./outcome.js";
+import type { RunResult } from "./result.js";
+
+const POLL_MS = 500;
+const ROWS = 100;
+
+export async function endOfTurn(
+  ground: Ground,
+  definition: Definition,
+  id: string,
+  turnId: string,
+  signal: AbortSignal | undefined,
+  timeoutMs: number | undefined,
+): Promise<RunResult> {
+  const session = sessionId(id);
+  const deadline = timeoutMs === undefined ? Number.POSITIVE_INFINITY : performance.now() + timeoutMs;
+  const abort = signal ?? new AbortController().signal;
+  const watcher = ground.watchers.follow(session);
+  const unwatch = ground.store.watch(session, () => watcher.tell());
+  try {
+    for (;;) {
+      abort.throwIfAborted();
+      watcher.looks();
+      const end = await look(ground, definition, session, turnId);
+      if (end !== undefined) return end;
+      const left = deadline - performance.now();
+      if (left <= 0)
+        throw new HoldfastError(
+          "BUSY",
+          `The turn ${quote(turnId)} of session ${quote(id)} has not ended in ${timeoutMs} ms. It goes on; ask again.`,
+          {
+            sessionId: id,
+          },
+        );
+      await watcher.wait(Math.min(POLL_MS, left), abort);
+    }
+  } finally {
+    unwatch();
+    watcher.leave();
+  }
+}
+
+async function look(ground: Ground, definition: Definition, session: SessionId, turnId: string): Promise<RunResult | undefined> {
+  const present = await ground.journal.present(session);
+  if (present === undefined) throw noSession(session);
+  const course = await ground.loader.courseAt(present);
+  const { status, reason } = headOf(present.row);
+  const about = { sessionId: session, turnId, usage: {} };
+  if (course.turn?.id === turnId) {
+    if (status === "in-progress") return undefined;
+    if (status !== "waiting" && status !== "in-doubt") {
+      const ended = await ground.loader.tail(present, { sized: false });
+      const { fold } = ended;
+      const message = fold.messages.findLast(({ role }) => role === "assistant");
+      const full = { ...about, usage: fold.usage, ...(message !== undefined && { message }) };
+      return endedAs(definition, full, status, reason, fold.output);
+    }
+    // Something may be ready to go on: then somebody takes it up.
+    const open = course.open.filter(({ phase }) => phase === "waiting" || phase === "doubt");
+    if (open.length < course.open.length || open.length === 0) return undefined;
+    const segments = await ground.journal.segments(present.head.line);
+    const pending = await Promise.all(open.map((effect) => pendingOf(ground, session, segments, effect)));
+    return { ...about, status, pending };
+  }
+  const past = await pastEnd(ground, present.head.line, turnId);
+  if (past !== undefined) return endedAs(definition, about, past.status ?? "", past.reason, past.output);
+  // It has not begun, or was taken back before it could.
+  const waits = (await readMail(ground, session, Number.MAX_SAFE_INTEGER)).some(({ doc }) => doc.kind === "turn" && doc.turn === turnId);
+  return waits || (await hasBegun(ground, session, turnId)) ? undefined : { ...about, status: "stopped", reason: "cancelled" };
+}
+
+/** Between two looks it may have been begun. */
+async function hasBegun(ground: Ground, session: SessionId, turnId: string): Promise<boolean> {
+  const present = await ground.journal.present(session);
+  return present !== undefined && (await ground.loader.courseAt(present)).turn?.id === turnId;
+}
+
+async function endedAs(
+  definition: Definition,
+  about: { readonly sessionId: string; readonly turnId: string; readonly usage: RunResult["usage"] },
+  status: string,
+  reason: string | undefined,
+  output: unknown,
+): Promise<RunResult> {
+  switch (status) {
+    case "completed":
+      return { ...about, status: "completed", output: await outputOf(definition, output), replayed: true };
+    case "failed":
+      return { ...about, status: "failed", error: { name: "Error", message: reason ?? "" } };
+    case "halted":
+      return { ...about, status: "halted", reason: reason ?? "" };
+    default:
+      return { ...about, status: "stopped", reason: "cancelled" };
+  }
+}
+
+/** How a turn before the latest ended: the last status before the next turn began. */
+async function pastEnd(
+  ground: Ground,
+  line: Parameters<Ground["journal"]["segments"]>[0],
+  turnId: string,
+): Promise<JournalRecord | undefined> {
+  let last: JournalRecord | undefined;
+  for (const segment of await ground.journal.segments(line)) {
+    for (let to = segment.to; to >= segment.from; ) {
+      const saves = await ground.store.saves(segment.line, {
+        from: segment.from,
+        to,
+        limit: ROWS,
+        newestFirst: true,
+        items: true,
+        state: true,
+      });
+      for (const save of saves) {
+        if (isGap(save)) continue;
+        const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
+        const turn = state.find((record) => record.turn !== undefined)?.turn;
+        const status = items.findLast((record) => record.status !== undefined && record.status !== "in-progress");
+        // A save that begins a turn may hold the status that goes with it, and never the end of the one before.
+        if (turn?.id === turnId) return last;
+        if (turn !== undefined) last = undefined;
+        else last ??= status;
+      }
+      const oldest = saves.at(-1);
+      to = oldest === undefined ? 0 : Math.min(to - 1, oldest.seq - oldest.nItems - oldest.nState - oldest.nMark);
+      if (saves.length === 0 && segment.to === MAX_SEQ) break;
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,39 @@
+/** Stopping a session from outside, and the sessions that its calls run. */
+import { HoldfastError } from "../core/errors.js";
+import type { SessionId } from "../core/ids.js";
+import type { Ground } from "./ground.js";
+import { openHolding } from "./opening.js";
+
+export async function cancelSession(ground: Ground, id: SessionId, reason: string, turn?: string): Promise<void> {
+  await ground.post(id, { kind: "cancel", reason, ...(turn !== undefined && { turn }) });
+  await takeIn(ground, id);
+  for (const child of await childrenOf(ground, id)) await cancelSession(ground, child, reason);
+}
+
+/** Where nobody holds a session, what was posted to it is taken in here. */
+export async function takeIn(ground: Ground, id: SessionId): Promise<void> {
+  try {
+    const held = await openHolding(ground, id, undefined, { make: false });
+    await held.close({ discard: true });
+  } catch (error) {
+    // Held by another, or in a store that another process writes: whoever holds it, or opens it next, takes the letter in.
+    if (!(error instanceof HoldfastError) || (error.code !== "LEASE_HELD" && error.code !== "BUSY")) throw error;
+  }
+}
+
+/** The sessions that calls of this one run, and that are still its own. */
+export async function childrenOf(ground: Ground, id: SessionId): Promise<readonly SessionId[]> {
+  const present = await ground.journal.present(id);
+  if (present?.head.children !== true) return [];
+  const found = new Set<SessionId>();
+  for (const { id: line } of await ground.store.lines({ session: id })) {
+    const doc = (await ground.journal.line(line))?.doc;
+    if (doc === undefined) continue;
+    const course = await ground.loader.courseAt({ line: doc, tail: await ground.journal.tail(line) });
+    for (const child of course.children) {
+      const row = await ground.journal.present(child as SessionId);
+      if (row?.head.parent === id) found.add(child as SessionId);
+    }
+  }
+  return [...found];
+}

@@ -1,0 +1,82 @@
+/** One attempt at a call: run with a deadline, until it answers, throws, waits for something, runs out of time, or must stop. */
+import { NotDone, type WaitsFor } from "../../core/effect.js";
+import type { Ground } from "../ground.js";
+
+export type Attempted =
+  | { readonly is: "answered"; readonly value: unknown }
+  /** The tool says that nothing happened. */
+  | { readonly is: "not-done"; readonly error: unknown }
+  /** What became of it is not known. `inside`: it may still be at it. */
+  | { readonly is: "unknown"; readonly error: unknown; readonly inside: boolean }
+  | { readonly is: "suspended"; readonly waits: WaitsFor }
+  | { readonly is: "stopped" };
+
+export interface Attempting {
+  readonly id: string;
+  /** For how long it may still last. */
+  readonly leftMs: number;
+  /** Aborts when the run is to stop. */
+  readonly stop: AbortSignal;
+  readonly run: (handle: Handle) => unknown;
+  /** Told what it answers after nobody waited any more. */
+  readonly late: (answered: Extract<Attempted, { is: "answered" | "not-done" }>) => void;
+}
+
+export interface Handle {
+  readonly signal: AbortSignal;
+  /** Ends the attempt, to be begun again once something has come. What called it never goes on. */
+  suspend(waits: WaitsFor): Promise<never>;
+}
+
+/** For how long a call that was told to stop may take to end by itself. */
+const GRACE_MS = 1_000;
+
+export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: Attempting): Promise<Attempted> {
+  if (stop.aborted) return { is: "stopped" };
+  const abort = new AbortController();
+  let over = false;
+  const answer = (async () => run({ signal: abort.signal, suspend }))().then(
+    (value): Attempted => ({ is: "answered", value }),
+    (error: unknown): Attempted => (error instanceof NotDone ? { is: "not-done", error } : { is: "unknown", error, inside: false }),
+  );
+  ground.running.set(id, answer);
+  void answer.then((attempted) => {
+    if (ground.running.get(id) === answer) ground.running.delete(id);
+    if (over && (attempted.is === "answered" || attempted.is === "not-done")) late(attempted);
+  });
+
+  let end: (attempted: Attempted) => void = () => {};
+  const other = new Promise<Attempted>((resolve) => {
+    end = resolve;
+  });
+  function suspend(waits: WaitsFor): Promise<never> {
+    end({ is: "suspended", waits });
+    return new Promise(() => {});
+  }
+  let grace: NodeJS.Timeout | undefined;
+  const stopped = () => {
+    abort.abort(stop.reason);
+    grace = setTimeout(() => end({ is: "stopped" }), GRACE_MS);
+  };
+  stop.addEventListener("abort", stopped, { once: true });
+  const timer = setTimeout(
+    () => {
+      const error = new DOMException(`The call took longer than it may (${Math.ceil(leftMs)} ms).`, "TimeoutError");
+      abort.abort(error);
+      end({ is: "unknown", error, inside: true });
+    },
+    Math.max(0, leftMs),
+  );
+  const attempted = await Promise.race([answer, other]);
+  over = true;
+  clearTimeout(timer);
+  clearTimeout(grace);
+  stop.removeEventListener("abort", stopped);
+  if (attempted.is === "suspended") {
+    // Nobody will take its answer: whatever it still holds on to, this is when to let go.
+    ground.running.delete(id);
+    abort.abort(new DOMException("The call waits for something, and will be begun again.", "AbortError"));
+  }
+  // Told to stop, it threw: that is how calls stop, and says nothing else.
+  return stop.aborted && attempted.is === "unknown" ? { is: "stopped" } : attempted;
+}

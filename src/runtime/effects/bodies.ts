@@ -1,0 +1,46 @@
+/** Arguments and results, wherever they are kept. */
+import { type Body, type Effect, lineOfEffect } from "../../core/effect.js";
+import { HoldfastError } from "../../core/errors.js";
+import type { LineId } from "../../core/ids.js";
+import { deepFreeze, type Json } from "../../core/json.js";
+import { type Message, partsOf } from "../../core/message.js";
+import { reviveRecord } from "../../core/revive.js";
+import { firstSeq, open } from "../../core/save.js";
+import type { Ground } from "../ground.js";
+import { lineAt, type Segment } from "../journal.js";
+
+export async function valueOf({ journal }: Ground, body: Body | undefined): Promise<Json> {
+  if (body === undefined) return null;
+  if ("value" in body) return body.value;
+  return deepFreeze(JSON.parse(Buffer.from(await journal.blob(body.blob)).toString("utf8")) as Json);
+}
+
+/** The arguments of a call: its own, or those in the reply that asked for it. */
+export async function argsOf(ground: Ground, segments: readonly Segment[], { args, call }: Effect): Promise<Json> {
+  if (args !== undefined || call === undefined) return valueOf(ground, args);
+  const [seq, index] = call;
+  const line = lineAt(segments, seq);
+  if (line === undefined) return null;
+  return callsIn(await messageAt(ground, line, seq))[index]?.input ?? null;
+}
+
+/** What a call that is done answered: from its record, or from the tool message that says it. */
+export async function resultOf(ground: Ground, { id, result, said }: Effect): Promise<Json> {
+  if (result !== undefined || said === undefined) return valueOf(ground, result);
+  const parts = partsOf(await messageAt(ground, lineOfEffect(id) as LineId, said));
+  return (parts.find((part) => part.type === "tool-result")?.output ?? null) as Json;
+}
+
+async function messageAt(ground: Ground, line: LineId, seq: number): Promise<Message> {
+  const [save] = await ground.store.saves(line, { from: seq, to: seq, limit: 1, items: true, state: false });
+  const record = save && save.items !== null ? open(save, { items: true }).items[seq - firstSeq(save)] : undefined;
+  if (save === undefined || record === undefined)
+    throw new HoldfastError("CORRUPT", `The message at ${line}-${seq} is missing, and a call refers to it.`, { line, seq });
+  const body = record.blob === undefined ? undefined : Buffer.from(await ground.journal.blob(record.blob)).toString("utf8");
+  return reviveRecord(record, body, seq, save);
+}
+
+/** The calls that a message asks for, without those that its provider makes itself. */
+export function callsIn(message: Parameters<typeof partsOf>[0]) {
+  return partsOf(message).flatMap((part) => (part.type === "tool-call" && part.by !== "provider" ? [part] : []));
+}

@@ -1,0 +1,266 @@
+/** Calls of a session by hand: each has a name of the caller's, or, where repeating it does no harm, a place. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { acts, type Effect, keyAt, NotDone, sameOf } from "../../core/effect.js";
+import { HoldfastError, quote } from "../../core/errors.js";
+import { checkName } from "../../core/ids.js";
+import { encode, type Json } from "../../core/json.js";
+import type { Holding } from "../holding.js";
+import { restate } from "../inbox.js";
+import { callback, invalid, options } from "../options.js";
+import { attempt } from "./attempt.js";
+import { resultOf } from "./bodies.js";
+import { type Call, Caller, type Finished, finished, type Made } from "./caller.js";
+import { Repeats } from "./repeats.js";
+import { backoff, type CheckRequest, callOptions, type Retry, type Settled } from "./spec.js";
+
+export type EffectOptions<A, R> = (
+  | { readonly mode: "repeatable"; readonly key?: string; readonly check?: never }
+  | {
+      readonly mode: "keyed" | "once";
+      /** The caller's own name for this very act: the same name is the same act, also after a crash. */
+      readonly key: string;
+      /** Asked when nobody knows whether it happened. */
+      readonly check?: (request: Omit<CheckRequest<A>, "context">) => Promise<Settled<R>> | Settled<R>;
+    }
+) & { readonly timeoutMs?: number; readonly retry?: Retry; readonly keyValidMs?: number };
+
+type Run = (args: Json, context: { readonly key: string; readonly signal: AbortSignal }) => unknown;
+
+export class ByHand {
+  readonly #held: Holding;
+  readonly #caller: Caller;
+  readonly #repeats: Repeats;
+  /** How often the same was asked for since the last checkpoint. */
+  #counts = new Map<string, number>();
+  #countsAt = -1;
+  readonly #underWay = new Map<string, Promise<unknown>>();
+
+  constructor(held: Holding) {
+    this.#held = held;
+    this.#caller = new Caller(held, held.signal);
+    this.#repeats = new Repeats(held);
+  }
+
+  async effect(name: unknown, args: unknown, given: EffectOptions<never, unknown>, run: Run): Promise<Json> {
+    this.#held.usable();
+    const tool = checkName(name, "effect name");
+    const o = options(given as EffectOptions<unknown, unknown>, "effect", ["mode", "key", "check", "timeoutMs", "retry", "keyValidMs"]);
+    const checked = callOptions(o, "effect");
+    if (callback(run, "effect run") === undefined) throw invalid("effect run", "it must be a function");
+    if (o.key === undefined && acts(checked))
+      throw invalid("effect.key", `a ${checked.mode} call by hand needs a key of yours, by which it is known again after a crash`);
+    const check = callback(o.check, "effect.check") as EffectOptions<unknown, unknown>["check"];
+    const { value, bytes: _bytes } = encode(args, "args");
+    const call: Call = {
+      name: tool,
+      args: value,
+      same: sameOf(value),
+      keepsArgs: true,
+      named: o.key === undefined ? undefined : checkName(o.key, "effect.key"),
+      place: undefined,
+      options: checked,
+      run: ({ effect, args: given, signal }) => run(given, { key: effect.key, signal }),
+      check: check && (async (request) => check(request)),
+    };
+    if (call.named === undefined) return this.#passing(call, run);
+    return this.#once(`${tool}\n${call.named}`, () => this.#named(call, call.named as string));
+  }
+
+  /** Asks a model. What it answered is durable when this resolves, and is not asked for again after a crash. */
+  async model(
+    run: (context: { readonly key: string; readonly signal: AbortSignal; readonly messages: readonly unknown[] }) => unknown,
+  ): Promise<Json> {
+    this.#held.usable();
+    if (callback(run, "model") === undefined) throw invalid("model", "it must be a function");
+    const call: Call = {
+      name: "model",
+      args: null,
+      same: sameOf(null),
+      keepsArgs: false,
+      named: undefined,
+      place: undefined,
+      options: callOptions({ mode: "repeatable" }, "model"),
+      run: () => undefined,
+      check: undefined,
+    };
+    const answer = await this.#passing(call, (_args, context) => run({ ...context, messages: this.#held.work.fold.messages }));
+    await this.#held.commit();
+    return answer;
+  }
+
+  /** Two that ask for the same at once are given the same answer. */
+  async #once(what: string, make: () => Promise<Json>): Promise<Json> {
+    const before = this.#underWay.get(what);
+    if (before !== undefined) {
+      await before.catch(() => {});
+      return this.#once(what, make);
+    }
+    const made = make();
+    this.#underWay.set(what, made);
+    try {
+      return await made;
+    } finally {
+      this.#underWay.delete(what);
+    }
+  }
+
+  // ---- without a name
+
+  async #passing(call: Call, run: Run): Promise<Json> {
+    const { work, ground } = this.#held;
+    const key = this.#placeKey(call);
+    const known = work.fold.course.passing(key);
+    if (known !== undefined) return resultOf(ground, known);
+    const body = await this.#repeat(call, key, run);
+    this.#held.usable();
+    this.#record(call, key, undefined, body);
+    return body.body.value;
+  }
+
+  /** Where it stands: behind which checkpoint, what it is, and which of its like. */
+  #placeKey({ name, same }: Call): string {
+    const { prior } = this.#held.work.fold;
+    if (this.#countsAt !== prior) {
+      this.#counts = new Map();
+      this.#countsAt = prior;
+    }
+    const like = `${name}\n${same}`;
+    const nth = this.#counts.get(like) ?? 0;
+    this.#counts.set(like, nth + 1);
+    return keyAt(this.#held.line, prior, name, same, nth);
+  }
+
+  async #repeat({ options: { retry, timeoutMs }, args }: Call, key: string, run: Run): Promise<Finished> {
+    for (let tries = 1; ; tries++) {
+      const attempted = await attempt(this.#held.ground, {
+        id: key,
+        leftMs: timeoutMs,
+        stop: this.#held.signal,
+        run: ({ signal }) => run(args, { key, signal }),
+        late: () => {},
+      });
+      if (attempted.is === "answered") {
+        const made = finished(attempted.value);
+        if (made.error !== undefined) throw made.error;
+        return made;
+      }
+      if (attempted.is === "stopped" || attempted.is === "suspended") throw this.#stopped();
+      if (tries >= retry.attempts) throw attempted.error;
+      await sleep(backoff(retry, tries), undefined, { signal: this.#held.signal }).catch(() => {});
+    }
+  }
+
+  /** Rides with the next commit: an intent and its outcome at once. */
+  #record({ name, same, named, options: { mode } }: Call, key: string, from: string | undefined, { body }: Finished): void {
+    const { work } = this.#held;
+    const id = work.newEffectId();
+    work.course({ effect: { id, is: "intent", name, mode, key, ...(named !== undefined && { named }), same } });
+    work.course({ effect: { id, is: "done", outcome: "ok", ...(from !== undefined && { from }) } }, body);
+  }
+
+  // ---- by name
+
+  async #named(call: Call, named: string): Promise<Json> {
+    const { ground } = this.#held;
+    const known = this.#held.work.fold.course.named(call.name, named);
+    if (known !== undefined && known.same !== call.same && known.outcome !== "error" && known.outcome !== "denied")
+      throw otherArguments(known, named);
+    if (known?.outcome === "ok") return resultOf(ground, known);
+    if (known !== undefined && known.phase !== "done") return this.#goOn(known.id, call, false);
+    if (!acts(call.options)) {
+      const key = keyAt(this.#held.id, call.name, named);
+      const made = await this.#repeat(call, key, (args, context) =>
+        call.run({ ...context, suspend: neverSuspends, effect: { key } as Effect, args, attempt: 1 }),
+      );
+      this.#held.usable();
+      this.#record(call, key, undefined, made);
+      return made.body.value;
+    }
+    const repeat = await this.#repeats.find({ name: call.name, same: call.same, named });
+    this.#held.usable();
+    if (repeat?.replays) {
+      const value = await resultOf(ground, repeat.of);
+      this.#record(call, repeat.of.key, repeat.of.id, finished(value));
+      await this.#held.commit();
+      return value;
+    }
+    const effect = this.#caller.intend(call, repeat && { for: "repeat", of: repeat.of.id });
+    if (repeat !== undefined) restate(this.#held.work);
+    await this.#held.commit();
+    return this.#goOn(effect.id, call, repeat === undefined);
+  }
+
+  async #goOn(id: string, call: Call, fresh: boolean): Promise<Json> {
+    for (;;) {
+      const made = await this.#caller.make(id, call, { fresh });
+      if (made.is !== "pause") return this.#settle(id, made);
+      await sleep(Math.max(1, made.until - this.#held.ground.nowAbout()), undefined, { signal: this.#held.signal }).catch(() => {});
+    }
+  }
+
+  async #settle(id: string, made: Exclude<Made, { is: "pause" }>): Promise<Json> {
+    const { work, ground } = this.#held;
+    const effect = work.fold.course.get(id) as Effect;
+    switch (made.is) {
+      case "stopped":
+        throw this.#stopped();
+      case "done":
+        if (made.effect.outcome === "ok") return resultOf(ground, made.effect);
+        throw new NotDone(String(await resultOf(ground, made.effect)));
+      case "waits":
+      case "waiting":
+        throw new HoldfastError(
+          "WAITING",
+          `${quote(effect.name)} was made before, in a past that session ${quote(this.#held.id)} has left. Approve, deny or settle ${id} to go on.`,
+          { sessionId: this.#held.id, effectId: id },
+        );
+      case "doubt":
+        if (effect.phase !== "doubt") {
+          work.course({ effect: { id, is: "doubt" } });
+          restate(work);
+          await this.#held.commit();
+        }
+        throw inDoubt(effect, this.#held.id, made.error);
+      case "finished": {
+        const { outcome, by, body, error } = made;
+        work.course({ effect: { id, is: "done", outcome, ...(by !== undefined && { by }) } }, body);
+        restate(work);
+        try {
+          await this.#held.commit();
+        } catch (failure) {
+          this.#caller.late(effect, made);
+          throw failure;
+        }
+        if (outcome === "ok") return body.value;
+        throw error ?? new NotDone(String(body.value));
+      }
+    }
+  }
+
+  #stopped(): unknown {
+    return (
+      this.#held.ended ??
+      this.#held.signal.reason ??
+      new HoldfastError("CLOSED", `Session ${quote(this.#held.id)} has been closed.`, { sessionId: this.#held.id })
+    );
+  }
+}
+
+const neverSuspends = () => new Promise<never>(() => {});
+
+function otherArguments({ id, name }: Effect, named: string): HoldfastError {
+  return new HoldfastError(
+    "CONFLICT",
+    `${quote(name)} was called under the key ${quote(named)} with other arguments before. One key names one act: choose another.`,
+    { effectId: id },
+  );
+}
+
+function inDoubt({ id, name, key }: Effect, session: string, cause: unknown): HoldfastError {
+  return new HoldfastError(
+    "IN_DOUBT",
+    `Nobody knows whether ${quote(name)} happened (key ${key}). Look where it would have happened, then settle ${id} with its result, its error, or { retry: true }.`,
+    { sessionId: session, effectId: id },
+    cause,
+  );
+}

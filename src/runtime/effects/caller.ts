@@ -1,0 +1,266 @@
+/**
+ * Makes the calls of one held session. What may be done about a call is decided in core/effect.ts; here it is done, and nothing is begun
+ * before the journal says so (E1).
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { acts, type Effect, type EffectEvent, keyOf, nextMove, type Outcome, type WaitsFor } from "../../core/effect.js";
+import { HoldfastError } from "../../core/errors.js";
+import { type Encoded, encode, type Json } from "../../core/json.js";
+import { isoTime } from "../../core/time.js";
+import type { Ground } from "../ground.js";
+import type { Holding } from "../holding.js";
+import type { Settlement } from "../rows.js";
+import { type Attempted, attempt, type Handle } from "./attempt.js";
+import { backoff, type CallOptions, type CheckRequest, type Settled } from "./spec.js";
+
+/** A call to be made. */
+export interface Call {
+  readonly name: string;
+  readonly args: Json;
+  readonly same: string;
+  /** Written into the intent: only where the transcript does not hold them. */
+  readonly keepsArgs: boolean;
+  readonly named: string | undefined;
+  readonly place: readonly [reply: number, index: number] | undefined;
+  readonly options: CallOptions;
+  readonly run: (handle: Handle & { readonly effect: Effect; readonly args: Json; readonly attempt: number }) => unknown;
+  readonly check: ((request: Omit<CheckRequest, "context">) => Promise<Settled<unknown>>) | undefined;
+}
+
+/** What became of a call, and is still to be recorded. */
+export interface Finished {
+  readonly is: "finished";
+  readonly outcome: Outcome;
+  /** The result, or what is said of the error. */
+  readonly body: Encoded;
+  readonly by?: string;
+  /** The call in a past that was left which it was answered from. */
+  readonly from?: string;
+  /** What it threw, where it ended that way just now. */
+  readonly error?: unknown;
+}
+
+export type Made =
+  | Finished
+  /** It is in the journal. */
+  | { readonly is: "done"; readonly effect: Effect }
+  | { readonly is: "waits"; readonly waits: WaitsFor }
+  | { readonly is: "waiting" }
+  | { readonly is: "doubt"; readonly error: unknown }
+  /** Until then, by the store's clock, another process may be inside it. */
+  | { readonly is: "pause"; readonly until: number }
+  | { readonly is: "stopped" };
+
+/** How often `check` may send a call back to be made again, by one holder. */
+const RETRIES = 3;
+
+export class Caller {
+  readonly #held: Holding;
+  /** Aborts when nothing more is to be begun. */
+  readonly #stop: AbortSignal;
+
+  constructor(held: Holding, stop: AbortSignal) {
+    this.#held = held;
+    this.#stop = stop;
+  }
+
+  get #ground(): Ground {
+    return this.#held.ground;
+  }
+
+  /** Stages the intent of a call: with the commit that follows it is begun, unless it waits. */
+  intend({ name, args, same, keepsArgs, named, place, options }: Call, waits: WaitsFor | undefined): Effect {
+    const { work } = this.#held;
+    const id = work.newEffectId();
+    const key = keyOf(Buffer.from(this.#ground.salts.next() + this.#ground.salts.next(), "base64url"));
+    if (waits === undefined) this.#tellHolder();
+    const event: EffectEvent = {
+      id,
+      is: "intent",
+      name,
+      mode: options.mode,
+      key,
+      ...(named !== undefined && { named }),
+      ...(place !== undefined && { call: place }),
+      same,
+      ...(options.keyValidMs !== undefined && { validMs: options.keyValidMs }),
+      ...(waits === undefined ? { attempt: this.#attempt(1, options) } : { waits }),
+    };
+    work.course({ effect: event }, keepsArgs ? encode(args, "args") : undefined);
+    return work.fold.course.get(id) as Effect;
+  }
+
+  /** Who begins calls from here on, so that another process can tell whether it still lives. */
+  #tellHolder(): void {
+    const { self } = this.#ground.machine;
+    if (this.#held.work.fold.course.holder?.nonce !== self.nonce) this.#held.work.course({ held: self });
+  }
+
+  #attempt(no: number, { timeoutMs }: CallOptions) {
+    return { no, at: this.#ground.nowAbout(), wall: this.#ground.wallMs(), forMs: timeoutMs };
+  }
+
+  /** Makes a call, or finds out what became of it. `fresh`: its intent was committed just now, by this holder. */
+  async make(id: string, call: Call, { fresh }: { readonly fresh: boolean }): Promise<Made> {
+    let tries = 0;
+    let rechecks = 0;
+    let asked = false;
+    let mustRun = fresh;
+    let inside = false;
+    let error: unknown;
+    for (;;) {
+      if (this.#stop.aborted) return { is: "stopped" };
+      const effect = this.#held.work.fold.course.get(id);
+      if (effect === undefined) return { is: "stopped" };
+      const holder = tries > 0 ? "ended" : this.#holderOf(effect);
+      const move =
+        mustRun && effect.phase !== "done"
+          ? ({ do: "run" } as const)
+          : nextMove(effect, {
+              holder,
+              now: this.#ground.nowAbout(),
+              wall: this.#ground.wallMs(),
+              triesLeft: tries < call.options.retry.attempts,
+              canCheck: call.check !== undefined && !asked,
+            });
+      switch (move.do) {
+        case "answer":
+          return { is: "done", effect };
+        case "wait":
+          return { is: "waiting" };
+        case "pause":
+          return { is: "pause", until: move.until };
+        case "doubt":
+          return { is: "doubt", error };
+        case "fail":
+          return { ...failed(error), error };
+        case "check": {
+          asked = true;
+          const settled = await this.#check(effect, call, holder === "unknown" || inside ? "unknown" : "dead");
+          if (settled === undefined) continue;
+          if (!("retry" in settled)) return settled;
+          rechecks += 1;
+          if (rechecks > RETRIES) return { is: "doubt", error };
+          mustRun = true;
+          continue;
+        }
+        case "run":
+          break;
+      }
+      const begun = fresh && tries === 0 ? effect : await this.#begin(effect, call);
+      if (begun === undefined) return { is: "stopped" };
+      mustRun = false;
+      asked = false;
+      tries += 1;
+      const attempted = await this.#run(begun, call);
+      switch (attempted.is) {
+        case "stopped":
+          return { is: "stopped" };
+        case "suspended":
+          return { is: "waits", waits: attempted.waits };
+        case "answered":
+          return finished(attempted.value);
+        case "not-done":
+          ({ error } = attempted);
+          if (tries >= call.options.retry.attempts) return { ...failed(error), error };
+          // Nothing happened: whatever its mode, it may be made again.
+          mustRun = true;
+          break;
+        case "unknown":
+          ({ error, inside } = attempted);
+          break;
+      }
+      if (tries < call.options.retry.attempts)
+        await sleep(backoff(call.options.retry, tries), undefined, { signal: this.#stop }).catch(() => {});
+    }
+  }
+
+  /** E1: the journal says that it is begun again, before it is. Of what does no harm it need not say so. */
+  async #begin(effect: Effect, { options }: Call): Promise<Effect | undefined> {
+    if (acts(effect)) {
+      this.#tellHolder();
+      this.#held.work.course({ effect: { id: effect.id, is: "begun", attempt: this.#attempt((effect.attempt?.no ?? 0) + 1, options) } });
+      await this.#held.commit();
+    }
+    return this.#held.work.fold.course.get(effect.id);
+  }
+
+  #run(effect: Effect, { options, run, args }: Call): Promise<Attempted> {
+    const { id } = effect;
+    const no = effect.attempt?.no ?? 1;
+    // Counted from what the journal says: that is when others will think that it has ended.
+    const leftMs = acts(effect) && effect.attempt ? effect.attempt.at + effect.attempt.forMs - this.#ground.nowAbout() : options.timeoutMs;
+    return attempt(this.#ground, {
+      id,
+      leftMs,
+      stop: this.#stop,
+      run: (handle) => run({ ...handle, effect, args, attempt: no }),
+      late: (answered) => this.late(effect, answered.is === "answered" ? finished(answered.value) : failed(answered.error)),
+    });
+  }
+
+  /** What is known too late to be recorded here goes to whoever holds the session now, or next. */
+  late(effect: Effect, { outcome, body }: Finished): void {
+    if (!acts(effect)) return;
+    const as: Settlement = outcome === "ok" ? { result: body.value } : { error: String(body.value) };
+    void this.#ground
+      .post(
+        this.#held.id,
+        { kind: "late", effect: effect.id, attempt: effect.attempt?.no ?? 1, as },
+        { id: `late:${effect.id}:${effect.attempt?.no ?? 1}` },
+      )
+      .catch(() => {
+        // The store is closed or away: then it stays as unknown as it was.
+      });
+  }
+
+  #holderOf({ id, holder, phase }: Effect): "dead" | "unknown" {
+    if (phase !== "begun" && phase !== "doubt") return "dead";
+    if (this.#ground.running.has(id) || holder === undefined) return "unknown";
+    const { self } = this.#ground.machine;
+    if (holder.nonce === self.nonce) return "dead";
+    return this.#ground.machine.isDead(holder, this.#ground.store.traits.oneMachine) ? "dead" : "unknown";
+  }
+
+  async #check(
+    { key, attempt: last, since }: Effect,
+    { check, args }: Call,
+    holder: "dead" | "unknown",
+  ): Promise<Finished | { readonly retry: true } | undefined> {
+    let settled: Settled<unknown>;
+    try {
+      settled = await check?.({ key, args, startedAt: isoTime(last?.wall ?? since), holder });
+    } catch {
+      // It could not say: that is no answer.
+      return undefined;
+    }
+    if (settled === undefined || settled === null) return undefined;
+    if ("retry" in settled) return { retry: true };
+    return { ...("error" in settled ? failed(settled.error) : finished(settled.result)), by: "check" };
+  }
+}
+
+/** The call was made: where its result cannot be kept, that is what is said of it. It is not made again for that. */
+export function finished(value: unknown): Finished {
+  try {
+    return { is: "finished", outcome: "ok", body: encode(value === undefined ? null : value, "result") };
+  } catch (error) {
+    if (!(error instanceof HoldfastError)) throw error;
+    return { ...failed(`The call was made, but its result could not be kept: ${error.message}`), error };
+  }
+}
+
+export const failed = (error: unknown): Finished => ({ is: "finished", outcome: "error", body: encode(words(error), "error") });
+
+const MAX_WORDS = 100_000;
+
+/** What an error says, as text that can be stored. */
+export function words(error: unknown): string {
+  let text: string;
+  try {
+    text = error instanceof Error ? error.message || error.name : String(error);
+  } catch {
+    text = "an error that cannot be shown";
+  }
+  return (text.length > MAX_WORDS ? `${text.slice(0, MAX_WORDS)}…` : text).toWellFormed();
+}

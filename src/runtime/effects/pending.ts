@@ -1,0 +1,47 @@
+/** A call that is not over, as people see it. */
+import { acts, type Effect, type WaitsFor } from "../../core/effect.js";
+import type { Json } from "../../core/json.js";
+import { isoTime } from "../../core/time.js";
+import type { Ground } from "../ground.js";
+import type { Segment } from "../journal.js";
+import { argsOf } from "./bodies.js";
+
+export interface Pending {
+  readonly effectId: string;
+  readonly sessionId: string;
+  readonly tool: string;
+  readonly args: Json;
+  readonly since: string;
+  readonly mode: Effect["mode"];
+  /** The key that was, or will be, handed to it: by it one can look whether it happened. */
+  readonly key: string;
+  readonly status: "waiting" | "in-doubt" | "under-way";
+  readonly waitsFor?: WaitsFor;
+}
+
+/** A call that was made in a past that was left. */
+export interface Passed extends Omit<Pending, "status" | "waitsFor"> {
+  readonly outcome: "ok" | "error" | "denied" | "unknown";
+}
+
+export async function pendingOf(ground: Ground, sessionId: string, segments: readonly Segment[], effect: Effect): Promise<Pending> {
+  const { phase, waits } = effect;
+  return {
+    ...(await told(ground, sessionId, segments, effect)),
+    status: phase === "waiting" ? "waiting" : phase === "doubt" ? "in-doubt" : "under-way",
+    ...(waits !== undefined && { waitsFor: waits }),
+  };
+}
+
+export async function passedOf(ground: Ground, sessionId: string, segments: readonly Segment[], effect: Effect): Promise<Passed> {
+  return { ...(await told(ground, sessionId, segments, effect)), outcome: effect.outcome ?? "unknown" };
+}
+
+async function told(ground: Ground, sessionId: string, segments: readonly Segment[], effect: Effect) {
+  const { id, name, mode, key, since } = effect;
+  return { effectId: id, sessionId, tool: name, args: await argsOf(ground, segments, effect), since: isoTime(since), mode, key };
+}
+
+/** Calls that going to another line would leave in the air. */
+export const unsettled = (open: readonly Effect[]): readonly Effect[] =>
+  open.filter((effect) => acts(effect) && effect.first !== undefined);

@@ -1,0 +1,37 @@
+/** Whether a call was made before in a past that the session has left, and what is to become of it then. */
+import type { Effect } from "../../core/effect.js";
+import type { LineId } from "../../core/ids.js";
+import type { Holding } from "../holding.js";
+import { LeftBehind } from "./left-behind.js";
+
+/** ask: wait for somebody's word. replay: answer from the record. live: make it again. */
+export type EffectPolicy = "ask" | "replay" | "live";
+export const POLICIES: readonly EffectPolicy[] = ["ask", "replay", "live"];
+
+export interface Repeat {
+  readonly of: Effect;
+  /** Whether it is to be answered from the record: asked for, and there is an answer. */
+  readonly replays: boolean;
+}
+
+export class Repeats {
+  readonly #held: Holding;
+  #known: { readonly line: LineId; readonly left: Promise<LeftBehind>; readonly policy: Promise<EffectPolicy> } | undefined;
+
+  constructor(held: Holding) {
+    this.#held = held;
+  }
+
+  async find(call: Pick<Effect, "name" | "same" | "named">): Promise<Repeat | undefined> {
+    const { id, line, ground, work } = this.#held;
+    if (this.#known?.line !== line) {
+      const left = LeftBehind.of(ground, id, work.head.origin?.sessionId, work.segments);
+      const policy = ground.journal.line(line).then((found) => found?.doc.effects ?? "ask");
+      this.#known = { line, left, policy };
+    }
+    const policy = await this.#known.policy;
+    if (policy === "live") return undefined;
+    const of = await (await this.#known.left).find(call, (made) => work.fold.course.replayed.includes(made));
+    return of && { of, replays: policy === "replay" && of.phase === "done" && !work.fold.course.replayed.includes(of.id) };
+  }
+}
