@@ -117,6 +117,11 @@ export class Course {
     return [...this.#calls.values()].filter(({ phase }) => phase !== "done");
   }
 
+  /** How many calls are over and have no tool message yet. */
+  get doneCount(): number {
+    return this.#calls.size - this.open.length;
+  }
+
   get signals(): readonly Signal[] {
     return this.#signals;
   }

@@ -24,6 +24,9 @@ export interface Lease {
   readonly epoch: number;
   readonly owner: Owner | null;
   readonly until: number;
+  /** How often workers were granted it since the session last got anywhere, and where it was then. */
+  readonly attempts?: number;
+  readonly seen?: string;
 }
 
 export const freeLease: Lease = { epoch: 0, owner: null, until: 0 };

@@ -1,8 +1,10 @@
 /** Stopping a session from outside, and the sessions that its calls run. */
 import { HoldfastError } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
+import type { SessionRow } from "../store/port.js";
 import type { Ground } from "./ground.js";
 import { openHolding } from "./opening.js";
+import { headOf } from "./rows.js";
 
 export async function cancelSession(ground: Ground, id: SessionId, reason: string, turn?: string): Promise<void> {
   await ground.post(id, { kind: "cancel", reason, ...(turn !== undefined && { turn }) });
@@ -21,18 +23,27 @@ export async function takeIn(ground: Ground, id: SessionId): Promise<void> {
   }
 }
 
+/** One whose head is damaged may be deleted like others; what it had is not known. */
+function mayHaveChildren(row: SessionRow): boolean {
+  try {
+    return headOf(row).children === true;
+  } catch {
+    return false;
+  }
+}
+
 /** The sessions that calls of this one run, and that are still its own. */
 export async function childrenOf(ground: Ground, id: SessionId): Promise<readonly SessionId[]> {
-  const present = await ground.journal.present(id);
-  if (present?.head.children !== true) return [];
+  const row = await ground.store.session(id);
+  if (row === undefined || !mayHaveChildren(row)) return [];
   const found = new Set<SessionId>();
   for (const { id: line } of await ground.store.lines({ session: id })) {
     const doc = (await ground.journal.line(line))?.doc;
     if (doc === undefined) continue;
     const course = await ground.loader.courseAt({ line: doc, tail: await ground.journal.tail(line) });
     for (const child of course.children) {
-      const row = await ground.journal.present(child as SessionId);
-      if (row?.head.parent === id) found.add(child as SessionId);
+      const made = await ground.store.session(child);
+      if (made !== undefined && headOf(made).parent === id) found.add(child as SessionId);
     }
   }
   return [...found];

@@ -54,6 +54,7 @@ export class Ground {
   async post(session: SessionId, doc: MailDoc, o?: PostOptions): Promise<"posted" | "known"> {
     const posted = await postMail(this.store, session, doc, o);
     for (const holder of this.keeper.holders) if (holder.id === session) holder.takeMailSoon();
+    this.watchers.changed(session);
     return posted;
   }
 

@@ -1,15 +1,16 @@
 /** An open store, and all that can be done with it. */
 import { checkText, MAX_REASON } from "../core/checkpoint.js";
 import { isDigest } from "../core/digest.js";
-import { checkpointPlace, sessionId } from "../core/ids.js";
-import type { Json } from "../core/json.js";
+import { checkName, checkpointPlace, sessionId } from "../core/ids.js";
+import { encode, type Json } from "../core/json.js";
 import type { Counts, Store } from "../store/port.js";
 import { type BoundAgent, bind } from "./agent/bound.js";
 import { agent } from "./agent/define.js";
 import type { Agent, AgentDef, Tool } from "./agent/definition.js";
 import { Runs } from "./agent/runs.js";
-import { cancelSession } from "./cancel.js";
+import { cancelSession, takeIn } from "./cancel.js";
 import { Checkpoints } from "./checkpoints.js";
+import { Effects } from "./effects/people.js";
 import { POLICIES } from "./effects/repeats.js";
 import { type EventOptions, follow, type SessionEvent } from "./events.js";
 import { type ExportFilter, type ExportOptions, exportRows } from "./export.js";
@@ -20,6 +21,7 @@ import { flag, invalid, oneOf, options } from "./options.js";
 import { type ForkOptions, notFound, type Session } from "./session.js";
 import { cutLines, type SessionSummary, Sessions, summaryOf } from "./sessions.js";
 import { type Verdict, type VerifyOptions, verifyStore } from "./verify.js";
+import { Worker, type WorkerOptions } from "./worker.js";
 
 const SWEPT_AT_ONCE = 500;
 
@@ -27,13 +29,16 @@ export class Holdfast implements AsyncDisposable {
   readonly sessions: Sessions;
   readonly checkpoints: Checkpoints;
   readonly #ground: Ground;
+  readonly effects: Effects;
   readonly #runs: Runs;
+  readonly #workers = new Set<Worker>();
   readonly #closing = new AbortController();
 
   /** Made by `open`, not by hand. */
   constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number) {
     this.#ground = new Ground(store, machine, clock, leaseMs);
     this.#runs = new Runs(this.#ground);
+    this.effects = new Effects(this.#ground);
     this.sessions = new Sessions(this.#ground);
     this.checkpoints = new Checkpoints(this.#ground);
   }
@@ -70,6 +75,22 @@ export class Holdfast implements AsyncDisposable {
   /** Stops a session, whoever holds it. A holder learns of it at its next save or heartbeat; where there is none, it is done here. */
   async cancel(id: string, reason = "cancelled"): Promise<void> {
     await cancelSession(this.#ground, sessionId(id), checkText(reason, "reason", MAX_REASON));
+  }
+
+  /** Gives a value to whatever in a session waits for it by name (`ctx.wait`), or will. The same key is the same signal. */
+  async signal(id: string, name: string, value: Json, o?: { readonly key?: string }): Promise<void> {
+    const { key } = options(o, "signal", ["key"]);
+    const session = sessionId(id);
+    const doc = { kind: "signal", name: checkName(name, "signal name"), value: encode(value, "signal").value } as const;
+    await this.#ground.post(session, doc, key === undefined ? {} : { id: `signal:${doc.name}:${checkName(key, "key")}` });
+    await takeIn(this.#ground, session);
+  }
+
+  /** Takes turns that were submitted, and sessions whose holder died, and runs them. */
+  worker(o: WorkerOptions): Worker {
+    const worker = new Worker(this.#ground, this.#runs, o);
+    this.#workers.add(worker);
+    return worker;
   }
 
   /** The bytes of a file part, verified. */
@@ -126,6 +147,7 @@ export class Holdfast implements AsyncDisposable {
 
   /** Lets go of every session that is still open here, and of the store. Staged work of theirs is discarded; saved work is safe. */
   async close(): Promise<void> {
+    for (const worker of this.#workers) await worker.stop({ graceMs: 0 }).catch(() => {});
     this.#closing.abort();
     this.#ground.watchers.wakeAll();
     for (const holder of this.#ground.keeper.holders) await holder.close({ discard: true }).catch(() => {});

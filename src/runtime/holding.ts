@@ -109,7 +109,7 @@ export class Holding implements Holder {
     this.usable();
     if (mark === undefined && this.#work.isSaved) {
       await this.flush();
-      if (drained.length > 0) await this.#drop(drained);
+      await this.#applyHead(drained);
       return undefined;
     }
     const sealed = this.#work.seal(mark, drained);
@@ -122,10 +122,30 @@ export class Holding implements Holder {
     return sealed.checkpoint;
   }
 
-  /** Takes letters in that change nothing. */
-  async #drop(drained: readonly string[]): Promise<void> {
-    const applied = await this.ground.store.apply([{ session: this.id, when: { epoch: this.lease.epoch }, drained }]);
+  /** Without a record: when the session is due again, and letters that change nothing. */
+  async #applyHead(drained: readonly string[]): Promise<void> {
+    const head = this.#work.takeHead();
+    if (head === undefined && drained.length === 0) return;
+    const change = { session: this.id, when: { epoch: this.lease.epoch }, drained, ...(head && { head: headRow(head) }) };
+    const applied = await this.ground.store.apply([change]);
     if (!applied.ok) throw this.endIfStale(superseded(this.id));
+    this.ground.watchers.changed(this.id);
+  }
+
+  /** How far the session has come. What was only begun again does not count. */
+  get progress(): string {
+    const { replies, messageCount, course } = this.#work.fold;
+    return `${this.line} ${replies} ${messageCount} ${course.doneCount}`;
+  }
+
+  /** Notes where the session was when it was last taken up, and how often in vain. */
+  async noteAttempts(attempts: number): Promise<void> {
+    const lease = { ...this.lease, attempts, seen: this.progress };
+    const { epoch, until } = this.lease;
+    const applied = await this.ground.store.apply([{ session: this.id, when: { epoch, until }, lease: leaseRow(this.id, lease) }]);
+    // Renewed in between: the next one carries it.
+    this.lease = { ...this.lease, attempts, seen: lease.seen };
+    if (!applied.ok && applied.why !== "until") throw this.endIfStale(superseded(this.id));
   }
 
   /** Seals what is staged, to go with the next commit: it would do no harm to lose it. */

@@ -77,7 +77,8 @@ export class LeaseKeeper {
       const applied = await this.#store.apply([{ session: holder.id, when: { epoch, until }, lease: leaseRow(holder.id, lease) }]);
       if (!this.#holders.has(holder)) return;
       if (applied.ok) {
-        holder.lease = lease;
+        // What was noted on the lease meanwhile goes with the next one.
+        holder.lease = { ...holder.lease, until: lease.until };
         holder.takeMailSoon();
       } else if (applied.why === "until") await this.#learn(holder);
       else holder.superseded(superseded(holder.id));

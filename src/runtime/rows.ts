@@ -99,18 +99,28 @@ interface LeaseDoc {
   readonly epoch: number;
   readonly until: number;
   readonly owner: Owner | null;
+  readonly attempts?: number;
+  readonly seen?: string;
 }
 
-export const leaseRow = (id: SessionId, { epoch, until, owner }: Lease): LeaseRow => ({
+export const leaseRow = (id: SessionId, { epoch, until, owner, attempts, seen }: Lease): LeaseRow => ({
   epoch,
   until,
-  text: sealed({ id, epoch, until, owner } satisfies LeaseDoc),
+  text: sealed({
+    id,
+    epoch,
+    until,
+    owner,
+    ...(attempts !== undefined && { attempts }),
+    ...(seen !== undefined && { seen }),
+  } satisfies LeaseDoc),
 });
 
 export function leaseOf({ id, lease }: SessionRow): Lease {
   const doc = unsealed<LeaseDoc>(lease.text, "lease", id);
   if (doc.id !== id || doc.epoch !== lease.epoch || doc.until !== lease.until) throw damaged("lease", id);
-  return { epoch: doc.epoch, until: doc.until, owner: doc.owner };
+  const { epoch, until, owner, attempts, seen } = doc;
+  return { epoch, until, owner, ...(attempts !== undefined && { attempts }), ...(seen !== undefined && { seen }) };
 }
 
 export const newLine = (doc: LineDoc): NewLine => ({ id: doc.id, origin: doc.origin, text: sealed(doc) });

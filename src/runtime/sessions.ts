@@ -7,6 +7,7 @@ import { reach } from "../core/retention.js";
 import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import type { LineRow, SessionRow } from "../store/port.js";
+import { childrenOf } from "./cancel.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
@@ -132,9 +133,11 @@ export class Sessions {
     }
   }
 
-  /** Deletes a session. What forks of it share is kept for them, and the answer names them. */
+  /** Deletes a session, and those that its calls ran. What forks of it share is kept for them, and the answer names them. */
   async delete(id: string): Promise<{ readonly keptFor: readonly string[] }> {
     const known = sessionId(id);
+    // First: whoever deletes again after a crash finds them by their parent.
+    for (const child of await childrenOf(this.#ground, known)) await this.delete(child);
     const own = await this.#ground.store.lines({ session: known });
     const family = await descendants(this.#ground, own);
     await this.#remove(known);

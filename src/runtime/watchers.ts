@@ -42,6 +42,7 @@ export class Watcher {
 
 export class Watchers {
   readonly #following = new Map<string, Set<Watcher>>();
+  readonly #all = new Set<() => void>();
 
   follow(session: string): Watcher {
     const followers = this.#following.get(session) ?? new Set();
@@ -54,7 +55,14 @@ export class Watchers {
     return watcher;
   }
 
+  /** Called for every session that may have changed, by anybody here. Answers how to stop it. */
+  followAll(wake: () => void): () => void {
+    this.#all.add(wake);
+    return () => this.#all.delete(wake);
+  }
+
   changed(session: string): void {
+    for (const wake of this.#all) wake();
     for (const watcher of this.#following.get(session) ?? []) watcher.tell();
   }
 

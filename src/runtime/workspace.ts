@@ -372,6 +372,13 @@ export class Workspace {
     return `${this.#line}-${this.#fold.seq + 1}.${this.#intents}`;
   }
 
+  /** The head, where it changed since it was last taken. */
+  takeHead(): HeadDoc | undefined {
+    const head = this.#headChanged ? this.#head : undefined;
+    this.#headChanged = false;
+    return head;
+  }
+
   // ---- sealing
 
   /** Turns what is staged into a save, with a checkpoint at its end where one is wanted. */
@@ -416,8 +423,7 @@ export class Workspace {
       fold.course.checkpointed();
       this.#latest = checkpoint;
     }
-    const head = this.#headChanged ? this.#head : undefined;
-    this.#headChanged = false;
+    const head = this.takeHead();
     return { save: { save, refs: allRefs, blobs }, head, checkpoint, drained };
   }
 

@@ -1,8 +1,5 @@
 /** An agent bound to a store. */
 import { randomUUID } from "node:crypto";
-import { HoldfastError } from "../../core/errors.js";
-import type { Json } from "../../core/json.js";
-import { encodeMessage } from "../../core/message.js";
 import type { Ground } from "../ground.js";
 import { ensureSession } from "../opening.js";
 import { options, signalOf, wholeNumber } from "../options.js";
@@ -10,7 +7,7 @@ import { type Definition, definitionOf } from "./define.js";
 import type { Agent, Input, RunOptions, SubmitOptions } from "./definition.js";
 import { type AgentEvent, EventQueue } from "./events.js";
 import type { RunResult } from "./result.js";
-import { askingOf, type Runs } from "./runs.js";
+import { askingOf, MAX_WAITING, type Runs, turnLetter } from "./runs.js";
 import { endOfTurn } from "./turn-end.js";
 
 /** A turn that was given to an agent. */
@@ -38,9 +35,6 @@ export interface BoundAgent<C = any, S = any, O = any> extends Agent<C, S, O> {
   /** Goes on with the latest turn, whatever it is. */
   resume(id: string, o?: RunOptions<C>): Promise<RunResult<O>>;
 }
-
-/** How many turns may wait in one session. */
-const MAX_WAITING = 1_000;
 
 export function bind(ground: Ground, runs: Runs, given: unknown): BoundAgent {
   return new Binding(ground, runs, definitionOf(given), given);
@@ -92,11 +86,7 @@ class Binding implements BoundAgent {
     const { message, key } = askingOf(input, o.key);
     const due = o.atMs === undefined ? 0 : wholeNumber(o.atMs, "atMs", 0, 8.64e15);
     const turn = key ?? randomUUID();
-    const { text, blobs } = encodeMessage(message, "input");
-    if (blobs.length > 0)
-      throw new HoldfastError("INVALID_VALUE", "input: a submitted turn cannot carry bytes; give a URL, a text, or a file that is kept.", {
-        path: "input",
-      });
+    const doc = turnLetter(turn, key, message);
     const session = await ensureSession(this.#ground, id, {
       agent: this.name,
       ...(o.title !== undefined && { title: o.title }),
@@ -104,7 +94,6 @@ class Binding implements BoundAgent {
       ...(o.metadata !== undefined && { metadata: o.metadata }),
     });
     await this.#runs.refuseTooMany(session, MAX_WAITING);
-    const doc = { kind: "turn", turn, ...(key !== undefined && { key }), input: JSON.parse(text) as Json } as const;
     await this.#ground.post(session, doc, { id: `turn:${turn}`, due });
     return this.turn(session, turn);
   }

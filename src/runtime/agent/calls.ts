@@ -2,8 +2,8 @@
  * The calls of one reply: what is to be done about each is decided first, intents are committed before any of them runs, outcomes are
  * recorded as they come, and their tool messages are appended together, in the order of the calls, once all are settled.
  */
-import { type Effect, sameOf, type WaitsFor } from "../../core/effect.js";
-import { HoldfastError, quote } from "../../core/errors.js";
+import { type Effect, NotDone, sameOf, type WaitsFor } from "../../core/effect.js";
+import { quote } from "../../core/errors.js";
 import { checkName } from "../../core/ids.js";
 import { encode, type Json } from "../../core/json.js";
 import type { Message, MessageInput, ToolCallPart, ToolResultPart } from "../../core/message.js";
@@ -149,7 +149,7 @@ export class Calls {
       options: tool.options,
       run: async ({ effect, args, attempt, ...handle }) => {
         const parsed = await schema.parse(args);
-        if ("flaw" in parsed) throw new HoldfastError("INVALID_VALUE", `The arguments do not fit: ${parsed.flaw}`, { path: "args" });
+        if ("flaw" in parsed) throw new NotDone(`The arguments do not fit: ${parsed.flaw}`);
         const context = new CallContext(this.#running, effect, handle, part.callId, attempt);
         const value = await run(parsed.value, context.asTool());
         this.#sets.set(effect.id, context.sets);

@@ -104,6 +104,16 @@ export class Loop {
     else await held.commit();
   }
 
+  /** Ends the run with a reason; it can be resumed. */
+  async halt(reason: string): Promise<void> {
+    // What nobody knows of stays so: it must be settled, whatever else happens.
+    if (this.#fold.status !== "in-doubt") await this.#end("halt", reason);
+    else {
+      this.#work.due(undefined);
+      await this.#running.held.commit();
+    }
+  }
+
   /** Ends the open turn for another input: calls that have begun are seen to their end, the others are not made. */
   async interrupt(): Promise<void> {
     await this.resume();

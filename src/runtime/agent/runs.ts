@@ -6,6 +6,7 @@ import type { Turn } from "../../core/course.js";
 import { digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { checkName, type SessionId, sessionId } from "../../core/ids.js";
+import type { Json } from "../../core/json.js";
 import { encodeMessage, type MessageInput } from "../../core/message.js";
 import { cancelSession } from "../cancel.js";
 import type { Ground } from "../ground.js";
@@ -20,6 +21,7 @@ import { Loop, type LoopEnd, type NewTurn, noTurn } from "./loop.js";
 import { resultOf } from "./outcome.js";
 import type { RunResult } from "./result.js";
 import { type Running, viewOf } from "./running.js";
+import { lookAtTurn } from "./turn-end.js";
 
 /** An input, and how it is known again. */
 export interface Asking {
@@ -49,6 +51,7 @@ function isMeant(turn: Turn | undefined, { key, same }: Asking, session: string)
 
 /** A run that is under way in this process. */
 export interface Active {
+  /** What is run; undefined where it is whatever the session is at. */
   readonly turn: { readonly key: string | undefined; readonly same: string } | undefined;
   readonly result: Promise<RunResult>;
   readonly sinks: Set<Sink>;
@@ -62,6 +65,19 @@ export interface RunRequest {
   readonly o: Partial<RunOptions>;
   readonly sink: Sink;
   readonly parent?: SessionId;
+}
+
+/** How many turns may wait in one session. */
+export const MAX_WAITING = 1_000;
+
+/** A turn on its way to a session. Bytes do not fit into a letter. */
+export function turnLetter(turn: string, key: string | undefined, message: MessageInput) {
+  const { text, blobs } = encodeMessage(message, "input");
+  if (blobs.length > 0)
+    throw new HoldfastError("INVALID_VALUE", "input: a turn that waits cannot carry bytes; give a URL, a text, or a file that is kept.", {
+      path: "input",
+    });
+  return { kind: "turn", turn, ...(key !== undefined && { key }), input: JSON.parse(text) as Json } as const;
 }
 
 const RUN_OPTIONS = ["key", "context", "signal", "ifBusy", "limits", "tags", "title", "metadata"] as const;
@@ -92,13 +108,15 @@ export class Runs {
     for (;;) {
       const active = this.#active.get(id);
       if (active === undefined) break;
-      if (asking === undefined || active.turn === undefined || (active.turn.key === asking.key && active.turn.same === asking.same)) {
+      const { turn, result: going } = active;
+      if (turn !== undefined && (asking === undefined || (turn.key === asking.key && turn.same === asking.same))) {
         active.sinks.add(sink);
-        return active.result;
+        return going;
       }
-      if ((o.ifBusy ?? "reject") === "reject") throw turnOpen(id);
+      if (turn !== undefined && (o.ifBusy ?? "reject") === "reject") throw turnOpen(id);
+      if (turn !== undefined && asking !== undefined && o.ifBusy === "queue") return this.#queue(request, asking);
       if (o.ifBusy === "interrupt") await this.#interrupt(id);
-      await active.result.catch(() => {});
+      await going.catch(() => {});
     }
     const sinks = new Set([sink]);
     const result = this.#hold({ ...request, sink: (event) => sinks.forEach((each) => each(event)) });
@@ -129,6 +147,37 @@ export class Runs {
     if (turn !== undefined) await this.#ground.post(id, { kind: "cancel", turn: turn.id, reason: "interrupted by another input" });
   }
 
+  /** Puts the turn behind the one that is open, where it is safe, and takes part in running what comes before it. */
+  async #queue({ definition, id, o }: RunRequest, { message, key }: Asking): Promise<RunResult> {
+    const turn = key ?? randomUUID();
+    await this.refuseTooMany(id, MAX_WAITING);
+    await this.#ground.post(id, turnLetter(turn, key, message), { id: `turn:${turn}` });
+    for (;;) {
+      if (o.signal?.aborted) return { sessionId: id, turnId: turn, usage: {}, status: "stopped", reason: "aborted" };
+      const end = await lookAtTurn(this.#ground, definition, id, turn);
+      if (end !== undefined) return end;
+      const active = this.#active.get(id);
+      if (active !== undefined) await active.result.catch(() => {});
+      else if (!(await this.#help(id, definition, o.signal))) await sleep(LOOK_MS, undefined, { signal: o.signal }).catch(() => {});
+    }
+  }
+
+  /** Takes the session up where nobody has it. Answers whether it could. */
+  async #help(id: SessionId, definition: Definition, signal: AbortSignal | undefined): Promise<boolean> {
+    try {
+      const held = await openHolding(this.#ground, id, undefined, { make: false });
+      try {
+        await this.takeUp(held, definition, signal ?? held.signal, async () => true);
+      } finally {
+        await held.close({ discard: true }).catch(() => {});
+      }
+      return true;
+    } catch (error) {
+      if (error instanceof HoldfastError && error.code === "LEASE_HELD") return false;
+      throw error;
+    }
+  }
+
   /** Opens the session, waiting for a holder that is dying, or that is at the same turn. */
   async #hold(request: RunRequest): Promise<RunResult> {
     const { definition, id, asking, o, parent } = request;
@@ -151,6 +200,7 @@ export class Runs {
         const isBusyElsewhere =
           turn !== undefined && asking !== undefined && !isMeant(turn, asking, id) && isUnderWay(present?.head.status);
         if (isBusyElsewhere && (o.ifBusy ?? "reject") === "reject") throw turnOpen(id);
+        if (isBusyElsewhere && o.ifBusy === "queue") return this.#queue(request, asking);
         if (isBusyElsewhere && o.ifBusy === "interrupt" && waited === 0) await this.#interrupt(id);
         // Held by hand, not by a run: one that lives keeps it for as long as it likes.
         if (turn === undefined && waited > this.#ground.leaseMs + 1_000) throw error;
@@ -169,7 +219,14 @@ export class Runs {
       return await this.#turn(held, request);
     } finally {
       await held.close({ discard: true }).catch(() => {});
+      if (request.parent === undefined) await this.#wakeParent(held);
     }
+  }
+
+  /** A call of another session waits for this one. */
+  async #wakeParent({ id, work }: Holding): Promise<void> {
+    const { parent } = work.head;
+    if (parent !== undefined) await this.#ground.post(parent, { kind: "wake", child: id }).catch(() => {});
   }
 
   async #turn(held: Holding, request: RunRequest): Promise<RunResult> {
@@ -202,6 +259,58 @@ export class Runs {
     loop = await this.#loop(held, request);
     await loop.begin(turn);
     return resultOf(held, definition, await this.#paced(held, request, loop), false);
+  }
+
+  /**
+   * Takes a session up for a worker: goes on with its open turn, or begins one that waits in its inbox. Answers how it ended; undefined
+   * where there was nothing to do. `begun` is told when the turn can go on from here: what comes before has often been done in vain.
+   */
+  async takeUp(
+    held: Holding,
+    definition: Definition,
+    signal: AbortSignal,
+    begun: (loop: Loop) => Promise<boolean>,
+  ): Promise<RunResult | undefined> {
+    const request: RunRequest = { definition, id: held.id, asking: undefined, o: { signal }, sink: () => {} };
+    const { promise, settle } = announced();
+    this.#active.set(held.id, { turn: undefined, result: promise, sinks: new Set() });
+    try {
+      const loop = await this.#loop(held, request);
+      if (isOpen(held.work)) await loop.resume();
+      else if (!(await this.#beginNext(held, loop))) {
+        held.work.redue();
+        await held.commit();
+        return undefined;
+      }
+      if (!(await begun(loop))) return await resultOf(held, definition, { is: "ended" }, false);
+      const end = await loop.run();
+      if (end.is === "pause") {
+        held.work.due(this.#ground.wallMs() + Math.max(10, end.until - this.#ground.nowAbout()));
+        await held.commit();
+      }
+      return await resultOf(held, definition, end.is === "pause" ? { is: "stopped" } : end, false);
+    } finally {
+      this.#active.delete(held.id);
+      settle();
+      await this.#wakeParent(held);
+    }
+  }
+
+  /** Begins the oldest turn that waits in the inbox, if there is one. */
+  async #beginNext(held: Holding, loop: Loop): Promise<boolean> {
+    for (const { id, doc } of await readMail(this.#ground, held.id)) {
+      if (doc.kind !== "turn") continue;
+      const message = doc.input as unknown as MessageInput;
+      const { same } = askingOf(message, undefined);
+      const known = held.work.fold.course.turn;
+      // Run by somebody under the same key since it was submitted.
+      if (doc.key !== undefined && known?.key === doc.key) await held.commit(undefined, [id]);
+      else {
+        await loop.begin({ id: doc.turn, key: doc.key, same, message, drained: [id] });
+        return true;
+      }
+    }
+    return false;
   }
 
   async #goOn(held: Holding, request: RunRequest, loop: Loop): Promise<RunResult> {
@@ -247,6 +356,16 @@ export class Runs {
     };
     return new Loop(running);
   }
+}
+
+/** A promise for those who wait until a run in this process is over. They look for themselves how it ended. */
+function announced(): { readonly promise: Promise<never>; readonly settle: () => void } {
+  let settle = () => {};
+  const promise = new Promise<never>((_resolve, reject) => {
+    settle = () => reject(new Error("over"));
+  });
+  promise.catch(() => {});
+  return { promise, settle };
 }
 
 const isUnderWay = (status: string | undefined): boolean => status === "in-progress" || status === "waiting" || status === "in-doubt";

@@ -31,7 +31,7 @@ export async function endOfTurn(
     for (;;) {
       abort.throwIfAborted();
       watcher.looks();
-      const end = await look(ground, definition, session, turnId);
+      const end = await lookAtTurn(ground, definition, session, turnId);
       if (end !== undefined) return end;
       const left = deadline - performance.now();
       if (left <= 0)
@@ -50,7 +50,13 @@ export async function endOfTurn(
   }
 }
 
-async function look(ground: Ground, definition: Definition, session: SessionId, turnId: string): Promise<RunResult | undefined> {
+/** How a turn ended, or that it waits; undefined while it is under way or has not begun. */
+export async function lookAtTurn(
+  ground: Ground,
+  definition: Definition,
+  session: SessionId,
+  turnId: string,
+): Promise<RunResult | undefined> {
   const present = await ground.journal.present(session);
   if (present === undefined) throw noSession(session);
   const course = await ground.loader.courseAt(present);

@@ -1,0 +1,150 @@
+/** What people and other programs do about calls: look at those that wait or are in doubt, and decide. None of it needs the lease. */
+import { checkText, MAX_REASON } from "../../core/checkpoint.js";
+import { type Effect, lineOfEffect } from "../../core/effect.js";
+import { HoldfastError, quote } from "../../core/errors.js";
+import { checkName, isLineId, type SessionId } from "../../core/ids.js";
+import { encode, type Json } from "../../core/json.js";
+import type { SessionRow } from "../../store/port.js";
+import { takeIn } from "../cancel.js";
+import type { Ground } from "../ground.js";
+import { invalid, limitOf, numberOf, oneOf, options, type Page } from "../options.js";
+import { headOf, type Settlement } from "../rows.js";
+import { type Pending, pendingOf } from "./pending.js";
+
+export interface EffectFilter {
+  readonly status: "waiting" | "in-doubt";
+  readonly agent?: string;
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+interface Decided {
+  /** Who decided. Kept in the journal. */
+  readonly by?: string;
+}
+
+export class Effects {
+  readonly #ground: Ground;
+
+  constructor(ground: Ground) {
+    this.#ground = ground;
+  }
+
+  /** Calls that wait for somebody, or of which nobody knows what became; those of the newest sessions first. */
+  async list(filter: EffectFilter): Promise<Page<Pending>> {
+    const { status, agent, limit, cursor } = options(filter, "effects.list", ["status", "agent", "limit", "cursor"]);
+    const wanted = oneOf(status, "status", ["waiting", "in-doubt"]);
+    if (wanted === undefined) throw invalid("status", "it must be one of waiting, in-doubt");
+    const most = limitOf(limit, "limit");
+    const of = agent === undefined ? undefined : checkName(agent, "agent");
+    let before = cursor === undefined ? undefined : numberOf(cursor, "s");
+    const items: Pending[] = [];
+    for (;;) {
+      const row = await this.#next(wanted, of, before);
+      if (row === undefined) return { items };
+      // All calls of one session stand on one page.
+      if (items.length >= most) return { items, next: `s${row.no + 1}` };
+      before = row.no;
+      items.push(...(await this.#of(row.id as SessionId)).filter((pending) => pending.status === wanted));
+    }
+  }
+
+  /** A session in doubt may have calls that wait, too. */
+  async #next(status: "waiting" | "in-doubt", agent: string | undefined, before: number | undefined): Promise<SessionRow | undefined> {
+    const query = { ...(agent !== undefined && { agent }), ...(before !== undefined && { before }), limit: 1 };
+    const [inDoubt] = await this.#ground.store.sessions({ ...query, status: "in-doubt" });
+    const [waiting] = status === "waiting" ? await this.#ground.store.sessions({ ...query, status: "waiting" }) : [];
+    return inDoubt === undefined || (waiting !== undefined && waiting.no > inDoubt.no) ? waiting : inDoubt;
+  }
+
+  async #of(session: SessionId): Promise<readonly Pending[]> {
+    const present = await this.#ground.journal.present(session);
+    if (present === undefined) return [];
+    const course = await this.#ground.loader.courseAt(present);
+    const segments = await this.#ground.journal.segments(present.head.line);
+    return Promise.all(course.open.map((effect) => pendingOf(this.#ground, session, segments, effect)));
+  }
+
+  /** One call that is not over, or undefined. */
+  async get(id: string): Promise<Pending | undefined> {
+    const found = await this.#find(id);
+    return found === undefined ? undefined : (await this.#of(found.session)).find(({ effectId }) => effectId === id);
+  }
+
+  /** Lets a call that waits be made, with other arguments if they are given. */
+  async approve(id: string, o?: Decided & { readonly args?: Json; readonly note?: string }): Promise<void> {
+    const { by, args, note } = options(o, "effects.approve", ["by", "args", "note"]);
+    const session = await this.#require(id, ["waiting"], (effect) => effect.waits?.for === "approval" || effect.waits?.for === "repeat");
+    await this.#decide(session, {
+      kind: "approve",
+      effect: id,
+      ...who(by),
+      ...(note !== undefined && { note: checkText(note, "note", MAX_REASON) }),
+      ...(args !== undefined && { args: encode(args, "args").value }),
+    });
+  }
+
+  /** A call that waits is not made; the model is told why. */
+  async deny(id: string, o: Decided & { readonly reason: string }): Promise<void> {
+    const { by, reason } = options(o, "effects.deny", ["by", "reason"]);
+    const session = await this.#require(id, ["waiting"]);
+    await this.#decide(session, { kind: "deny", effect: id, ...who(by), reason: checkText(reason, "reason", MAX_REASON) });
+  }
+
+  /** Says what became of a call: its result, its error, or that it did not happen and is to be made again. */
+  async settle(
+    id: string,
+    o: ({ readonly result: Json } | { readonly error: string } | { readonly retry: true }) & Decided,
+  ): Promise<void> {
+    const given = options(o as { result?: Json; error?: string; retry?: true; by?: string }, "effects.settle", [
+      "result",
+      "error",
+      "retry",
+      "by",
+    ]);
+    const said = (["result", "error", "retry"] as const).filter((name) => given[name] !== undefined);
+    if (said.length !== 1) throw invalid("effects.settle", "say one of result, error and retry: true");
+    const as: Settlement =
+      given.result !== undefined
+        ? { result: encode(given.result, "result").value }
+        : given.error !== undefined
+          ? { error: checkText(given.error, "error", MAX_REASON) }
+          : { retry: true };
+    if ("retry" in as && given.retry !== true) throw invalid("retry", "it must be true");
+    const session = await this.#require(id, ["waiting", "doubt"]);
+    await this.#decide(session, { kind: "settle", effect: id, ...who(given.by), as });
+  }
+
+  async #decide(session: SessionId, doc: Parameters<Ground["post"]>[1]): Promise<void> {
+    await this.#ground.post(session, doc);
+    await takeIn(this.#ground, session);
+  }
+
+  async #find(id: string): Promise<{ readonly session: SessionId; readonly effect: Effect | undefined } | undefined> {
+    const line = lineOfEffect(checkName(id, "effect id"));
+    const owner = isLineId(line) ? (await this.#ground.journal.line(line))?.session : undefined;
+    const present = owner == null ? undefined : await this.#ground.journal.present(owner as SessionId);
+    if (present === undefined) return undefined;
+    return { session: headOf(present.row).id, effect: (await this.#ground.loader.courseAt(present)).get(id) };
+  }
+
+  async #require(id: string, phases: readonly Effect["phase"][], fits: (effect: Effect) => boolean = () => true): Promise<SessionId> {
+    const found = await this.#find(id);
+    if (found?.effect === undefined)
+      throw new HoldfastError("NOT_FOUND", `There is no call ${quote(id)} that is not over.`, { effectId: id });
+    const { effect, session } = found;
+    if (phases.includes(effect.phase) && fits(effect)) return session;
+    const is =
+      effect.phase === "doubt"
+        ? "in doubt"
+        : effect.phase === "done"
+          ? `over (${effect.outcome ?? ""})`
+          : (effect.waits?.for ?? effect.phase);
+    throw new HoldfastError("BAD_STATUS", `The call ${quote(id)} of ${quote(effect.name)} does not wait for this: it is ${is}.`, {
+      sessionId: session,
+      effectId: id,
+    });
+  }
+}
+
+const who = (by: unknown): { readonly by?: string } => (by === undefined ? {} : { by: checkName(by, "by") });
