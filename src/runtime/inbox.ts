@@ -22,7 +22,7 @@ interface Reader {
 }
 
 /** Letters that may be taken in by now, or by another time. */
-export async function readMail(reader: Reader, session: SessionId, dueBy = reader.wallMs()): Promise<readonly Letter[]> {
+export async function readMail(reader: Reader, session: SessionId, dueBy = Math.max(0, reader.wallMs())): Promise<readonly Letter[]> {
   return (await reader.store.inbox(session, { dueBy, limit: AT_ONCE })).map(({ id, text }) => ({ id, doc: mailOf(text, session) }));
 }
 

@@ -155,6 +155,29 @@ test.each([true, false])(
   },
 );
 
+test("who watches is told once the mail is there", async () => {
+  const { path, poster } = await made({ marked: true });
+  const told: boolean[] = [];
+  const touch = instead("utimesSync", (...args: unknown[]) => {
+    told.push(existsSync(join(path, sessionPath("a"), "inbox", "new.json")));
+    return touch(...args);
+  });
+  await post(poster);
+  expect(told).toEqual([true]);
+  await poster.close();
+});
+
+test("one who was asleep until its draft was taken for a dead one's marks its mail again", async () => {
+  const { path, poster } = await made({ marked: true });
+  const link = instead("linkSync", (...args: unknown[]) => {
+    new Waiting(path).settle("a", () => false);
+    return link(...args);
+  });
+  await post(poster);
+  expect(new Waiting(path).has("a")).toBe(true);
+  await poster.close();
+});
+
 test("a marker behind which nothing waits is removed by a claim, and one that was set aside counts", async () => {
   const { path, poster, settle } = await made({ marked: true });
   settle();

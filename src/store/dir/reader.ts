@@ -140,7 +140,10 @@ export class Reader {
   post(session: string, mail: Mail): Posted {
     const doc = this.#sessions.get(session);
     if (doc === undefined || doc.head === null) return "absent";
-    return this.#inbox(doc).post(mail, doc.drained, () => this.#waiting.mark(nameOf(session)));
+    const name = nameOf(session);
+    const posted = this.#inbox(doc).post(mail, doc.drained, () => this.#waiting.mark(name));
+    if (posted === "posted") this.#waiting.posted(name);
+    return posted;
   }
 
   inbox(session: string, query: InboxQuery): Mail[] {

@@ -28,28 +28,28 @@ export class Waiting {
   /** K1 */
   mark(name: string): void {
     makeDirectory(this.path);
-    if (!this.#add(join(this.path, name))) this.#touch();
+    this.#add(join(this.path, name));
     // Also one that was there already: who put it may not have said so to the disk yet.
     syncDirectory(this.path);
   }
 
-  /** False where it is there already. */
-  #add(path: string): boolean {
+  #add(path: string): void {
     for (;;) {
       try {
-        closeSync(createFile(path));
-        return true;
+        return closeSync(createFile(path));
       } catch (error) {
         if (codeOf(error) !== "EEXIST") throw error;
       }
       const there = lstatSync(path, { throwIfNoEntry: false });
-      if (there?.isFile()) return false;
+      if (there?.isFile()) return;
       if (there !== undefined) throw notAFile(path);
     }
   }
 
-  /** For those who watch the directory: there is more mail than it said before. */
-  #touch(): void {
+  /** The mail is there. Tells those who watch the directory, who would have found nothing when the marker came. */
+  posted(name: string): void {
+    // One that was asleep for longer than a draft counts may find it gone.
+    if (!this.has(name)) return this.mark(name);
     try {
       const now = new Date();
       utimesSync(this.path, now, now);
