@@ -57,7 +57,7 @@ export type { Passed, Pending } from "./runtime/effects/pending.js";
 export type { EffectFilter, Effects } from "./runtime/effects/people.js";
 export type { EffectPolicy } from "./runtime/effects/repeats.js";
 export type { CheckRequest, Retry, Settled } from "./runtime/effects/spec.js";
-export type { EventOptions, SessionEvent } from "./runtime/events.js";
+export type { EffectState, EventOptions, SessionEvent } from "./runtime/events.js";
 export type { ExportFilter, ExportOptions, TransferProgress } from "./runtime/export.js";
 export type { Clock } from "./runtime/ground.js";
 export type { Holdfast } from "./runtime/holdfast.js";

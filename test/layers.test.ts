@@ -11,7 +11,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   core: ["node:crypto", "node:util/types"],
   store: ["core", "node:"],
   runtime: ["core", "store/port.ts", "@standard-schema/spec", "@cfworker/json-schema", "node:"],
-  testing: ["core", "store/port.ts", "node:"],
+  testing: ["core", "store", "runtime", "node:"],
   cli: ["core/errors.ts", "index.ts", "node:"],
   "open.ts": ["core", "store", "runtime"],
   "index.ts": ["core", "store/port.ts", "runtime", "open.ts"],

@@ -3,10 +3,17 @@
 import { readFileSync } from "node:fs";
 import { errorTable, HoldfastError, quote } from "../core/errors.js";
 
-const commands: Readonly<Record<string, { readonly says: string; readonly run: () => Promise<void> }>> = {
+interface Command {
+  readonly says: string;
+  readonly flags: readonly string[];
+  readonly run: (flags: ReadonlySet<string>) => Promise<void>;
+}
+
+const commands: Readonly<Record<string, Command>> = {
   demo: {
-    says: "a session is killed in the middle of its saves, again and again, and loses nothing",
-    run: async () => (await import("./demo.js")).demo(),
+    says: "an agent is killed in the middle of its tool calls and goes on; no key, no network (--keep: its files stay)",
+    flags: ["--keep"],
+    run: async (flags) => (await import("./demo/demo.js")).demo({ keep: flags.has("--keep") }),
   },
 };
 
@@ -31,12 +38,13 @@ async function main(words: readonly string[]): Promise<number> {
     return 0;
   }
   const command = Object.hasOwn(commands, word) ? commands[word] : undefined;
-  if (command === undefined || rest.length > 0) {
-    const wrong = command === undefined ? `there is no command ${quote(word)}` : `${word} takes no ${quote(rest[0] ?? "")}`;
+  const strange = rest.find((flag) => !command?.flags.includes(flag));
+  if (command === undefined || strange !== undefined) {
+    const wrong = command === undefined ? `there is no command ${quote(word)}` : `${word} takes no ${quote(strange ?? "")}`;
     process.stderr.write(`holdfast: ${wrong}. Known: ${Object.keys(commands).join(", ")}. Try: holdfast --help\n`);
     return 2;
   }
-  await command.run();
+  await command.run(new Set(rest));
   return 0;
 }
 

@@ -28,7 +28,7 @@ export type WaitsFor =
   | { readonly for: "child"; readonly session: string };
 
 /** When an attempt began by the store's clock and by the wall's, and for how long it may last. */
-export interface Attempt {
+interface Attempt {
   readonly no: number;
   readonly at: number;
   readonly wall: number;
@@ -70,7 +70,7 @@ export type EffectEvent = { readonly id: string } & (
   | { readonly is: "done"; readonly outcome: Outcome; readonly said?: number; readonly by?: string; readonly from?: string }
 );
 
-export type Phase =
+type Phase =
   /** It may be under way, or was when its process ended. */
   | "begun"
   | "waiting"
@@ -205,7 +205,7 @@ export function nextMove(effect: Effect, situation: Situation): Move {
 }
 
 /** When the last attempt must have ended, by the store's clock. */
-export const endOf = ({ attempt }: Effect): number => (attempt === undefined ? 0 : attempt.at + attempt.forMs);
+const endOf = ({ attempt }: Effect): number => (attempt === undefined ? 0 : attempt.at + attempt.forMs);
 
 /**
  * Whether whoever was called still knows the key. By the clock that says more has passed since the first attempt: the store's begins anew

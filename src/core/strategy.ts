@@ -13,7 +13,7 @@ export type Strategy =
   | ((about: { readonly step: number; readonly event: StrategyEvent }) => boolean);
 
 /** What has happened since the last checkpoint. */
-export interface Since {
+interface Since {
   readonly step: number;
   readonly steps: number;
   readonly ms: number;

@@ -7,6 +7,7 @@ import type { JsonObject } from "../core/json.js";
 import type { Message } from "../core/message.js";
 import { expendable } from "../core/retention.js";
 import type { SessionStatus } from "../core/status.js";
+import { type Pending, pendingOf } from "./effects/pending.js";
 import type { Ground } from "./ground.js";
 import { lineAt, type Segment } from "./journal.js";
 import { invalid, limitOf, oneOf, options, type Page, wholeNumber } from "./options.js";
@@ -20,7 +21,8 @@ export interface CheckpointState {
   readonly messages: readonly Message[];
   readonly state: JsonObject;
   readonly status: SessionStatus;
-  readonly effects: readonly JsonObject[];
+  /** Calls that were not over there. */
+  readonly effects: readonly Pending[];
 }
 
 type Lines = "current" | "all";
@@ -96,7 +98,10 @@ export class Checkpoints {
     if (place === undefined || found === undefined) throw notFound(id);
     try {
       const { fold } = await this.#ground.loader.at(found, { sized: false }, found.segments());
-      return { checkpoint: found.checkpoint, messages: fold.messages, state: fold.state, status: fold.status, effects: [] };
+      const { open } = fold.course;
+      const { sessionId } = found.checkpoint;
+      const effects = await Promise.all(open.map((effect) => pendingOf(this.#ground, sessionId, found.segments(), effect)));
+      return { checkpoint: found.checkpoint, messages: fold.messages, state: fold.state, status: fold.status, effects };
     } catch (error) {
       // It may have been removed while it was being read; that is no damage.
       if (error instanceof HoldfastError && error.code === "CORRUPT" && (await this.#ground.journal.checkpointAt(place)) === undefined)

@@ -1,5 +1,6 @@
 /** Following a session: what its journal says, from a cursor on, and then what is added to it, from any process. */
 import { type Checkpoint, checkpointOf } from "../core/checkpoint.js";
+import type { EffectEvent } from "../core/effect.js";
 import { type CheckpointId, type LineId, MAX_SEQ, type Place, parsePlace, placeId, type SessionId, sessionId } from "../core/ids.js";
 import type { Json } from "../core/json.js";
 import type { Message } from "../core/message.js";
@@ -30,8 +31,14 @@ type Told =
   | { readonly type: "list"; readonly key: string; readonly start: number; readonly removed: number; readonly items: readonly Json[] }
   | { readonly type: "status"; readonly status: SessionStatus; readonly reason?: string }
   | { readonly type: "checkpoint"; readonly checkpoint: Checkpoint }
+  | { readonly type: "turn"; readonly turnId: string }
+  /** What is known of a call by now; its name comes with the first event of it. */
+  | { readonly type: "tool"; readonly effectId: string; readonly state: EffectState; readonly name?: string; readonly by?: string }
   /** The session went to another line: what this follower saw after `to` is no longer its past. */
   | { readonly type: "rewind"; readonly to: CheckpointId };
+
+/** started: intended, or begun again. ready: approved, or what it waited for has come. */
+export type EffectState = "started" | "waiting" | "ready" | "in-doubt" | "done" | "error" | "denied";
 
 export interface EventOptions {
   /** A cursor. Without one, the whole past comes first. */
@@ -157,17 +164,40 @@ async function* eventsOf(
 
 /** What a record says; a base says nothing new. */
 function tell(record: JournalRecord, body: string | undefined, seq: number, save: Save): Told | undefined {
-  const { status, reason, splice, set, unset, list } = record;
+  const { status, reason, splice, set, unset, list, effect, turn } = record;
   const value = (inline: Json | undefined) => (body === undefined ? inline : (JSON.parse(body) as Json));
   if (status !== undefined) return { type: "status", status: status as SessionStatus, ...(reason === undefined ? undefined : { reason }) };
   if (set !== undefined) return { type: "state", key: set, value: value(record.value) as Json };
   if (unset !== undefined) return { type: "unset", key: unset };
+  if (turn !== undefined) return { type: "turn", turnId: turn.id };
+  if (effect !== undefined) return tellEffect(effect);
   if (list !== undefined && splice !== undefined) {
     return { type: "list", key: list, start: splice[0], removed: splice[1], items: value(record.items) as readonly Json[] };
   }
   const message = record.append === undefined && record.item === undefined ? undefined : reviveRecord(record, body, seq, save);
   if (splice !== undefined) return { type: "splice", start: splice[0], removed: splice[1], ...(message && { message }) };
   return message && { type: "message", message };
+}
+
+function tellEffect(event: EffectEvent): Told {
+  const about = { type: "tool", effectId: event.id } as const;
+  switch (event.is) {
+    case "intent":
+      return { ...about, name: event.name, state: event.waits === undefined ? "started" : "waiting" };
+    case "begun":
+      return { ...about, state: "started" };
+    case "waits":
+      return { ...about, state: "waiting" };
+    case "doubt":
+      return { ...about, state: "in-doubt" };
+    case "done":
+      return { ...about, state: event.outcome === "ok" ? "done" : event.outcome, ...(event.by !== undefined && { by: event.by }) };
+    case "approved":
+    case "retry":
+      return { ...about, state: "ready", ...(event.by !== undefined && { by: event.by }) };
+    default:
+      return { ...about, state: "ready" };
+  }
 }
 
 async function bodyOf(ground: Ground, blob: string | undefined): Promise<string | undefined> {

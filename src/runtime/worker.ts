@@ -183,8 +183,9 @@ export class Worker {
     while (this.#running.size < this.#concurrency && idle < this.#agents.length && !this.#abort.signal.aborted) {
       const definition = this.#agents[this.#first % this.#agents.length] as Definition;
       this.#first += 1;
-      const rows = await this.#ground.store.claim({ agent: definition.name, dueBy: Math.max(0, this.#ground.wallMs()), limit: 1 }, (row, now) =>
-        this.#grant(row, now),
+      const rows = await this.#ground.store.claim(
+        { agent: definition.name, dueBy: Math.max(0, this.#ground.wallMs()), limit: 1 },
+        (row, now) => this.#grant(row, now),
       );
       idle = rows.length === 0 ? idle + 1 : 0;
       for (const row of rows) {

@@ -1,4 +1,4 @@
-/** For those who write a store: the contract it must pass. */
+/** For those who test agents: a scripted model, a clock of their own, a crash at every point. For those who write a store: its contract. */
 export type {
   Anchor,
   Applied,
@@ -28,3 +28,6 @@ export type {
 } from "../store/port.js";
 export type { ContractCase, StoreHarness } from "./case.js";
 export { storeContract } from "./contract.js";
+export { type CrashReport, type EveryCrash, everyCrash } from "./every-crash.js";
+export { type ManualClock, manualClock } from "./manual-clock.js";
+export { type ScriptedModel, type ScriptedReply, scriptedModel } from "./scripted-model.js";

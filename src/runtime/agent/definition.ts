@@ -63,7 +63,7 @@ interface ToolCommon<A, R, C, S> {
   readonly checkpoint?: "before";
 }
 
-export interface ApprovalContext<C, S> {
+interface ApprovalContext<C, S> {
   readonly context: C;
   readonly session: SessionView<S>;
 }

@@ -58,5 +58,3 @@ export function unanswered(messages: readonly Message[]): { readonly reply: Mess
   }
   return undefined;
 }
-
-export const finishOf = (message: Message | undefined): Finish | undefined => message?.reply?.finish;

@@ -11,7 +11,7 @@ import type { Input, SessionView } from "./definition.js";
 import type { Sink } from "./events.js";
 import type { RunResult } from "./result.js";
 
-export type ChildRunner = (agent: unknown, id: string, input: Input) => Promise<RunResult>;
+type ChildRunner = (agent: unknown, id: string, input: Input) => Promise<RunResult>;
 
 export interface Running {
   readonly held: Holding;

@@ -28,9 +28,9 @@ export interface CallOptions {
   readonly keyValidMs: number | undefined;
 }
 
-export const TIMEOUT_MS = 10 * 60_000;
+const TIMEOUT_MS = 10 * 60_000;
 const MAX_TIMEOUT_MS = 7 * 24 * 60 * 60_000;
-export const KEY_VALID_MS = 24 * 60 * 60_000;
+const KEY_VALID_MS = 24 * 60 * 60_000;
 const TRIES: Readonly<Record<Mode, number>> = { repeatable: 1, keyed: 3, once: 1 };
 const BACKOFF_MS = 200;
 

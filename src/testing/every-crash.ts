@@ -1,0 +1,154 @@
+/**
+ * Kills your agent at every point. The agent runs on a store in memory that stops answering at one point, before or after something was
+ * made durable, and never answers that process again; a new one is started on what is there, until it is done. Then once more, one point
+ * further on, until a run comes through without meeting its point.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { Holdfast } from "../runtime/holdfast.js";
+import { thisMachine } from "../store/machine.js";
+import { MemoryStore } from "../store/memory.js";
+import type { Store } from "../store/port.js";
+
+export interface EveryCrash {
+  /**
+   * One life of your process: define your agents on `hold` and run them, or go on with what is there. Called again on the same store after
+   * each crash. What it gave in the life that came through is the end of the run.
+   */
+  readonly make: (hold: Holdfast) => Promise<unknown>;
+  /**
+   * What your tools have really done so far, an entry for each act, from a place that does not depend on Holdfast. An act that a provider
+   * has recognised by its key, and not done again, has no second entry.
+   */
+  readonly ledger: () => readonly string[] | Promise<readonly string[]>;
+  /** How long one life may take; 5 s by default. */
+  readonly lifeMs?: number;
+}
+
+export interface CrashReport {
+  /** How many points it was killed at. */
+  readonly points: number;
+  /** Acts too many, over all points. */
+  readonly doubled: number;
+  /** Acts that are missing although the run said that it was completed. */
+  readonly lost: number;
+  /** Runs that ended with a call of which nobody knows whether it happened: surfaced, for somebody to settle. */
+  readonly inDoubt: number;
+  /** Where something was doubled or lost. */
+  readonly findings: readonly { readonly point: number; readonly doubled: readonly string[]; readonly lost: readonly string[] }[];
+}
+
+const LIVES = 20;
+
+export async function everyCrash({ make, ledger, lifeMs = 5_000 }: EveryCrash): Promise<CrashReport> {
+  const acts = async (run: () => Promise<unknown>) => {
+    const before = (await ledger()).length;
+    const end = await run();
+    return { done: (await ledger()).slice(before), end };
+  };
+  const undisturbed = await acts(() => lives(make, Number.POSITIVE_INFINITY, lifeMs));
+  const findings: CrashReport["findings"][number][] = [];
+  let inDoubt = 0;
+  let point = 1;
+  for (; ; point++) {
+    const world = new MemoryStore();
+    let met = false;
+    const { done, end } = await acts(() =>
+      lives(make, point, lifeMs, world, () => {
+        met = true;
+      }),
+    );
+    if (!met) break;
+    if (isInDoubt(end)) inDoubt += 1;
+    const doubled = surplus(done, undisturbed.done);
+    const lost = isCompleted(end) ? surplus(undisturbed.done, done) : [];
+    if (doubled.length > 0 || lost.length > 0) findings.push({ point, doubled, lost });
+  }
+  const sum = (of: "doubled" | "lost") => findings.reduce((total, finding) => total + finding[of].length, 0);
+  return { points: point - 1, doubled: sum("doubled"), lost: sum("lost"), inDoubt, findings };
+}
+
+/** Lives one process after the other on one store; the first one ends at a point. Answers what the last one gave. */
+async function lives(
+  make: EveryCrash["make"],
+  point: number,
+  lifeMs: number,
+  world = new MemoryStore(),
+  onCrash = () => {},
+): Promise<unknown> {
+  for (let life = 0; life < LIVES; life++) {
+    const machine = thisMachine();
+    const crash = new Crash(world, life === 0 ? point : Number.POSITIVE_INFINITY);
+    const hold = new Holdfast(crash.store, machine, { now: Date.now }, 30_000);
+    const end = await Promise.race([
+      make(hold).then((value) => ({ value })),
+      crash.happened,
+      sleep(lifeMs, "late" as const, { ref: false }),
+    ]);
+    if (end === "late")
+      throw new Error(`A life of the process took longer than ${lifeMs} ms${life === 0 ? `, with a crash at point ${point}` : ""}.`);
+    machine.leave();
+    if (end !== undefined) return end.value;
+    onCrash();
+  }
+  throw new Error(`The run was not done after ${LIVES} lives.`);
+}
+
+/** A process's view of the store, which ends at a point: every second point is before something is made durable, the others after. */
+class Crash {
+  readonly store: Store;
+  readonly happened: Promise<undefined>;
+  #end: () => void = () => {};
+  #isDead = false;
+  #points = 0;
+  readonly #at: number;
+
+  constructor(world: Store, at: number) {
+    this.#at = at;
+    this.happened = new Promise((resolve) => {
+      this.#end = () => resolve(undefined);
+    });
+    this.store = new Proxy(world, {
+      get: (target, name) => {
+        if (name === "close") return async () => {};
+        const member: unknown = Reflect.get(target, name, target);
+        if (typeof member !== "function") return member;
+        return (...args: readonly unknown[]) =>
+          this.#call(() => Reflect.apply(member, target, args) as unknown, name === "apply" || name === "claim");
+      },
+    });
+  }
+
+  #call(run: () => unknown, changes: boolean): unknown {
+    if (this.#isDead) return never();
+    if (!changes) return run();
+    if (this.#point()) return never();
+    const answer = Promise.resolve(run());
+    return this.#point() ? answer.then(never) : answer;
+  }
+
+  #point(): boolean {
+    this.#points += 1;
+    if (this.#points !== this.#at) return false;
+    this.#isDead = true;
+    // After what is under way in this tick has got as far as it would have.
+    setImmediate(this.#end);
+    return true;
+  }
+}
+
+const never = (): Promise<never> => new Promise(() => {});
+
+const statusOf = (end: unknown): unknown =>
+  typeof end === "object" && end !== null ? (end as { readonly status?: unknown }).status : undefined;
+const isInDoubt = (end: unknown): boolean => statusOf(end) === "in-doubt";
+const isCompleted = (end: unknown): boolean => statusOf(end) === undefined || statusOf(end) === "completed";
+
+/** Entries that one list has more often than the other. */
+function surplus(of: readonly string[], over: readonly string[]): readonly string[] {
+  const left = [...over];
+  return of.filter((entry) => {
+    const at = left.indexOf(entry);
+    if (at !== -1) left.splice(at, 1);
+    return at === -1;
+  });
+}
