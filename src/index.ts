@@ -66,6 +66,7 @@ export type { SessionOptions } from "./runtime/opening.js";
 export type { Page } from "./runtime/options.js";
 export type { ForkOptions, Session } from "./runtime/session.js";
 export type { SessionFilter, SessionPage, SessionSummary, Sessions, SessionUpdate } from "./runtime/sessions.js";
+export type { Operation, Result, Telemetry, TelemetryEvent } from "./runtime/telemetry.js";
 export type { Finding, Verdict, VerifyOptions } from "./runtime/verify.js";
 export type { Worker, WorkerOptions, WorkerStats } from "./runtime/worker.js";
 export type { Counts as Stats } from "./store/port.js";

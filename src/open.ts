@@ -5,6 +5,7 @@ import type { Clock } from "./runtime/ground.js";
 import { Holdfast } from "./runtime/holdfast.js";
 import { checkLeaseMs } from "./runtime/opening.js";
 import { flag, invalid, options, wholeNumber } from "./runtime/options.js";
+import type { Telemetry } from "./runtime/telemetry.js";
 import { openDir } from "./store/dir/open.js";
 import { thisMachine } from "./store/machine.js";
 import { MemoryStore } from "./store/memory.js";
@@ -19,6 +20,8 @@ export interface OpenOptions {
   readonly leaseMs?: number;
   /** How long a busy store is waited for before a call fails with BUSY. 5 s by default. */
   readonly busyMs?: number;
+  /** Who is told of runs, model calls, tool calls, checkpoints and resumes; `otel()` of holdfast/otel is one. */
+  readonly telemetry?: Telemetry;
   /** Whose sessions these are. Tenants share a place and see nothing of each other; the same id in two tenants is two sessions. */
   readonly tenant?: string;
   /** Postgres: the schema that the tables are in, `holdfast` by default. */
@@ -39,11 +42,17 @@ const BUSY_MS = 5_000;
  * address, the one in HOLDFAST_STORE, else `.holdfast/state.db`.
  */
 export async function open(address?: string, given?: OpenOptions): Promise<Holdfast> {
-  const { clock = { now: Date.now }, leaseMs, ...forStore } = options(given, "open", ["clock", "leaseMs", ...STORE_OPTIONS]);
+  const {
+    clock = { now: Date.now },
+    leaseMs,
+    telemetry,
+    ...forStore
+  } = options(given, "open", ["clock", "leaseMs", "telemetry", ...STORE_OPTIONS]);
   if (typeof clock?.now !== "function") throw invalid("clock", "it must have a function now()");
+  if (telemetry !== undefined && (typeof telemetry !== "object" || telemetry === null)) throw invalid("telemetry", "it must be an object");
   const lease = checkLeaseMs(leaseMs) ?? LEASE_MS;
   const store = await openStore(address, forStore);
-  return new Holdfast(store, thisMachine(), clock, lease);
+  return new Holdfast(store, thisMachine(), clock, lease, telemetry);
 }
 
 const STORE_OPTIONS = ["busyMs", "tenant", "schema", "connections", "queue", "prepare"] as const;

@@ -12,6 +12,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   store: ["core", "node:"],
   runtime: ["core", "store/port.ts", "@standard-schema/spec", "@cfworker/json-schema", "node:"],
   testing: ["core", "store", "runtime", "node:"],
+  otel: ["core/message.ts", "runtime/telemetry.ts", "@opentelemetry/api"],
   cli: ["core/errors.ts", "index.ts", "node:"],
   "open.ts": ["core", "store", "runtime"],
   "index.ts": ["core", "store/port.ts", "runtime", "open.ts"],

@@ -9,6 +9,7 @@ import { LeaseKeeper } from "./lease-keeper.js";
 import { Loader } from "./loader.js";
 import type { MailDoc } from "./rows.js";
 import { Salts } from "./salts.js";
+import type { Telemetry } from "./telemetry.js";
 import { Watchers } from "./watchers.js";
 
 /** The wall clock: only for the times shown to people. Order and leases never depend on it. */
@@ -30,6 +31,7 @@ export class Ground {
   readonly loader: Loader;
   readonly machine: Machine;
   readonly leaseMs: number;
+  readonly telemetry: Telemetry | undefined;
   readonly salts = new Salts();
   readonly keeper: LeaseKeeper;
   readonly watchers = new Watchers();
@@ -40,11 +42,12 @@ export class Ground {
   readonly #clock: Clock;
   #storeClock: { readonly at: number; readonly now: number } | undefined;
 
-  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number) {
+  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry) {
     this.store = store;
     this.machine = machine;
     this.#clock = clock;
     this.leaseMs = leaseMs;
+    this.telemetry = telemetry;
     this.journal = new Journal(store);
     this.loader = new Loader(store, this.journal);
     this.keeper = new LeaseKeeper(store, () => this.now());

@@ -20,6 +20,7 @@ import { fork, openSession, type SessionOptions } from "./opening.js";
 import { flag, invalid, oneOf, options } from "./options.js";
 import { type ForkOptions, notFound, type Session } from "./session.js";
 import { cutLines, type SessionSummary, Sessions, summaryOf } from "./sessions.js";
+import type { Telemetry } from "./telemetry.js";
 import { type Verdict, type VerifyOptions, verifyStore } from "./verify.js";
 import { Worker, type WorkerOptions } from "./worker.js";
 
@@ -35,8 +36,8 @@ export class Holdfast implements AsyncDisposable {
   readonly #closing = new AbortController();
 
   /** Made by `open`, not by hand. */
-  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number) {
-    this.#ground = new Ground(store, machine, clock, leaseMs);
+  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry) {
+    this.#ground = new Ground(store, machine, clock, leaseMs, telemetry);
     this.#runs = new Runs(this.#ground);
     this.effects = new Effects(this.#ground);
     this.sessions = new Sessions(this.#ground);

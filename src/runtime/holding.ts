@@ -15,6 +15,7 @@ import { isOpen, type Letter, readMail, takeIn } from "./inbox.js";
 import { type Holder, superseded } from "./lease-keeper.js";
 import { type HeadDoc, headRow, type LabelDoc, leaseRow } from "./rows.js";
 import { SaveQueue } from "./save-queue.js";
+import { tellEvent } from "./telemetry.js";
 import { type Standing, Workspace } from "./workspace.js";
 
 export interface Opening extends Standing {
@@ -119,7 +120,13 @@ export class Holding implements Holder {
       throw this.endIfStale(error);
     }
     if (lately() - this.#lookedForMailAt > MAIL_EVERY_MS) this.takeMailSoon();
+    this.#tell(sealed.checkpoint);
     return sealed.checkpoint;
+  }
+
+  #tell(checkpoint: Checkpoint | undefined): void {
+    if (checkpoint === undefined) return;
+    tellEvent(this.ground.telemetry, () => ({ type: "checkpoint", sessionId: this.id, agent: this.#work.head.agent, checkpoint }));
   }
 
   /** Without a record: when the session is due again, and letters that change nothing. */
@@ -152,7 +159,10 @@ export class Holding implements Holder {
   commitLater(mark: CheckpointOptions | undefined): void {
     this.usable();
     if (this.#work.foreignFiles().length > 0) return;
-    if (mark !== undefined || !this.#work.isSaved) this.#queue.hold(this.#work.seal(mark, []));
+    if (mark === undefined && this.#work.isSaved) return;
+    const sealed = this.#work.seal(mark, []);
+    this.#queue.hold(sealed);
+    this.#tell(sealed.checkpoint);
   }
 
   /** Resolves when nothing that was sealed is left to send. */

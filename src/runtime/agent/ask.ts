@@ -5,6 +5,7 @@ import { keyAt, sameOf } from "../../core/effect.js";
 import type { Message, MessageInput } from "../../core/message.js";
 import { backoff } from "../effects/spec.js";
 import { invalid } from "../options.js";
+import { observed } from "../telemetry.js";
 import type { Delta } from "./definition.js";
 import type { Prefix } from "./prefix.js";
 import { messageOf } from "./reply.js";
@@ -19,7 +20,7 @@ function isWorthRepeating(error: unknown): boolean {
 }
 
 export async function ask(running: Running, { system, tools }: Prefix, step: number): Promise<MessageInput> {
-  const { held, definition, session, sink, stop } = running;
+  const { held, ground, definition, session, sink, stop } = running;
   const { messages, course } = held.work.fold;
   const seen = definition.view === undefined ? messages : definition.view(messages, { session });
   if (!Array.isArray(seen)) throw invalid("agent.view", "it must give a list of messages");
@@ -36,7 +37,15 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
     };
     try {
       const request = { system, messages: seen as readonly Message[], tools, key, signal: stop, prefixSince: course.prefixSince, emit };
-      return messageOf(await untilStopped(definition.model(request), stop));
+      return await observed(
+        ground.telemetry,
+        () => ({ type: "model", sessionId: held.id, agent: definition.name, step, system, messages: request.messages, tools }),
+        async (tell) => {
+          const reply = messageOf(await untilStopped(definition.model(request), stop));
+          tell({ reply });
+          return reply;
+        },
+      );
     } catch (error) {
       if (shown) sink({ type: "discard", step });
       if (stop.aborted || tries >= modelRetry.attempts || !isWorthRepeating(error)) throw error;

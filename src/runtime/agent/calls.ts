@@ -11,6 +11,7 @@ import { argsOf, resultOf } from "../effects/bodies.js";
 import { type Call, Caller, type Finished, failed, finished, words } from "../effects/caller.js";
 import { Repeats } from "../effects/repeats.js";
 import { restate } from "../inbox.js";
+import { observed, tellEvent } from "../telemetry.js";
 import type { ToolDefinition } from "./define.js";
 import type { ToolState } from "./events.js";
 import { cursorOf, type Running } from "./running.js";
@@ -151,7 +152,17 @@ export class Calls {
         const parsed = await schema.parse(args);
         if ("flaw" in parsed) throw new NotDone(`The arguments do not fit: ${parsed.flaw}`);
         const context = new CallContext(this.#running, effect, handle, part.callId, attempt);
-        const value = await run(parsed.value, context.asTool());
+        const { ground, held, definition } = this.#running;
+        const about = { sessionId: held.id, agent: definition.name, tool: tool.name, callId: part.callId, effectId: effect.id };
+        const value = await observed(
+          ground.telemetry,
+          () => ({ type: "tool", ...about, mode: effect.mode, attempt, args }),
+          async (tell) => {
+            const result = await run(parsed.value, context.asTool());
+            tell({ result });
+            return result;
+          },
+        );
         this.#sets.set(effect.id, context.sets);
         return value;
       },
@@ -391,7 +402,9 @@ export class Calls {
   }
 
   #say({ callId, name }: ToolCallPart, state: ToolState): void {
-    this.#running.sink({ type: "tool", callId, name, state, cursor: cursorOf(this.#running) });
+    const { sink, ground, held, definition } = this.#running;
+    sink({ type: "tool", callId, name, state, cursor: cursorOf(this.#running) });
+    tellEvent(ground.telemetry, () => ({ type: "call", sessionId: held.id, agent: definition.name, callId, tool: name, state }));
   }
 }
 

@@ -16,6 +16,7 @@ import { clip } from "../../core/title.js";
 import { callsIn } from "../effects/bodies.js";
 import { words } from "../effects/caller.js";
 import { restate } from "../inbox.js";
+import { tellEvent } from "../telemetry.js";
 import { ask } from "./ask.js";
 import { Calls } from "./calls.js";
 import { type Prefix, prefixOf, storedPrefix } from "./prefix.js";
@@ -102,6 +103,14 @@ export class Loop {
     const isMarked = this.#work.isSaved && this.#fold.prior === this.#fold.seq && latest?.kind === "recovery";
     if (definition.marksAny && !isMarked) await held.checkpoint({ kind: "recovery", step: this.#fold.replies });
     else await held.commit();
+    const turnId = this.#fold.course.turn?.id ?? "";
+    tellEvent(held.ground.telemetry, () => ({
+      type: "resume",
+      sessionId: held.id,
+      agent: definition.name,
+      turnId,
+      step: this.#fold.replies,
+    }));
   }
 
   /** Ends the run with a reason; it can be resumed. */
@@ -224,7 +233,16 @@ export class Loop {
   #append(reply: MessageInput): Message {
     this.#work.append([reply]);
     this.#tellMessages(1);
-    return this.#fold.messages.at(-1) as Message;
+    const { held, definition } = this.#running;
+    const message = this.#fold.messages.at(-1) as Message;
+    tellEvent(held.ground.telemetry, () => ({
+      type: "step",
+      sessionId: held.id,
+      agent: definition.name,
+      step: this.#fold.replies,
+      reply: message,
+    }));
+    return message;
   }
 
   // ---- ending

@@ -1,7 +1,7 @@
 /** What a model answered, as a message: parts are kept as they are. */
 import { HoldfastError } from "../../core/errors.js";
 import type { Json } from "../../core/json.js";
-import type { Finish, Message, MessageInput, Part, Reply, ToolCallPart } from "../../core/message.js";
+import type { Message, MessageInput, Part, Reply, ToolCallPart } from "../../core/message.js";
 import { callsIn } from "../effects/bodies.js";
 import type { ModelReply } from "./definition.js";
 

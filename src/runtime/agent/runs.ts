@@ -14,6 +14,7 @@ import type { Holding } from "../holding.js";
 import { isOpen, readMail } from "../inbox.js";
 import { openHolding, type SessionOptions } from "../opening.js";
 import { oneOf, options, signalOf } from "../options.js";
+import { observed } from "../telemetry.js";
 import { boundsOf, type Definition, definitionOf } from "./define.js";
 import type { Input, RunOptions } from "./definition.js";
 import type { Sink } from "./events.js";
@@ -48,6 +49,9 @@ function isMeant(turn: Turn | undefined, { key, same }: Asking, session: string)
     });
   return turn.same === same;
 }
+
+/** Answers whether a turn that has been taken up is to go on. */
+type Begun = (loop: Loop) => Promise<boolean>;
 
 /** A run that is under way in this process. */
 export interface Active {
@@ -216,11 +220,20 @@ export class Runs {
 
   async #drive(held: Holding, request: RunRequest): Promise<RunResult> {
     try {
-      return await this.#turn(held, request);
+      return await this.#observed(held, request.definition, () => this.#turn(held, request));
     } finally {
       await held.close({ discard: true }).catch(() => {});
       if (request.parent === undefined) await this.#wakeParent(held);
     }
+  }
+
+  #observed<R extends RunResult | undefined>({ id }: Holding, { name, version }: Definition, go: () => Promise<R>): Promise<R> {
+    const about = () => ({ type: "run", sessionId: id, agent: name, ...(version !== undefined && { version }) }) as const;
+    return observed(this.#ground.telemetry, about, async (tell) => {
+      const result = await go();
+      if (result !== undefined) tell({ status: result.status, turnId: result.turnId });
+      return result;
+    });
   }
 
   /** A call of another session waits for this one. */
@@ -265,35 +278,32 @@ export class Runs {
    * Takes a session up for a worker: goes on with its open turn, or begins one that waits in its inbox. Answers how it ended; undefined
    * where there was nothing to do. `begun` is told when the turn can go on from here: what comes before has often been done in vain.
    */
-  async takeUp(
-    held: Holding,
-    definition: Definition,
-    signal: AbortSignal,
-    begun: (loop: Loop) => Promise<boolean>,
-  ): Promise<RunResult | undefined> {
-    const request: RunRequest = { definition, id: held.id, asking: undefined, o: { signal }, sink: () => {} };
+  async takeUp(held: Holding, definition: Definition, signal: AbortSignal, begun: Begun): Promise<RunResult | undefined> {
     const { promise, settle } = announced();
     this.#active.set(held.id, { turn: undefined, result: promise, sinks: new Set() });
     try {
-      const loop = await this.#loop(held, request);
-      if (isOpen(held.work)) await loop.resume();
-      else if (!(await this.#beginNext(held, loop))) {
-        held.work.redue();
-        await held.commit();
-        return undefined;
-      }
-      if (!(await begun(loop))) return await resultOf(held, definition, { is: "ended" }, false);
-      const end = await loop.run();
-      if (end.is === "pause") {
-        held.work.due(this.#ground.wallMs() + Math.max(10, end.until - this.#ground.nowAbout()));
-        await held.commit();
-      }
-      return await resultOf(held, definition, end.is === "pause" ? { is: "stopped" } : end, false);
+      return await this.#observed(held, definition, () => this.#takeUp(held, definition, signal, begun));
     } finally {
       this.#active.delete(held.id);
       settle();
       await this.#wakeParent(held);
     }
+  }
+
+  async #takeUp(held: Holding, definition: Definition, signal: AbortSignal, begun: Begun): Promise<RunResult | undefined> {
+    const loop = await this.#loop(held, { definition, id: held.id, asking: undefined, o: { signal }, sink: () => {} });
+    if (isOpen(held.work)) await loop.resume();
+    else if (!(await this.#beginNext(held, loop))) {
+      held.work.redue();
+      await held.commit();
+      return undefined;
+    }
+    if (!(await begun(loop))) return resultOf(held, definition, { is: "ended" }, false);
+    const end = await loop.run();
+    if (end.is !== "pause") return resultOf(held, definition, end, false);
+    held.work.due(this.#ground.wallMs() + Math.max(10, end.until - this.#ground.nowAbout()));
+    await held.commit();
+    return resultOf(held, definition, { is: "stopped" }, false);
   }
 
   /** Begins the oldest turn that waits in the inbox, if there is one. */

@@ -1,0 +1,88 @@
+/** What a store tells of its work, to whoever listens. Nothing in it can stop a run. */
+import type { Checkpoint } from "../core/checkpoint.js";
+import type { Mode } from "../core/effect.js";
+import type { Json } from "../core/json.js";
+import type { Message, MessageInput } from "../core/message.js";
+import type { ToolDescription } from "./agent/definition.js";
+import type { ToolState } from "./agent/events.js";
+
+interface About {
+  readonly sessionId: string;
+  readonly agent: string;
+}
+
+/** Something that takes time. */
+export type Operation =
+  | (About & { readonly type: "run"; readonly version?: string })
+  | (About & {
+      readonly type: "model";
+      readonly step: number;
+      readonly system: string;
+      readonly messages: readonly Message[];
+      readonly tools: readonly ToolDescription[];
+    })
+  | (About & {
+      readonly type: "tool";
+      readonly tool: string;
+      readonly callId: string;
+      readonly effectId: string;
+      readonly mode: Mode;
+      readonly attempt: number;
+      readonly args: Json;
+    });
+
+/** What came of it. */
+export type Result = { readonly reply: MessageInput } | { readonly result: unknown } | { readonly status: string; readonly turnId: string };
+
+/** Something that happened. */
+export type TelemetryEvent =
+  | (About & { readonly type: "step"; readonly step: number; readonly reply: Message })
+  | (About & { readonly type: "call"; readonly callId: string; readonly tool: string; readonly state: ToolState })
+  | (About & { readonly type: "resume"; readonly turnId: string; readonly step: number })
+  | { readonly type: "checkpoint"; readonly sessionId: string; readonly agent: string | undefined; readonly checkpoint: Checkpoint };
+
+export interface Telemetry {
+  /** Called around everything that takes time. Calls `go` once, and gives what it gives; `go` is given a function to say what came of it. */
+  around?<T>(operation: Operation, go: (tell: (result: Result) => void) => Promise<T>): Promise<T>;
+  event?(event: TelemetryEvent): void;
+}
+
+/** Runs something inside whatever listens. A listener that fails is left out. */
+export async function observed<T>(
+  telemetry: Telemetry | undefined,
+  operation: () => Operation,
+  go: (tell: (result: Result) => void) => Promise<T>,
+): Promise<T> {
+  if (telemetry?.around === undefined) return go(() => {});
+  let going: Promise<T> | undefined;
+  try {
+    return await telemetry.around(operation(), (tell) => {
+      going ??= go((result) => {
+        try {
+          tell(result);
+        } catch {
+          // Its own affair.
+        }
+      });
+      return going;
+    });
+  } catch (error) {
+    if (going === undefined) return go(() => {});
+    // What the work itself threw goes on; what the listener threw does not.
+    return going.then(
+      (value) => value,
+      () => {
+        throw error;
+      },
+    );
+  }
+}
+
+export function tellEvent(telemetry: Telemetry | undefined, event: () => TelemetryEvent): void {
+  if (telemetry?.event === undefined) return;
+  try {
+    telemetry.event(event());
+  } catch {
+    // Its own affair.
+  }
+}
