@@ -5,6 +5,7 @@
 import { spawnSync } from "node:child_process";
 import { cpus, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
+import { loopSteps, resume, waiting } from "./cases/agents.mjs";
 import { dir } from "./cases/dir.mjs";
 import { load } from "./cases/load.mjs";
 import { longRuns } from "./cases/long-runs.mjs";
@@ -32,6 +33,9 @@ const cases = {
       together: { sessions: quick ? 8 : 32, rounds: quick ? 2 : 8 },
     }),
   postgresLoad: () => postgresLoad({ rounds: quick ? 20 : 200 }),
+  loop: (directory) => loopSteps({ directory, steps: quick ? 50 : 1000, at: quick ? [50, 200] : [100, 1000, 10_000] }),
+  resume: (directory) => resume({ directory, messages: quick ? 500 : 10_000, rounds: quick ? 3 : 15 }),
+  waiting: (directory) => waiting({ directory, sessions: quick ? 50 : 1000 }),
 };
 
 const chosen = Object.keys(cases).filter((name) => only.length === 0 || only.includes(name));

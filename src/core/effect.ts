@@ -120,43 +120,76 @@ export interface EventContext {
 
 /** The call after an event, or undefined where the event says nothing of a call that stands as this one does. */
 export function applyEvent(before: Effect | undefined, event: EffectEvent, { at, holder, body }: EventContext): Effect | undefined {
-  if (event.is === "intent") {
-    const { is: _is, ...intent } = event;
-    const phase = event.waits !== undefined ? "waiting" : event.attempt !== undefined ? "begun" : "ready";
-    return {
-      ...intent,
-      since: at,
-      phase,
-      ...(body && { args: body }),
-      ...(event.attempt && { first: event.attempt, ...(holder && { holder }) }),
-    };
-  }
+  if (event.is === "intent") return intended(event, at, holder, body);
   if (before === undefined || before.phase === "done") return undefined;
-  // What it waited for is remembered: how long it may wait counts from the first time.
-  const { waits, ...others } = before;
-  const rest = waits === undefined ? others : { ...others, lastWait: waits };
+  const after: Mutable<Effect> = { ...before };
+  if (before.waits !== undefined && event.is !== "signalled") {
+    // What it waited for is remembered: how long it may wait counts from the first time.
+    after.lastWait = before.waits;
+    delete after.waits;
+  }
   switch (event.is) {
     case "begun":
-      return { ...rest, phase: "begun", attempt: event.attempt, first: before.first ?? event.attempt, ...(holder && { holder }) };
+      after.phase = "begun";
+      after.attempt = event.attempt;
+      after.first ??= event.attempt;
+      if (holder !== undefined) after.holder = holder;
+      return after;
     case "waits":
-      return { ...rest, phase: "waiting", waits: event.waits };
+      after.phase = "waiting";
+      after.waits = event.waits;
+      return after;
     case "approved":
-      return { ...rest, phase: "ready", ...(body && { args: body }) };
+      after.phase = "ready";
+      if (body !== undefined) after.args = body;
+      return after;
     case "retry":
     case "woken":
-      return { ...rest, phase: "ready" };
-    case "signalled": {
-      const signals = [...(before.signals ?? []), { name: event.name, body: body as Body }];
-      const isIt = before.waits?.for === "signal" && before.waits.name === event.name;
-      return isIt ? { ...rest, phase: "ready", signals } : { ...before, signals };
-    }
+      after.phase = "ready";
+      return after;
+    case "signalled":
+      after.signals = [...(before.signals ?? []), { name: event.name, body: body as Body }];
+      if (before.waits?.for === "signal" && before.waits.name === event.name) {
+        after.phase = "ready";
+        after.lastWait = before.waits;
+        delete after.waits;
+      }
+      return after;
     case "doubt":
-      return { ...rest, phase: "doubt" };
-    case "done": {
-      const { is: _is, id: _id, ...done } = event;
-      return { ...rest, phase: "done", ...done, ...(body && { result: body }) };
-    }
+      after.phase = "doubt";
+      return after;
+    case "done":
+      after.phase = "done";
+      after.outcome = event.outcome;
+      if (event.said !== undefined) after.said = event.said;
+      if (event.by !== undefined) after.by = event.by;
+      if (event.from !== undefined) after.from = event.from;
+      if (body !== undefined) after.result = body;
+      return after;
   }
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+function intended(
+  { id, name, mode, key, named, call, same, validMs, waits, attempt }: Extract<EffectEvent, { is: "intent" }>,
+  since: number,
+  holder: Owner | undefined,
+  args: Body | undefined,
+): Effect {
+  const phase = waits !== undefined ? "waiting" : attempt !== undefined ? "begun" : "ready";
+  const effect: Mutable<Effect> = { id, name, mode, key, same, since, phase };
+  if (named !== undefined) effect.named = named;
+  if (call !== undefined) effect.call = call;
+  if (validMs !== undefined) effect.validMs = validMs;
+  if (waits !== undefined) effect.waits = waits;
+  if (args !== undefined) effect.args = args;
+  if (attempt !== undefined) {
+    effect.attempt = attempt;
+    effect.first = attempt;
+    if (holder !== undefined) effect.holder = holder;
+  }
+  return effect;
 }
 
 /** What somebody who holds the session knows of a call that is not done. */
@@ -223,14 +256,11 @@ export const sameOf = (args: Json): string => digest(sortedText(args)).slice(0, 
 /** The line a call was begun on, from its id. */
 export const lineOfEffect = (id: string): string => id.slice(0, id.indexOf("-"));
 
-/** A key in the shape of a UUID, from 16 random bytes or from a digest. */
-export function keyOf(bytes: Uint8Array): string {
-  const hex = Buffer.from(bytes.subarray(0, 16)).toString("hex");
+/** The key of what is asked for at a place, again or for the first time: a digest in the shape of a UUID. */
+export function keyAt(...place: readonly (string | number)[]): string {
+  const hex = Buffer.from(digest(place.join("\n")), "base64url").toString("hex");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
-
-/** The key of what is asked for at a place, again or for the first time. */
-export const keyAt = (...place: readonly (string | number)[]): string => keyOf(Buffer.from(digest(place.join("\n")), "base64url"));
 
 /** Whether a call acts on the world, so that making it twice matters. */
 export const acts = ({ mode }: { readonly mode: Mode }): boolean => mode !== "repeatable";

@@ -80,6 +80,8 @@ export class Fold {
   #inline = 0;
   #blobs = 0;
   #messageView: readonly Message[] | undefined;
+  /** The same, growing with the transcript: a view of it is then one copy of pointers. */
+  #flat: Message[] | undefined;
   #stateView: JsonObject | undefined;
   readonly #sized: boolean;
 
@@ -122,8 +124,17 @@ export class Fold {
   }
 
   get messages(): readonly Message[] {
-    this.#messageView ??= Object.freeze(this.#messages.toArray().map((entry) => entry.message));
+    if (this.#messageView === undefined) {
+      this.#flat ??= this.#messages.toArray().map((entry) => entry.message);
+      this.#messageView = Object.freeze(this.#flat.slice());
+    }
     return this.#messageView;
+  }
+
+  /** One message, counted from the first; from the last where the index is negative. Costs the same at any length. */
+  messageAt(index: number): Message | undefined {
+    const at = index < 0 ? this.#messages.length + index : index;
+    return at < 0 || at >= this.#messages.length ? undefined : this.#messages.at(at).message;
   }
 
   get state(): JsonObject {
@@ -148,6 +159,8 @@ export class Fold {
   #push(entry: Entry): void {
     this.#messages.push(entry);
     this.#messageView = undefined;
+    if (entry.later === undefined) this.#flat?.push(entry.message);
+    else this.#flat = undefined;
   }
 
   spliceMessages(start: number, remove: number, item?: { message: Message; body: Body; row: Row }): void {
@@ -158,6 +171,7 @@ export class Fold {
     for (const gone of this.#messages.replace(start, remove, entry === undefined ? [] : [entry]))
       this.#count(gone.bytes, gone.blob !== undefined, -1);
     this.#messageView = undefined;
+    this.#flat = undefined;
   }
 
   #entry(message: Message, { bytes, blob }: Body, row: Row, cost: Cost | undefined, later: Entry["later"]): Entry {
@@ -313,6 +327,7 @@ export class Fold {
       for (const { start, remove, items } of later) this.spliceList(key, start, remove, items);
     }
     this.#messageView = undefined;
+    this.#flat = undefined;
     this.#stateView = undefined;
   }
 

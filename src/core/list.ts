@@ -44,6 +44,11 @@ export class List<T> {
     this.#flat = undefined;
   }
 
+  /** The item at an index that is in the list. */
+  at(index: number): T {
+    return this.#chunks[Math.floor(index / CHUNK)]?.items[index % CHUNK] as T;
+  }
+
   splice(start: number, remove: number, ...items: readonly T[]): readonly T[] {
     return this.replace(start, remove, items);
   }

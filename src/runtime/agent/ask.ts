@@ -6,9 +6,9 @@ import type { Message, MessageInput } from "../../core/message.js";
 import { backoff } from "../effects/spec.js";
 import { invalid } from "../options.js";
 import { observed } from "../telemetry.js";
-import type { Delta } from "./definition.js";
+import type { Delta, ModelRequest } from "./definition.js";
 import type { Prefix } from "./prefix.js";
-import { messageOf } from "./reply.js";
+import { backwards, messageOf } from "./reply.js";
 import type { Running } from "./running.js";
 
 /** Whether asking again can help: what a client did wrong stays wrong. */
@@ -21,10 +21,15 @@ function isWorthRepeating(error: unknown): boolean {
 
 export async function ask(running: Running, { system, tools }: Prefix, step: number): Promise<MessageInput> {
   const { held, ground, definition, session, sink, stop } = running;
-  const { messages, course } = held.work.fold;
-  const seen = definition.view === undefined ? messages : definition.view(messages, { session });
-  if (!Array.isArray(seen)) throw invalid("agent.view", "it must give a list of messages");
-  const key = requestKey(running, messages);
+  const { fold } = held.work;
+  // Both are made when they are looked at: a view of a long transcript costs more than all else here.
+  let key: string | undefined;
+  let seen: readonly Message[] | undefined;
+  const view = (): readonly Message[] => {
+    seen ??= definition.view === undefined ? fold.messages : definition.view(fold.messages, { session });
+    if (!Array.isArray(seen)) throw invalid("agent.view", "it must give a list of messages");
+    return seen;
+  };
   const { modelRetry } = definition;
   for (let tries = 1; ; tries++) {
     // What an attempt that was given up still says is not shown.
@@ -36,10 +41,34 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
       sink({ type: "delta", step, delta });
     };
     try {
-      const request = { system, messages: seen as readonly Message[], tools, key, signal: stop, prefixSince: course.prefixSince, emit };
+      const { prefixSince } = fold.course;
+      const request: ModelRequest = {
+        system,
+        get messages() {
+          return view();
+        },
+        tools,
+        get key() {
+          key ??= requestKey(running);
+          return key;
+        },
+        signal: stop,
+        prefixSince,
+        emit,
+      };
       return await observed(
         ground.telemetry,
-        () => ({ type: "model", sessionId: held.id, agent: definition.name, step, system, messages: request.messages, tools }),
+        () => ({
+          type: "model",
+          sessionId: held.id,
+          agent: definition.name,
+          step,
+          system,
+          get messages() {
+            return view();
+          },
+          tools,
+        }),
         async (tell) => {
           const reply = messageOf(await untilStopped(definition.model(request), stop));
           tell({ reply });
@@ -57,9 +86,13 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
 }
 
 /** The same for the same place and the same words since the last reply: what is asked again after a crash may differ in what tools said. */
-function requestKey({ held: { line, work } }: Running, messages: readonly Message[]): string {
-  const since = messages.findLastIndex(({ role }) => role === "assistant");
-  return keyAt(line, work.fold.seq, ...messages.slice(since + 1).map((message) => sameOf(content(message))));
+function requestKey({ held: { line, work } }: Running): string {
+  const said: string[] = [];
+  for (const message of backwards(work.fold)) {
+    if (message.role === "assistant") break;
+    said.push(sameOf(content(message)));
+  }
+  return keyAt(line, work.fold.seq, ...said);
 }
 
 /** A model that does not listen to its signal is not waited for. */

@@ -7,7 +7,7 @@ import { quote } from "../../core/errors.js";
 import { checkName } from "../../core/ids.js";
 import { encode, type Json } from "../../core/json.js";
 import type { Message, MessageInput, ToolCallPart, ToolResultPart } from "../../core/message.js";
-import { argsOf, resultOf } from "../effects/bodies.js";
+import { resultOf, valueOf } from "../effects/bodies.js";
 import { type Call, Caller, type Finished, failed, finished, words } from "../effects/caller.js";
 import { Repeats } from "../effects/repeats.js";
 import { restate } from "../inbox.js";
@@ -15,6 +15,7 @@ import { observed, tellEvent } from "../telemetry.js";
 import type { ToolDefinition } from "./define.js";
 import type { ToolState } from "./events.js";
 import { cursorOf, type Running } from "./running.js";
+import type { Parsed } from "./schema.js";
 import { CallContext } from "./tool-context.js";
 
 /** What is to be done about a call. */
@@ -113,7 +114,7 @@ export class Calls {
       if (first !== undefined) return { do: "share", with: first };
       names.set(`${tool.name}\n${named}`, index);
     }
-    const call = this.#callOf(tool, part, part.input, same, named);
+    const call = this.#callOf(tool, part, part.input, same, named, parsed);
     const repeat =
       tool.options.mode === "repeatable"
         ? undefined
@@ -138,7 +139,7 @@ export class Calls {
     }
   }
 
-  #callOf(tool: ToolDefinition, part: ToolCallPart, input: Json, same: string, named: string | undefined): Call {
+  #callOf(tool: ToolDefinition, part: ToolCallPart, input: Json, same: string, named: string | undefined, known?: Parsed): Call {
     const { check, run, schema } = tool;
     return {
       name: tool.name,
@@ -148,8 +149,9 @@ export class Calls {
       named,
       place: undefined,
       options: tool.options,
-      run: async ({ effect, args, attempt, ...handle }) => {
-        const parsed = await schema.parse(args);
+      run: async ({ effect, args, attempt, handle }) => {
+        // Parsed when it was decided on; again where they were changed, or the decision was another process's.
+        const parsed = args === input && known !== undefined ? known : await schema.parse(args);
         if ("flaw" in parsed) throw new NotDone(`The arguments do not fit: ${parsed.flaw}`);
         const context = new CallContext(this.#running, effect, handle, part.callId, attempt);
         const { ground, held, definition } = this.#running;
@@ -254,10 +256,16 @@ export class Calls {
     const tool = this.#running.definition.tools.get(effect.name);
     // A tool that is gone leaves its call in doubt: nobody here can say what it did.
     if (tool === undefined) return this.#doubt(effect);
-    const args = await argsOf(this.#running.ground, this.#running.held.work.segments, effect);
-    const call: Call = {
-      ...this.#callOf({ ...tool, options: { ...tool.options, mode: effect.mode } }, part, args, effect.same, effect.named),
-    };
+    const call =
+      decision.do === "intend"
+        ? decision.call
+        : this.#callOf(
+            { ...tool, options: { ...tool.options, mode: effect.mode } },
+            part,
+            effect.args === undefined ? part.input : await valueOf(this.#running.ground, effect.args),
+            effect.same,
+            effect.named,
+          );
     this.#wake(effect);
     if (fresh) this.#say(part, "started");
     const made = await this.#caller.make(id, call, { fresh });
@@ -356,14 +364,15 @@ export class Calls {
       const end = ends.get(index) as Ended;
       if (end.is !== "answer" || end.effect === undefined || end.effect.mode === "repeatable") continue;
       if (this.#course.get(end.effect.id)?.phase === "done") continue;
-      const message = work.fold.messages[before + index] as Message;
+      const message = work.fold.messageAt(before + index) as Message;
       this.#stageDone(end.effect, end, isPlain && end.effect.named === undefined ? message.seq : undefined);
     }
     for (const end of ends.values())
       if (end.is === "answer" && end.effect?.mode === "repeatable") for (const [key, value] of end.sets ?? []) work.set(key, value);
     work.course({ answered: reply.seq });
     restate(work);
-    for (const message of work.fold.messages.slice(before)) sink({ type: "message", message, cursor: cursorOf(this.#running) });
+    for (let i = before; i < work.fold.messageCount; i++)
+      sink({ type: "message", message: work.fold.messageAt(i) as Message, cursor: cursorOf(this.#running) });
   }
 
   async #tellModel(

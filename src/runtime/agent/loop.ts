@@ -20,7 +20,7 @@ import { tellEvent } from "../telemetry.js";
 import { ask } from "./ask.js";
 import { Calls } from "./calls.js";
 import { type Prefix, prefixOf, storedPrefix } from "./prefix.js";
-import { unanswered } from "./reply.js";
+import { backwards, unanswered } from "./reply.js";
 import { cursorOf, type Running } from "./running.js";
 import { validate } from "./schema.js";
 import { shapeState } from "./state.js";
@@ -85,7 +85,7 @@ export class Loop {
     this.#work.turn({ id, ...(key !== undefined && { key }), same, ...version });
     this.#work.append([message]);
     this.#work.redue();
-    this.#tellMessages(1);
+    this.#tellMessage();
     await held.commit(this.#mark("step"), drained);
   }
 
@@ -127,7 +127,7 @@ export class Loop {
   async interrupt(): Promise<void> {
     await this.resume();
     const { held } = this.#running;
-    const open = unanswered(this.#fold.messages);
+    const open = unanswered(this.#fold);
     if (open !== undefined) {
       for (const { id, phase, call } of this.#fold.course.open)
         if (phase === "waiting" && call?.[0] === open.reply.seq)
@@ -153,7 +153,7 @@ export class Loop {
     try {
       for (;;) {
         if (stop.aborted) return { is: "stopped" };
-        const open = unanswered(this.#fold.messages);
+        const open = unanswered(this.#fold);
         const end = open === undefined ? await this.#step() : await this.#settle(open.reply, open.calls);
         if (end !== undefined) return end;
       }
@@ -232,9 +232,9 @@ export class Loop {
 
   #append(reply: MessageInput): Message {
     this.#work.append([reply]);
-    this.#tellMessages(1);
+    this.#tellMessage();
     const { held, definition } = this.#running;
-    const message = this.#fold.messages.at(-1) as Message;
+    const message = this.#fold.messageAt(-1) as Message;
     tellEvent(held.ground.telemetry, () => ({
       type: "step",
       sessionId: held.id,
@@ -272,7 +272,7 @@ export class Loop {
     this.#work.append([
       { role: "user", content: `Your answer does not fit: ${output.flaw}. Answer again, with nothing but JSON that fits.` },
     ]);
-    this.#tellMessages(1);
+    this.#tellMessage();
     await held.commit(this.#mark("model"));
     return undefined;
   }
@@ -326,10 +326,8 @@ export class Loop {
     if (this.#asked === undefined) {
       const from = this.#fold.course.turn?.from ?? 0;
       this.#asked = [];
-      const { messages } = this.#fold;
-      for (let i = messages.length - 1; i >= 0 && this.#asked.length < most; i--) {
-        const message = messages[i] as Message;
-        if (message.seq < from) break;
+      for (const message of backwards(this.#fold)) {
+        if (message.seq < from || this.#asked.length === most) break;
         if (message.role === "assistant" && callsIn(message).length > 0) this.#asked.unshift(askedIn(message));
       }
     }
@@ -340,9 +338,8 @@ export class Loop {
 
   // ---- telling
 
-  #tellMessages(count: number): void {
-    for (const message of this.#fold.messages.slice(-count))
-      this.#running.sink({ type: "message", message, cursor: cursorOf(this.#running) });
+  #tellMessage(): void {
+    this.#running.sink({ type: "message", message: this.#fold.messageAt(-1) as Message, cursor: cursorOf(this.#running) });
   }
 
   #tellStatus(): void {

@@ -1,16 +1,18 @@
 /** The answer of a run, from where its session stands. */
+import type { Fold } from "../../core/fold.js";
 import type { Message } from "../../core/message.js";
 import { words } from "../effects/caller.js";
 import { pendingOf } from "../effects/pending.js";
 import type { Holding } from "../holding.js";
 import type { Definition } from "./define.js";
 import type { LoopEnd } from "./loop.js";
+import { backwards } from "./reply.js";
 import type { RunResult } from "./result.js";
 import { validate } from "./schema.js";
 
 export async function resultOf(held: Holding, definition: Definition, end: LoopEnd, replayed: boolean): Promise<RunResult> {
   const { fold, segments } = held.work;
-  const message = fold.messages.findLast(({ role }: Message) => role === "assistant");
+  const message = lastReply(fold);
   const about = {
     sessionId: held.id,
     turnId: fold.course.turn?.id ?? "",
@@ -33,6 +35,12 @@ export async function resultOf(held: Holding, definition: Definition, end: LoopE
       return { ...about, status: fold.status === "in-doubt" ? "in-doubt" : "waiting", pending };
     }
   }
+}
+
+/** The agent's last message. */
+export function lastReply(fold: Fold): Message | undefined {
+  for (const message of backwards(fold)) if (message.role === "assistant") return message;
+  return undefined;
 }
 
 function whyStopped({ ended, work }: Holding): "aborted" | "cancelled" | "superseded" {

@@ -1,5 +1,6 @@
 /** What a model answered, as a message: parts are kept as they are. */
 import { HoldfastError } from "../../core/errors.js";
+import type { Fold } from "../../core/fold.js";
 import type { Json } from "../../core/json.js";
 import type { Message, MessageInput, Part, Reply, ToolCallPart } from "../../core/message.js";
 import { callsIn } from "../effects/bodies.js";
@@ -45,11 +46,15 @@ function notAReply(why: string): HoldfastError {
   return new HoldfastError("INVALID_VALUE", `The model's reply cannot be used: ${why}.`, { path: "reply" });
 }
 
+/** The transcript from its end. */
+export function* backwards(fold: Fold): Generator<Message> {
+  for (let i = fold.messageCount - 1; i >= 0; i--) yield fold.messageAt(i) as Message;
+}
+
 /** The newest reply whose calls have not all been answered, and those calls by their index; undefined where there is none. */
-export function unanswered(messages: readonly Message[]): { readonly reply: Message; readonly calls: readonly ToolCallPart[] } | undefined {
+export function unanswered(fold: Fold): { readonly reply: Message; readonly calls: readonly ToolCallPart[] } | undefined {
   const answered = new Set<string>();
-  for (let i = messages.length - 1; i >= 0; i--) {
-    const message = messages[i] as Message;
+  for (const message of backwards(fold)) {
     if (message.role === "assistant") {
       const calls = callsIn(message);
       return calls.length > 0 && calls.some(({ callId }) => !answered.has(callId)) ? { reply: message, calls } : undefined;

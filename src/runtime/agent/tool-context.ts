@@ -35,11 +35,14 @@ export class CallContext {
 
   asTool(): ToolContext {
     const { context, session, sink } = this.#running;
+    const handle = this.#handle;
     return {
       key: this.#effect.key,
       callId: this.#callId,
       attempt: this.#attempt,
-      signal: this.#handle.signal,
+      get signal() {
+        return handle.signal;
+      },
       context,
       session,
       set: (key, value) => this.#set(key, value),

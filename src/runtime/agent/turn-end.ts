@@ -8,7 +8,7 @@ import type { Ground } from "../ground.js";
 import { noSession, readMail } from "../inbox.js";
 import { headOf } from "../rows.js";
 import type { Definition } from "./define.js";
-import { outputOf } from "./outcome.js";
+import { lastReply, outputOf } from "./outcome.js";
 import type { RunResult } from "./result.js";
 
 const POLL_MS = 500;
@@ -67,7 +67,7 @@ export async function lookAtTurn(
     if (status !== "waiting" && status !== "in-doubt") {
       const ended = await ground.loader.tail(present, { sized: false });
       const { fold } = ended;
-      const message = fold.messages.findLast(({ role }) => role === "assistant");
+      const message = lastReply(fold);
       const full = { ...about, usage: fold.usage, ...(message !== undefined && { message }) };
       return endedAs(definition, full, status, reason, fold.output);
     }

@@ -33,9 +33,27 @@ const GRACE_MS = 1_000;
 
 export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: Attempting): Promise<Attempted> {
   if (stop.aborted) return { is: "stopped" };
-  const abort = new AbortController();
+  let leave: (attempted: Attempted) => void = () => {};
+  const other = new Promise<Attempted>((resolve) => {
+    leave = resolve;
+  });
+  // Most calls never look at their signal, and making one takes longer than the rest of this.
+  let abort: AbortController | undefined;
+  let aborted: { readonly reason: unknown } | undefined;
+  const handle: Handle = {
+    get signal() {
+      abort ??= new AbortController();
+      if (aborted !== undefined) abort.abort(aborted.reason);
+      return abort.signal;
+    },
+    suspend,
+  };
+  const end = (reason: unknown) => {
+    aborted = { reason };
+    abort?.abort(reason);
+  };
   let over = false;
-  const answer = (async () => run({ signal: abort.signal, suspend }))().then(
+  const answer = (async () => run(handle))().then(
     (value): Attempted => ({ is: "answered", value }),
     (error: unknown): Attempted => (error instanceof NotDone ? { is: "not-done", error } : { is: "unknown", error, inside: false }),
   );
@@ -45,25 +63,21 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
     if (over && (attempted.is === "answered" || attempted.is === "not-done")) late(attempted);
   });
 
-  let end: (attempted: Attempted) => void = () => {};
-  const other = new Promise<Attempted>((resolve) => {
-    end = resolve;
-  });
   function suspend(waits: WaitsFor): Promise<never> {
-    end({ is: "suspended", waits });
+    leave({ is: "suspended", waits });
     return new Promise(() => {});
   }
   let grace: NodeJS.Timeout | undefined;
   const stopped = () => {
-    abort.abort(stop.reason);
-    grace = setTimeout(() => end({ is: "stopped" }), GRACE_MS);
+    end(stop.reason);
+    grace = setTimeout(() => leave({ is: "stopped" }), GRACE_MS);
   };
   stop.addEventListener("abort", stopped, { once: true });
   const timer = setTimeout(
     () => {
       const error = new DOMException(`The call took longer than it may (${Math.ceil(leftMs)} ms).`, "TimeoutError");
-      abort.abort(error);
-      end({ is: "unknown", error, inside: true });
+      end(error);
+      leave({ is: "unknown", error, inside: true });
     },
     Math.max(0, leftMs),
   );
@@ -75,7 +89,7 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
   if (attempted.is === "suspended") {
     // Nobody will take its answer: whatever it still holds on to, this is when to let go.
     ground.running.delete(id);
-    abort.abort(new DOMException("The call waits for something, and will be begun again.", "AbortError"));
+    end(new DOMException("The call waits for something, and will be begun again.", "AbortError"));
   }
   // Told to stop, it threw: that is how calls stop, and says nothing else.
   return stop.aborted && attempted.is === "unknown" ? { is: "stopped" } : attempted;

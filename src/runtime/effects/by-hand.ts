@@ -59,7 +59,7 @@ export class ByHand {
       named: o.key === undefined ? undefined : checkName(o.key, "effect.key"),
       place: undefined,
       options: checked,
-      run: ({ effect, args: given, signal }) => run(given, { key: effect.key, signal }),
+      run: ({ effect, args: given, handle }) => run(given, { key: effect.key, signal: handle.signal }),
       check: check && (async (request) => check(request)),
     };
     if (call.named === undefined) return this.#passing(call, run);
@@ -170,7 +170,7 @@ export class ByHand {
     if (!acts(call.options)) {
       const key = keyAt(this.#held.id, call.name, named);
       const made = await this.#repeat(call, key, (args, context) =>
-        call.run({ ...context, suspend: neverSuspends, effect: { key } as Effect, args, attempt: 1 }),
+        call.run({ handle: { signal: context.signal, suspend: neverSuspends }, effect: { key } as Effect, args, attempt: 1 }),
       );
       this.#held.usable();
       this.#record(call, key, undefined, made);

@@ -2,8 +2,9 @@
  * Makes the calls of one held session. What may be done about a call is decided in core/effect.ts; here it is done, and nothing is begun
  * before the journal says so (E1).
  */
+import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { acts, type Effect, type EffectEvent, keyOf, nextMove, type Outcome, type WaitsFor } from "../../core/effect.js";
+import { acts, type Effect, type EffectEvent, nextMove, type Outcome, type WaitsFor } from "../../core/effect.js";
 import { HoldfastError } from "../../core/errors.js";
 import { type Encoded, encode, type Json } from "../../core/json.js";
 import { isoTime } from "../../core/time.js";
@@ -23,7 +24,7 @@ export interface Call {
   readonly named: string | undefined;
   readonly place: readonly [reply: number, index: number] | undefined;
   readonly options: CallOptions;
-  readonly run: (handle: Handle & { readonly effect: Effect; readonly args: Json; readonly attempt: number }) => unknown;
+  readonly run: (call: { readonly handle: Handle; readonly effect: Effect; readonly args: Json; readonly attempt: number }) => unknown;
   readonly check: ((request: Omit<CheckRequest, "context">) => Promise<Settled<unknown>>) | undefined;
 }
 
@@ -72,14 +73,13 @@ export class Caller {
   intend({ name, args, same, keepsArgs, named, place, options }: Call, waits: WaitsFor | undefined): Effect {
     const { work } = this.#held;
     const id = work.newEffectId();
-    const key = keyOf(Buffer.from(this.#ground.salts.next() + this.#ground.salts.next(), "base64url"));
     if (waits === undefined) this.#tellHolder();
     const event: EffectEvent = {
       id,
       is: "intent",
       name,
       mode: options.mode,
-      key,
+      key: randomUUID(),
       ...(named !== undefined && { named }),
       ...(place !== undefined && { call: place }),
       same,
@@ -194,7 +194,7 @@ export class Caller {
       id,
       leftMs,
       stop: this.#stop,
-      run: (handle) => run({ ...handle, effect, args, attempt: no }),
+      run: (handle) => run({ handle, effect, args, attempt: no }),
       late: (answered) => this.late(effect, answered.is === "answered" ? finished(answered.value) : failed(answered.error)),
     });
   }
