@@ -54,10 +54,14 @@ export async function demo({ keep }: { readonly keep: boolean }): Promise<void> 
     if (!keep) rmSync(directory, { recursive: true, force: true });
   }
   say("Next:");
-  say(`  ${cyan("npx holdfast demo --keep")}            the same, and the files stay for you to look at`);
-  say(`  ${cyan("node examples/boxes.mjs")}           an agent of ten lines: stop it with Ctrl-C, start it again`);
-  say(`  ${cyan("README.md")}                           approval, workers, forks, Postgres`);
+  for (const [command, says] of NEXT) say(`  ${cyan(command.padEnd(28))}${says}`);
 }
+
+const NEXT = [
+  ["npx holdfast demo --keep", "the same, and the files stay for you to look at"],
+  ["node examples/boxes.mjs", "a small agent of your own: stop it with Ctrl-C, start it again"],
+  ["README.md", "approval, workers, forks, Postgres"],
+] as const;
 
 /** One life of the process. Answers whether it was killed. */
 async function live(directory: string, life: number, death: Death | undefined): Promise<boolean> {
