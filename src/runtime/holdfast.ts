@@ -8,7 +8,6 @@ import { type BoundAgent, bind } from "./agent/bound.js";
 import { agent } from "./agent/define.js";
 import type { Agent, AgentDef, Tool } from "./agent/definition.js";
 import { Runs } from "./agent/runs.js";
-import { cancelSession, takeIn } from "./cancel.js";
 import { Checkpoints } from "./checkpoints.js";
 import { Effects } from "./effects/people.js";
 import { POLICIES } from "./effects/repeats.js";
@@ -18,6 +17,7 @@ import { type Clock, Ground, type Machine } from "./ground.js";
 import { type ExportedRows, type ImportOptions, type ImportReport, importRows } from "./import.js";
 import { fork, openSession, type SessionOptions } from "./opening.js";
 import { flag, invalid, oneOf, options } from "./options.js";
+import { cancelSession, refuseTooManySignals, takeIn } from "./outside.js";
 import { type ForkOptions, notFound, type Session } from "./session.js";
 import { cutLines, type SessionSummary, Sessions, summaryOf } from "./sessions.js";
 import type { Telemetry } from "./telemetry.js";
@@ -83,6 +83,7 @@ export class Holdfast implements AsyncDisposable {
     const { key } = options(o, "signal", ["key"]);
     const session = sessionId(id);
     const doc = { kind: "signal", name: checkName(name, "signal name"), value: encode(value, "signal").value } as const;
+    await refuseTooManySignals(this.#ground, session);
     await this.#ground.post(session, doc, key === undefined ? {} : { id: `signal:${doc.name}:${checkName(key, "key")}` });
     await takeIn(this.#ground, session);
   }

@@ -4,6 +4,7 @@
  *
  * S3  once superseded, nothing this object does changes anything (D5).
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Checkpoint, CheckpointOptions } from "../core/checkpoint.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { LineId, SessionId } from "../core/ids.js";
@@ -25,6 +26,7 @@ export interface Opening extends Standing {
 }
 
 const MAIL_EVERY_MS = 200;
+const PATIENCE_MS = 60_000;
 
 export class Holding implements Holder {
   readonly id: SessionId;
@@ -127,6 +129,25 @@ export class Holding implements Holder {
   #tell(checkpoint: Checkpoint | undefined): void {
     if (checkpoint === undefined) return;
     tellEvent(this.ground.telemetry, () => ({ type: "checkpoint", sessionId: this.id, agent: this.#work.head.agent, checkpoint }));
+  }
+
+  /**
+   * The same for what must not be lost for a passing reason: the outcome of a call that has been made. While the store is busy, full or
+   * away, it is tried again; the call would otherwise be one of which nobody knows.
+   */
+  async commitSurely(mark?: CheckpointOptions): Promise<void> {
+    const deadline = performance.now() + PATIENCE_MS;
+    for (let pause = 50; ; pause = Math.min(2 * pause, 2_000)) {
+      try {
+        // Once it is sealed it waits in the queue, and is sent again from there.
+        await (pause === 50 ? this.commit(mark) : this.flush());
+        return;
+      } catch (error) {
+        const isPassing = error instanceof HoldfastError && error.retryable && this.#ended === undefined;
+        if (!isPassing || performance.now() > deadline) throw error;
+      }
+      await sleep(pause, undefined, { signal: this.signal }).catch(() => {});
+    }
   }
 
   /** Without a record: when the session is due again, and letters that change nothing. */

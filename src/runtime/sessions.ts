@@ -7,12 +7,12 @@ import { reach } from "../core/retention.js";
 import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import type { LineRow, SessionRow } from "../store/port.js";
-import { childrenOf } from "./cancel.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
 import { checkTags, MAX_TITLE_CHARS } from "./opening.js";
 import { flag, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
+import { childrenOf } from "./outside.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, labelRow } from "./rows.js";
 
 export interface SessionSummary {

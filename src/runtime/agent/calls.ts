@@ -306,7 +306,7 @@ export class Calls {
     const effect = end.effect as Effect;
     this.#stageDone(effect, end, undefined);
     try {
-      await held.commit();
+      await held.commitSurely();
     } catch (error) {
       this.#caller.late(effect, end.made);
       throw error;

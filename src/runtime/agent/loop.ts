@@ -123,14 +123,19 @@ export class Loop {
     }
   }
 
-  /** Ends the open turn for another input: calls that have begun are seen to their end, the others are not made. */
+  /** Whether replies before this turn have asked for calls that were never answered: they ended before they could be. */
+  get isUnanswered(): boolean {
+    return unanswered(this.#fold) !== undefined;
+  }
+
+  /** Ends the turn before for another input: calls that have begun are seen to their end, the others are not made. */
   async interrupt(): Promise<void> {
     await this.resume();
     const { held } = this.#running;
     const open = unanswered(this.#fold);
     if (open !== undefined) {
       for (const { id, phase, call } of this.#fold.course.open)
-        if (phase === "waiting" && call?.[0] === open.reply.seq)
+        if ((phase === "waiting" || phase === "ready") && call?.[0] === open.reply.seq)
           this.#work.course({ effect: { id, is: "done", outcome: "denied", by: "interrupt" } }, encode(INTERRUPTED, "reason"));
       const known = this.#fold.course.ofReply(open.reply.seq);
       const decisions = (await this.#calls.decide(open.calls, open.reply)).map((decision, index) =>
@@ -185,7 +190,7 @@ export class Loop {
     if (settled.all && !settled.acted) held.commitLater(mark);
     else {
       try {
-        await held.commit(mark);
+        await held.commitSurely(mark);
       } catch (error) {
         this.#calls.late(settled);
         throw error;

@@ -8,12 +8,12 @@ import { HoldfastError, quote } from "../../core/errors.js";
 import { checkName, type SessionId, sessionId } from "../../core/ids.js";
 import type { Json } from "../../core/json.js";
 import { encodeMessage, type MessageInput } from "../../core/message.js";
-import { cancelSession } from "../cancel.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
 import { isOpen, readMail } from "../inbox.js";
 import { openHolding, type SessionOptions } from "../opening.js";
 import { oneOf, options, signalOf } from "../options.js";
+import { cancelSession } from "../outside.js";
 import { observed } from "../telemetry.js";
 import { boundsOf, type Definition, definitionOf } from "./define.js";
 import type { Input, RunOptions } from "./definition.js";
@@ -222,6 +222,8 @@ export class Runs {
     try {
       return await this.#observed(held, request.definition, () => this.#turn(held, request));
     } finally {
+      // What rides with the next commit goes now: there is none.
+      await held.flush().catch(() => {});
       await held.close({ discard: true }).catch(() => {});
       if (request.parent === undefined) await this.#wakeParent(held);
     }
@@ -268,8 +270,10 @@ export class Runs {
         if (before.status === "stopped") return before;
       }
     }
+    loop ??= await this.#loop(held, request);
+    // A turn that was cancelled or halted may have left calls that were never made.
+    if (loop.isUnanswered) await loop.interrupt();
     const turn: NewTurn = { id: asking.key ?? randomUUID(), key: asking.key, same: asking.same, message: asking.message, drained: [] };
-    loop = await this.#loop(held, request);
     await loop.begin(turn);
     return resultOf(held, definition, await this.#paced(held, request, loop), false);
   }
@@ -316,6 +320,7 @@ export class Runs {
       // Run by somebody under the same key since it was submitted.
       if (doc.key !== undefined && known?.key === doc.key) await held.commit(undefined, [id]);
       else {
+        if (loop.isUnanswered) await loop.interrupt();
         await loop.begin({ id: doc.turn, key: doc.key, same, message, drained: [id] });
         return true;
       }

@@ -111,7 +111,7 @@ export class CallContext {
       held.work.adopts(id as SessionId);
       await held.commit();
     }
-    const result = await runChild(agent, id, input);
+    const result = await this.#handle.outOfTime(() => runChild(agent, id, input));
     if (result.status === "waiting" || result.status === "in-doubt") return this.#handle.suspend({ for: "child", session: id });
     // Its parent is being stopped too, and finds it again.
     if (result.status === "stopped" && result.reason !== "cancelled") return new Promise(() => {});

@@ -24,6 +24,8 @@ export interface Attempting {
 
 export interface Handle {
   readonly signal: AbortSignal;
+  /** While something else is waited for that has its own limits, this call's time stands still. */
+  outOfTime<T>(wait: () => Promise<T>): Promise<T>;
   /** Ends the attempt, to be begun again once something has come. What called it never goes on. */
   suspend(waits: WaitsFor): Promise<never>;
 }
@@ -47,12 +49,33 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
       return abort.signal;
     },
     suspend,
+    outOfTime,
   };
   const end = (reason: unknown) => {
     aborted = { reason };
     abort?.abort(reason);
   };
   let over = false;
+  let timer: NodeJS.Timeout | undefined;
+  let spentMs = 0;
+  let since = performance.now();
+  let waits = 0;
+  async function outOfTime<T>(wait: () => Promise<T>): Promise<T> {
+    waits += 1;
+    if (waits === 1) {
+      spentMs += performance.now() - since;
+      clearTimeout(timer);
+    }
+    try {
+      return await wait();
+    } finally {
+      waits -= 1;
+      if (waits === 0 && !over) {
+        since = performance.now();
+        runOn();
+      }
+    }
+  }
   const answer = (async () => run(handle))().then(
     (value): Attempted => ({ is: "answered", value }),
     (error: unknown): Attempted => (error instanceof NotDone ? { is: "not-done", error } : { is: "unknown", error, inside: false }),
@@ -73,14 +96,17 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
     grace = setTimeout(() => leave({ is: "stopped" }), GRACE_MS);
   };
   stop.addEventListener("abort", stopped, { once: true });
-  const timer = setTimeout(
-    () => {
-      const error = new DOMException(`The call took longer than it may (${Math.ceil(leftMs)} ms).`, "TimeoutError");
-      end(error);
-      leave({ is: "unknown", error, inside: true });
-    },
-    Math.max(0, leftMs),
-  );
+  function runOn(): void {
+    timer = setTimeout(
+      () => {
+        const error = new DOMException(`The call took longer than it may (${Math.ceil(leftMs)} ms).`, "TimeoutError");
+        end(error);
+        leave({ is: "unknown", error, inside: true });
+      },
+      Math.max(0, leftMs - spentMs),
+    );
+  }
+  if (waits === 0) runOn();
   const attempted = await Promise.race([answer, other]);
   over = true;
   clearTimeout(timer);

@@ -170,7 +170,12 @@ export class ByHand {
     if (!acts(call.options)) {
       const key = keyAt(this.#held.id, call.name, named);
       const made = await this.#repeat(call, key, (args, context) =>
-        call.run({ handle: { signal: context.signal, suspend: neverSuspends }, effect: { key } as Effect, args, attempt: 1 }),
+        call.run({
+          handle: { signal: context.signal, suspend: neverSuspends, outOfTime: (wait) => wait() },
+          effect: { key } as Effect,
+          args,
+          attempt: 1,
+        }),
       );
       this.#held.usable();
       this.#record(call, key, undefined, made);
@@ -226,7 +231,7 @@ export class ByHand {
         work.course({ effect: { id, is: "done", outcome, ...(by !== undefined && { by }) } }, body);
         restate(work);
         try {
-          await this.#held.commit();
+          await this.#held.commitSurely();
         } catch (failure) {
           this.#caller.late(effect, made);
           throw failure;

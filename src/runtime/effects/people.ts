@@ -5,9 +5,9 @@ import { HoldfastError, quote } from "../../core/errors.js";
 import { checkName, isLineId, type SessionId } from "../../core/ids.js";
 import { encode, type Json } from "../../core/json.js";
 import type { SessionRow } from "../../store/port.js";
-import { takeIn } from "../cancel.js";
 import type { Ground } from "../ground.js";
 import { invalid, limitOf, numberOf, oneOf, options, type Page } from "../options.js";
+import { takeIn } from "../outside.js";
 import { headOf, type Settlement } from "../rows.js";
 import { type Pending, pendingOf } from "./pending.js";
 
