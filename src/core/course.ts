@@ -179,7 +179,8 @@ export class Course {
 
   #answered(reply: number): void {
     for (const effect of [...this.#calls.values()]) {
-      if (effect.call?.[0] !== reply || effect.phase !== "done") continue;
+      if (effect.call?.[0] !== reply) continue;
+      // Those that do no harm have no outcome of their own: their tool message is it.
       this.#calls.delete(effect.id);
       const { call: _call, ...over } = effect;
       if (effect.named !== undefined) this.#name(effect.named, over);
