@@ -29,3 +29,23 @@ test("a call that does no harm is over when it is answered", async () => {
   const session = await holdOf(store).session("a");
   expect(await session.unfinished()).toEqual([]);
 });
+
+test("that a second attempt did nothing says nothing of the first", async () => {
+  const said = [new Error("socket hang up"), new NotDone("refused"), new NotDone("refused")];
+  const run = () => {
+    throw said.shift();
+  };
+  const refund = { mode: "keyed", retry: { attempts: 3, backoffMs: 1 }, run };
+  expect(inDoubt(await clerk(await openStore("memory:"), { refund }, { name: "refund" }).run("a", "go"))).toEqual(["refund"]);
+});
+
+test("that an attempt before a kill may have acted is not forgotten either", async () => {
+  const store = await openStore("memory:");
+  void clerk(store, { refund: { mode: "keyed", run: never } }, { name: "refund" }).run("a", "go");
+  await sleep(20);
+  const run = () => {
+    throw new NotDone("refused");
+  };
+  const refund = { mode: "keyed", retry: { attempts: 2, backoffMs: 1 }, run };
+  expect(inDoubt(await clerk(store, { refund }, { name: "refund" }).run("a", "go"))).toEqual(["refund"]);
+});

@@ -108,6 +108,8 @@ export class Caller {
     let mustRun = fresh;
     let inside = false;
     let error: unknown;
+    /** Of an attempt before this one nobody knows what became: that the next did nothing is then no outcome. */
+    let isOpen = !fresh && this.#held.work.fold.course.get(id)?.phase !== "ready";
     for (;;) {
       if (this.#stop.aborted) return { is: "stopped" };
       const effect = this.#held.work.fold.course.get(id);
@@ -142,6 +144,7 @@ export class Caller {
           rechecks += 1;
           if (rechecks > RETRIES) return { is: "doubt", error };
           mustRun = true;
+          isOpen = false;
           continue;
         }
         case "run":
@@ -162,12 +165,14 @@ export class Caller {
           return finished(attempted.value);
         case "not-done":
           ({ error } = attempted);
+          if (isOpen && acts(effect)) break;
           if (tries >= call.options.retry.attempts) return { ...failed(error), error };
           // Nothing happened: whatever its mode, it may be made again.
           mustRun = true;
           break;
         case "unknown":
           ({ error, inside } = attempted);
+          isOpen = true;
           break;
       }
       if (tries < call.options.retry.attempts)
