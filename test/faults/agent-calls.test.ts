@@ -49,3 +49,12 @@ test("that an attempt before a kill may have acted is not forgotten either", asy
   const refund = { mode: "keyed", retry: { attempts: 2, backoffMs: 1 }, run };
   expect(inDoubt(await clerk(store, { refund }, { name: "refund" }).run("a", "go"))).toEqual(["refund"]);
 });
+
+test("two calls of one name in one reply are answered together, also after a kill", async () => {
+  const store = await openStore("memory:");
+  const calls = [{ name: "refund" }, { name: "refund" }];
+  void clerk(store, { refund: { mode: "keyed", key: () => "1", run: never } }, ...calls).run("a", "go");
+  await sleep(20);
+  const refund = { mode: "keyed", key: () => "1", run: () => "refunded" };
+  expect((await clerk(store, { refund }, ...calls).run("a", "go")).status).toBe("completed");
+});

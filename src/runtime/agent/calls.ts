@@ -331,6 +331,9 @@ export class Calls {
 
   async #shared(other: number | string, ends: ReadonlyMap<number, Ended>): Promise<Ended> {
     if (typeof other === "number") return ends.get(other) ?? { is: "open" };
+    // Where it was made just now, the journal does not have its outcome yet.
+    const made = [...ends.values()].find((end) => end.is === "answer" && end.effect?.id === other);
+    if (made !== undefined) return made;
     const effect = this.#course.get(other);
     return effect?.phase === "done" ? { is: "recorded", effect } : { is: "open" };
   }
