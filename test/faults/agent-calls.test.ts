@@ -58,3 +58,23 @@ test("two calls of one name in one reply are answered together, also after a kil
   const refund = { mode: "keyed", key: () => "1", run: () => "refunded" };
   expect((await clerk(store, { refund }, ...calls).run("a", "go")).status).toBe("completed");
 });
+
+test("a call whose time is up before it could begin is not made: others may have settled it", async () => {
+  const store = await openStore("memory:");
+  const slow = new Proxy(store, {
+    get(target, name) {
+      const value = target[name as keyof Store] as unknown;
+      if (name === "apply")
+        return async (changes: Parameters<Store["apply"]>[0]) => {
+          const applied = await store.apply(changes);
+          if (changes.some(({ saves = [] }) => saves.some(({ save }) => save.state?.includes('"is":"intent"')))) await sleep(60);
+          return applied;
+        };
+      return typeof value === "function" ? (value.bind(target) as unknown) : value;
+    },
+  });
+  let made = 0;
+  const post = { mode: "once", timeoutMs: 30, run: () => ++made };
+  const result = await clerk(slow, { post }, { name: "post" }).run("a", "go");
+  expect([result.status, made]).toEqual(["completed", 0]);
+});
