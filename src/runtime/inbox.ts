@@ -84,9 +84,10 @@ function stage(work: Workspace, doc: MailDoc): boolean {
     }
     case "late": {
       const effect = course.get(doc.effect);
-      // That nothing was done counts for the last attempt only: what was done counts whenever it was.
-      const counts = "result" in doc.as || effect?.attempt?.no === doc.attempt;
-      if (counts && (effect?.phase === "begun" || effect?.phase === "doubt")) settle(work, effect, doc.as, "late");
+      if (effect?.phase !== "begun" && effect?.phase !== "doubt") return true;
+      // What was done counts whenever it was. That nothing was done counts for the last attempt, and only where none before it is open.
+      const isOnly = effect.attempt?.no === doc.attempt && (doc.attempt === 1 || effect.mode === "once");
+      if ("result" in doc.as || isOnly) settle(work, effect, doc.as, "late");
       return true;
     }
     case "signal": {
