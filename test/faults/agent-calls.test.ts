@@ -91,3 +91,20 @@ test("that a late attempt did nothing says nothing of one before it", async () =
   await sleep(100);
   expect(inDoubt(await bound.run("a", "go"))).toEqual(["refund"]);
 });
+
+test("a superseded holder passes on what all of its calls answered, not only the first", async () => {
+  const store = await openStore("memory:");
+  const gates = new Map<string, () => void>();
+  const gated = (name: string) => ({ mode: "once", run: () => new Promise((resolve) => gates.set(name, () => resolve(name))) });
+  const tools = { post: gated("post"), wire: gated("wire") };
+  const calls = [{ name: "post" }, { name: "wire" }];
+  void clerk(store, tools, ...calls).run("a", "go");
+  await sleep(20);
+  const next = clerk(store, tools, ...calls);
+  expect(inDoubt(await next.run("a", "go"))).toEqual(["post", "wire"]);
+  gates.get("post")?.();
+  await sleep(20);
+  gates.get("wire")?.();
+  await sleep(20);
+  expect((await next.run("a", "go")).status).toBe("completed");
+});

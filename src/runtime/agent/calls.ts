@@ -216,8 +216,9 @@ export class Calls {
         this.#tell(part, end);
         const isActing = end.is === "answer" && end.effect !== undefined && end.effect.mode !== "repeatable";
         if (isActing) acted = true;
-        // The last one is recorded together with the tool messages; those before it as they come.
-        if (isActing && (left > 0 || open)) await this.#record(index, end, ends);
+        // The last one is recorded together with the tool messages; those before it as they come. Where this holder was superseded there
+        // will be no such messages: recording fails, and passes it on.
+        if (isActing && (left > 0 || open || this.#running.held.ended !== undefined)) await this.#record(index, end, ends);
       }),
     );
     // Calls that are the same as others are answered like them.
