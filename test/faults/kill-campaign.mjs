@@ -136,7 +136,7 @@ class Acknowledged {
 }
 
 /** A place for the n-th store of a campaign: its address, and the path that is there once it begins to be made. */
-const sqliteFile = (directory, n) => ({ address: join(directory, `${n}.db`), path: join(directory, `${n}.db`) });
+export const sqliteFile = (directory, n) => ({ address: join(directory, `${n}.db`), path: join(directory, `${n}.db`) });
 
 export const inDirectory = (directory, n) => ({ address: `dir:${join(directory, `${n}`)}`, path: join(directory, `${n}`) });
 

@@ -1,0 +1,7 @@
+import type { Posted, Store } from "../../src/store/port.js";
+export function settle(
+  store: Store,
+  session: string,
+  effect: string,
+  as: { readonly result: unknown } | { readonly error: string } | { readonly retry: true },
+): Promise<Posted>;

@@ -1,0 +1,275 @@
+/**
+ * What is known of one store and its ledger while children are killed over it, and what must be so. Nothing here asks the runtime what it
+ * thinks: the journal is read from the store as it stands, save by save, and the ledger is the truth about the world.
+ */
+import { isDeepStrictEqual } from "node:util";
+import { repliesOf, scriptOf, TOOLS } from "./agent-script.mjs";
+import { settle } from "./agent-settle.mjs";
+
+const PAGE = 500;
+const acts = ({ mode }) => mode !== "repeatable";
+const isOver = ({ done }) => done !== undefined;
+
+export class World {
+  /** By line and number: what was acknowledged, and what was found. */
+  #acknowledged = new Map();
+  #found = new Map();
+  #ends = new Map();
+  /** By id, and by key. */
+  effects = new Map();
+  #byKey = new Map();
+  #ledger;
+  #seed;
+  #sessions;
+  #heard = 0;
+  counts = { acknowledged: 0, calls: 0, acts: 0, deduped: 0, settled: 0, checked: 0 };
+  wrong = [];
+
+  constructor({ ledger, seed, sessions }) {
+    this.#ledger = ledger;
+    this.#seed = seed;
+    this.#sessions = sessions;
+  }
+
+  // ---- taking in
+
+  /** What a child has said, up to now. */
+  hear(lines) {
+    for (const line of lines) {
+      if (line.fault) this.wrong.push(`the child failed: ${line.fault}`);
+      for (const save of line.saved ?? []) this.#acknowledged.set(`${save.line}-${save.seq}`, { ...save, n: line.n });
+    }
+    this.counts.acknowledged = this.#acknowledged.size;
+  }
+
+  /** Reads what is new in the journals and in the ledger, and holds the one against the other. `run`: whose end this is. */
+  async look(store, run) {
+    for (const session of this.#sessions) {
+      const line = (await store.session(session))?.head.line;
+      if (line !== undefined) await this.#readLine(store, line, session, run);
+    }
+    for (const [place, { check, session }] of this.#acknowledged) {
+      if (this.#found.get(place) === check) continue;
+      this.wrong.push(`save ${place} of ${session} was acknowledged and is gone`);
+      this.#acknowledged.delete(place);
+    }
+    this.#hold();
+  }
+
+  async #readLine(store, line, session, run) {
+    for (;;) {
+      const from = (this.#ends.get(line) ?? 0) + 1;
+      const saves = await store.saves(line, { from, to: Number.MAX_SAFE_INTEGER, limit: PAGE, items: true, state: true });
+      for (const save of saves) {
+        const place = `${line}-${save.seq}`;
+        this.#found.set(place, save.check);
+        this.#ends.set(line, save.seq);
+        // What nobody acknowledged was there when its process ended, at the latest.
+        const when = { run, n: this.#acknowledged.get(place)?.n ?? Number.POSITIVE_INFINITY };
+        for (const record of JSON.parse(save.state ?? "[]")) if (record.effect !== undefined) this.#event(record, session, when);
+      }
+      if (saves.length < PAGE) return;
+    }
+  }
+
+  #event({ effect: event }, session, when) {
+    const { id, is } = event;
+    if (is === "intent") {
+      const effect = { ...event, session, attempts: event.attempt === undefined ? 0 : 1, isDoubtful: false };
+      this.effects.set(id, effect);
+      this.#byKey.set(event.key, effect);
+      return;
+    }
+    const effect = this.effects.get(id);
+    if (effect === undefined) {
+      this.wrong.push(`${id} of ${session}: ${is} without an intent`);
+      return;
+    }
+    if (is === "begun") {
+      effect.attempts += 1;
+      if (isOver(effect)) this.wrong.push(`${name(effect)} was begun again after its outcome was recorded`);
+    }
+    if (is === "doubt") effect.isDoubtful = true;
+    else if (is === "retry" || is === "begun") effect.isDoubtful = false;
+    if (is === "done") {
+      effect.isDoubtful = false;
+      if (event.by === "check") this.counts.checked += 1;
+      // A second one says nothing: the first counts.
+      effect.done ??= { ...event, when };
+    }
+  }
+
+  // ---- at every kill
+
+  /** The calls that reached the world since the last look, against what the journal says of them. */
+  #hold() {
+    const lines = this.#ledger.read();
+    for (const line of lines.slice(this.#heard)) {
+      this.counts.calls += 1;
+      if (line.did === "acted") this.counts.acts += 1;
+      if (line.did === "deduped") this.counts.deduped += 1;
+      const effect = this.#byKey.get(line.key);
+      const what = `${line.tool} ${line.callId} of ${line.session}`;
+      if (!acts(TOOLS[line.tool])) continue;
+      if (effect === undefined) {
+        this.wrong.push(`${what} was called without an intent in the journal`);
+        continue;
+      }
+      const calls = this.#ledger.under(line.key).length;
+      if (calls > effect.attempts) this.wrong.push(`${what} was called ${calls} times and begun ${effect.attempts} times`);
+    }
+    this.#heard = lines.length;
+    for (const effect of this.effects.values()) this.#holdOne(effect);
+  }
+
+  #holdOne(effect) {
+    const { key, mode, done } = effect;
+    if (!acts(effect)) return;
+    const calls = this.#ledger.under(key);
+    if (done !== undefined) {
+      const { run, n } = done.when;
+      const after = calls.find((line) => line.run > run || (line.run === run && line.n > n));
+      if (after !== undefined) this.#once(effect, `${name(effect)} was called again after its outcome was recorded`);
+    }
+    const reached = calls.filter(({ did }) => did !== "nothing").length;
+    if (mode === "once" && reached > 1) this.#once(effect, `${name(effect)}, to be called once, reached the world ${reached} times`);
+    // The call itself, whatever keys it was given; a refund by its order.
+    const same = ({ tool, session, callId, args }) =>
+      tool === effect.name &&
+      session === effect.session &&
+      (effect.named === undefined ? callId === calls[0]?.callId : `refund:${args.order}` === effect.named);
+    const happened = calls.length === 0 ? 0 : this.#ledger.lines.filter((line) => line.did === "acted" && same(line)).length;
+    if (happened > 1) this.#once(effect, `${name(effect)} happened ${happened} times`);
+  }
+
+  /** The same is not said again at every kill. */
+  #once(effect, what) {
+    effect.told ??= new Set();
+    if (!effect.told.has(what)) this.wrong.push(what);
+    effect.told.add(what);
+  }
+
+  // ---- when nothing moves any more
+
+  /**
+   * What a child answers once it can do no more: whatever is not over must be listed, and the rest be done. A person then settles what is
+   * in doubt by what really happened. Answers whether all sessions are done.
+   */
+  async settleAll(store, ends, rng) {
+    let all = true;
+    for (const { session, status, pending, error, reason } of ends) {
+      const open = [...this.effects.values()].filter((effect) => effect.session === session && acts(effect) && !isOver(effect));
+      const listed = new Set(pending.map(({ effectId }) => effectId));
+      for (const effect of open)
+        if (!listed.has(effect.id)) this.wrong.push(`${name(effect)} is open, and ${session} (${status}) does not list it`);
+      if (status === "completed") continue;
+      all = false;
+      if (status !== "in-doubt" || open.length === 0) {
+        this.wrong.push(`${session} stays ${status} with ${open.length} open calls: ${error?.message ?? reason ?? ""}`);
+        continue;
+      }
+      for (const effect of open) {
+        if (!effect.isDoubtful) this.wrong.push(`${name(effect)} is open and not in doubt`);
+        this.counts.settled += 1;
+        await settle(store, session, effect.id, this.#truth(effect, rng));
+      }
+    }
+    return all;
+  }
+
+  #truth({ key }, rng) {
+    const act = this.#ledger.actUnder(key);
+    if (act !== undefined) return { result: { receipt: act.receipt, ...(act.args.pad && { pad: "p".repeat(act.args.pad) }) } };
+    return rng.next() < 0.5 ? { error: "it did not happen" } : { retry: true };
+  }
+
+  // ---- at the end
+
+  /** Everything once more from the beginning, the transcripts word for word, and what each call was answered with. */
+  async finish(hold, store) {
+    const found = this.#found;
+    this.#found = new Map();
+    this.#ends = new Map();
+    this.effects = new Map();
+    await this.look(store, Number.POSITIVE_INFINITY);
+    for (const [place, check] of found) if (this.#found.get(place) !== check) this.wrong.push(`save ${place} was there and is gone`);
+    for (const id of this.#sessions) {
+      const session = await hold.session(id);
+      const open = await session.unfinished();
+      if (open.length > 0) this.wrong.push(`${id} has ${open.length} unfinished calls at its end`);
+      if (session.status !== "completed") this.wrong.push(`${id} is ${session.status} at its end`);
+      this.#transcript(id, session.messages, session.state);
+      await session.close();
+    }
+    const verdict = await hold.verify();
+    if (!verdict.ok) this.wrong.push(`verify: ${JSON.stringify(verdict.findings.slice(0, 3))}`);
+  }
+
+  #transcript(id, messages, state) {
+    const turns = scriptOf(this.#seed, id);
+    const replies = repliesOf(turns);
+    const inputs = turns.map(({ input }) => input);
+    let at = 0;
+    let answers = 0;
+    const next = (role) => {
+      const message = messages[at++];
+      if (message?.role !== role)
+        this.wrong.push(`${id}: message ${at} should be of the ${role} and is ${JSON.stringify(message)?.slice(0, 200)}`);
+      return message;
+    };
+    let isNewTurn = true;
+    for (const calls of replies) {
+      if (isNewTurn && next("user")?.content !== inputs.shift()) this.wrong.push(`${id}: message ${at} is another input`);
+      isNewTurn = calls.length === 0;
+      const reply = next("assistant");
+      if (reply === undefined) return;
+      if (isNewTurn) {
+        const text = typeof reply.content === "string" ? reply.content : reply.content[0]?.text;
+        if (text !== `${answers} answers`) this.wrong.push(`${id}: message ${at} should say ${answers} answers and says ${text}`);
+        continue;
+      }
+      const asked = reply.content.map(({ callId, name: tool, input }) => ({ id: callId, name: tool, arguments: input }));
+      if (!isDeepStrictEqual(asked, calls)) this.wrong.push(`${id}: message ${at} asks for ${JSON.stringify(asked)}`);
+      for (const [index, call] of calls.entries()) {
+        const parts = next("tool")?.content ?? [];
+        if (parts.length !== 1 || parts[0].callId !== call.id) this.wrong.push(`${id}: message ${at} does not answer ${call.id}`);
+        else this.#answer(id, call, parts[0], [reply.seq, index], state);
+        answers += 1;
+      }
+    }
+    if (at !== messages.length) this.wrong.push(`${id} has ${messages.length} messages instead of ${at}`);
+  }
+
+  /** Whether what the model was told of a call is what happened. */
+  #answer(session, call, { outcome, output }, place, state) {
+    const what = `${call.name} ${call.id} of ${session}`;
+    const mine = [...this.effects.values()].filter((effect) => effect.session === session);
+    const own = mine.find((effect) => isDeepStrictEqual(effect.call, place));
+    // Without an intent of its own it was answered from another of the same name.
+    const effects = own ? [own] : mine.filter((effect) => effect.name === "refund" && effect.named === `refund:${call.arguments.order}`);
+    if (acts(TOOLS[call.name])) {
+      if (effects.length === 0) return this.wrong.push(`${what} has neither an intent nor another to share`);
+      if (effects.some((effect) => !isOver(effect))) this.wrong.push(`${what} is answered and not over`);
+    }
+    const lines = acts(TOOLS[call.name])
+      ? effects.flatMap(({ key }) => this.#ledger.under(key))
+      : this.#ledger.lines.filter((line) => line.session === session && line.callId === call.id);
+    const receipts = lines.filter(({ did }) => did === "acted").map(({ receipt }) => receipt);
+    if (outcome !== "ok") {
+      if (own !== undefined && receipts.length > 0) this.wrong.push(`${what} happened, and the model is told: ${JSON.stringify(output)}`);
+      return undefined;
+    }
+    const told = call.name === "charge" ? String(output).replace("charged ", "") : output?.receipt;
+    if (!receipts.includes(told))
+      this.wrong.push(`${what} is answered with ${told}, and what happened is ${receipts.join(", ") || "nothing"}`);
+    if (call.arguments.pad && call.name !== "charge" && output?.pad?.length !== call.arguments.pad)
+      this.wrong.push(`${what} has lost its pad`);
+    // What a tool sets is there if and only if its outcome is its own.
+    const sets = state[call.id];
+    if (own !== undefined && own.done?.by === undefined && acts(own) && sets !== told)
+      this.wrong.push(`${what} should have set ${told} and set ${sets}`);
+    return undefined;
+  }
+}
+
+const name = ({ name: tool, id, session }) => `${tool} ${id} of ${session}`;
