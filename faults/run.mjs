@@ -1,15 +1,17 @@
 /**
  * The long campaign: the code of test/faults with larger numbers. Build first.
  *
- *   HOLDFAST_KILLS    kills at random instants                         10000
- *   HOLDFAST_BIRTHS   kills while a store is being made                  500
- *   HOLDFAST_FLIPS    flipped bits of the file, or "all"               50000
- *   HOLDFAST_ROUNDS   rounds of processes competing for one session       50
- *   HOLDFAST_SEED     to repeat a run
+ *   HOLDFAST_KILLS         kills at random instants                         10000
+ *   HOLDFAST_AGENT_KILLS   kills around the calls of an agent               10000
+ *   HOLDFAST_BIRTHS        kills while a store is being made                  500
+ *   HOLDFAST_FLIPS         flipped bits of the file, or "all"               50000
+ *   HOLDFAST_ROUNDS        rounds of processes competing for one session       50
+ *   HOLDFAST_SEED          to repeat a run
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { agentCampaign } from "../test/faults/agent-campaign.mjs";
 import { compete } from "../test/faults/compete.mjs";
 import { cartographer, classes, damageAll, frameBits, killedStore, soundStore, spread } from "../test/faults/flip-campaign.mjs";
 import { inDirectory, inPostgres, killCampaign } from "../test/faults/kill-campaign.mjs";
@@ -38,6 +40,7 @@ async function campaign(name, run) {
 }
 
 const KILLS = number("HOLDFAST_KILLS", 10_000);
+const AGENT_KILLS = number("HOLDFAST_AGENT_KILLS", 10_000);
 const BIRTHS = number("HOLDFAST_BIRTHS", 500);
 const server = await startPostgres();
 for (const [kind, where] of [
@@ -54,6 +57,19 @@ for (const [kind, where] of [
         onProgress: ({ kills, acknowledged }) => progress(`${kills} of ${KILLS} kills, ${acknowledged} acknowledged`),
       });
       return { did: `${result.kills} kills, ${result.acknowledged} acknowledged, ${result.inFlight} in flight`, wrong: result.wrong };
+    });
+  if (AGENT_KILLS > 0)
+    await campaign(`kill -9 around the calls of an agent in ${kind}`, async () => {
+      const { kills, stores, calls, deduped, checked, settled, wrong } = await agentCampaign({
+        ...where,
+        kills: AGENT_KILLS,
+        seed,
+        onProgress: (so) => progress(`${so.kills} of ${AGENT_KILLS} kills, ${so.stores} stores, ${so.calls} calls`),
+      });
+      return {
+        did: `${kills} kills, ${calls} calls in ${stores} stores: ${deduped} known by key, ${checked} checked, ${settled} settled`,
+        wrong,
+      };
     });
   if (BIRTHS > 0)
     await campaign(`kill -9 while ${kind} is made`, async () => {
