@@ -1,0 +1,113 @@
+/** Processes on one store that can be killed: each has a Holdfast of its own, and what a killed one still wants reaches nobody. */
+import type { Clock, Holdfast, HoldfastError, ModelReply, ModelRequest } from "../../src/index.js";
+import { openStore } from "../../src/open.js";
+import { Holdfast as Opened } from "../../src/runtime/holdfast.js";
+import { thisMachine } from "../../src/store/machine.js";
+import type { Store } from "../../src/store/port.js";
+
+export interface ProcessOptions {
+  readonly leaseMs?: number;
+  readonly clock?: Clock;
+  /** It dies at this write (counted from 1), before it is done or after. */
+  readonly diesAt?: { readonly write: number; readonly done: boolean };
+}
+
+export interface Process {
+  readonly hold: Holdfast;
+  readonly writes: () => number;
+  /** Resolves when it has died by itself. */
+  readonly died: Promise<void>;
+  /** Ends it, as a kill does: others can see that it is dead. */
+  kill(): void;
+  /** It reaches nobody from here on, and others cannot tell whether it lives. */
+  lose(): void;
+}
+
+const never = () => new Promise<never>(() => {});
+
+export class Processes {
+  readonly #store: Store;
+  readonly #living = new Set<Holdfast>();
+
+  private constructor(store: Store) {
+    this.#store = store;
+  }
+
+  static async on(address: string): Promise<Processes> {
+    return new Processes(await openStore(address));
+  }
+
+  start({ leaseMs = 30_000, clock = { now: Date.now }, diesAt }: ProcessOptions = {}): Process {
+    const machine = thisMachine();
+    let gone = false;
+    let writes = 0;
+    let tell = () => {};
+    const died = new Promise<void>((resolve) => {
+      tell = resolve;
+    });
+    const lose = () => {
+      gone = true;
+      this.#living.delete(hold);
+    };
+    const kill = () => {
+      lose();
+      machine.leave();
+      tell();
+    };
+    const store = new Proxy(this.#store, {
+      get: (inner, name: keyof Store) => {
+        if (name === "traits") return inner.traits;
+        if (name === "close") return async () => {};
+        if (name === "watch" || name === "watchAll") return () => () => {};
+        return async (...args: unknown[]) => {
+          if (gone) return never();
+          const isLast = name === "apply" && ++writes === diesAt?.write;
+          if (isLast && !diesAt.done) kill();
+          if (gone) return never();
+          const answer = await (inner[name] as (...args: unknown[]) => unknown)(...args);
+          if (isLast) kill();
+          return gone ? never() : answer;
+        };
+      },
+    });
+    const hold: Holdfast = new Opened(store, machine, clock, leaseMs);
+    this.#living.add(hold);
+    return { hold, writes: () => writes, died, kill, lose };
+  }
+
+  async close(): Promise<void> {
+    for (const hold of this.#living) await hold.close();
+    await this.#store.close();
+  }
+}
+
+/** A reply that asks for calls: `[tool, arguments]` each. */
+export const asks = (...calls: readonly (readonly [name: string, args: unknown, id?: string])[]): ModelReply => ({
+  content: "",
+  toolCalls: calls.map(([name, args, id], i) => ({ id: id ?? `${name}-${i}`, name, arguments: args as never })),
+});
+
+type Scripted = string | ModelReply | ((request: ModelRequest) => string | ModelReply | Promise<string | ModelReply>);
+
+/** A model that says what stands in its script at that place of the transcript; past its end, "done". */
+export function script(...lines: readonly Scripted[]) {
+  const requests: ModelRequest[] = [];
+  const model = async (request: ModelRequest): Promise<ModelReply> => {
+    requests.push(request);
+    const line = lines[request.messages.filter(({ role }) => role === "assistant").length] ?? "done";
+    const said = typeof line === "function" ? await line(request) : line;
+    return typeof said === "string" ? { content: said } : said;
+  };
+  return Object.assign(model, { requests });
+}
+
+/** A door: what waits at it goes on when it is opened. */
+export function door<T = void>() {
+  let open: (value: T) => void = () => {};
+  const opened = new Promise<T>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open };
+}
+
+export const coded = (code: HoldfastError["code"]) => ({ code });
