@@ -73,21 +73,23 @@ export class Calls {
   /** Decides about all calls of a reply, before anything is staged. `reply` is undefined for one that has just come. */
   async decide(calls: readonly ToolCallPart[], reply: Message | undefined): Promise<readonly Decision[]> {
     const known = reply === undefined ? new Map<number, Effect>() : this.#course.ofReply(reply.seq);
-    // What was cut off may not be what was meant.
-    const isCut = reply?.reply?.finish === "length";
-    const names = new Map<string, number>();
+    const withheld = reply && whyWithheld(reply);
+    const names = new Map<string, { readonly index: number; readonly same: string }>();
     const decisions: Decision[] = [];
     for (const [index, part] of calls.entries()) {
       const effect = known.get(index);
       if (effect !== undefined) decisions.push({ do: "go-on", id: effect.id });
-      else if (isCut)
-        decisions.push({ do: "refuse", says: "The reply was cut off at its length limit; this call was not made. Ask for it again." });
+      else if (withheld !== undefined) decisions.push(refuse(`${withheld}; this call was not made. Ask for it again.`));
       else decisions.push(await this.#decideOne(part, index, names));
     }
     return decisions;
   }
 
-  async #decideOne(part: ToolCallPart, index: number, names: Map<string, number>): Promise<Decision> {
+  async #decideOne(
+    part: ToolCallPart,
+    index: number,
+    names: Map<string, { readonly index: number; readonly same: string }>,
+  ): Promise<Decision> {
     const tool = this.#running.definition.tools.get(part.name);
     if (tool === undefined)
       return refuse(`There is no tool ${quote(part.name)}. Known are: ${[...this.#running.definition.tools.keys()].join(", ") || "none"}.`);
@@ -105,14 +107,11 @@ export class Calls {
       const before = this.#course.named(tool.name, named);
       const failedBefore = before?.outcome === "error" || before?.outcome === "denied";
       if (before !== undefined && !failedBefore) {
-        if (before.same === same) return { do: "share", with: before.id };
-        return refuse(
-          `${quote(part.name)} was called for ${quote(named)} with other arguments before; this is another act under the same name. It was not made.`,
-        );
+        return before.same === same ? { do: "share", with: before.id } : anotherAct(part.name, named);
       }
       const first = names.get(`${tool.name}\n${named}`);
-      if (first !== undefined) return { do: "share", with: first };
-      names.set(`${tool.name}\n${named}`, index);
+      if (first !== undefined) return first.same === same ? { do: "share", with: first.index } : anotherAct(part.name, named);
+      names.set(`${tool.name}\n${named}`, { index, same });
     }
     const call = this.#callOf(tool, part, part.input, same, named, parsed);
     const repeat =
@@ -422,3 +421,22 @@ export class Calls {
 }
 
 const refuse = (says: string): Decision => ({ do: "refuse", says });
+
+const anotherAct = (tool: string, named: string): Decision =>
+  refuse(
+    `${quote(tool)} was called for ${quote(named)} with other arguments before; this is another act under the same name. It was not made.`,
+  );
+
+/** Why the calls of a reply must not be made: what was cut off may not be what was meant, and what was withheld is not to be acted on. */
+function whyWithheld({ reply }: Message): string | undefined {
+  switch (reply?.finish) {
+    case "length":
+      return "The reply was cut off at its length limit";
+    case "content-filter":
+      return "The reply was withheld by its provider (content filter)";
+    case "error":
+      return "The reply ended with an error of its provider";
+    default:
+      return undefined;
+  }
+}
