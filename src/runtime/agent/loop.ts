@@ -80,9 +80,10 @@ export class Loop {
     shapeState(held, definition.state);
     const { prefix, encoded, digest } = await prefixOf(definition, { context, session });
     this.#prefix = prefix;
-    if (this.#fold.course.prefix !== digest) this.#work.prefix(encoded);
     const version = definition.version === undefined ? undefined : { version: definition.version };
     this.#work.turn({ id, ...(key !== undefined && { key }), same, ...version });
+    // Next to the input, which is the first message under it.
+    if (this.#fold.course.prefix !== digest) this.#work.prefix(encoded);
     this.#work.append([message]);
     this.#work.redue();
     this.#tellMessage();
