@@ -132,6 +132,11 @@ export class Workspace {
     this.#stageMessages(encoded, undefined);
   }
 
+  /** A message that was checked already. It is taken over. */
+  appendEncoded(message: EncodedMessage): void {
+    this.#stageMessages([message], undefined);
+  }
+
   set(key: unknown, value: unknown): void {
     const name = checkKey(key);
     this.#set(name, encode(value, `state.${name}`));

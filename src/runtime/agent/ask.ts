@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { content } from "../../core/diff.js";
 import { keyAt, sameOf } from "../../core/effect.js";
-import type { Message, MessageInput } from "../../core/message.js";
+import { type EncodedMessage, encodeMessage, type Message } from "../../core/message.js";
 import { backoff } from "../effects/spec.js";
 import { invalid } from "../options.js";
 import { observed } from "../telemetry.js";
@@ -19,7 +19,7 @@ function isWorthRepeating(error: unknown): boolean {
   return typeof code !== "number" || code < 400 || code >= 500 || code === 408 || code === 409 || code === 425 || code === 429;
 }
 
-export async function ask(running: Running, { system, tools }: Prefix, step: number): Promise<MessageInput> {
+export async function ask(running: Running, { system, tools }: Prefix, step: number): Promise<EncodedMessage> {
   const { held, ground, definition, session, sink, stop } = running;
   const { fold } = held.work;
   // Both are made when they are looked at: a view of a long transcript costs more than all else here.
@@ -70,8 +70,9 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
           tools,
         }),
         async (tell) => {
-          const reply = messageOf(await untilStopped(definition.model(request), stop));
-          tell({ reply });
+          // What cannot be stored is a failure of the model's like others: it is asked again, and then the turn says so.
+          const reply = encodeMessage(messageOf(await untilStopped(definition.model(request), stop)), "reply");
+          tell({ reply: reply.value });
           return reply;
         },
       );

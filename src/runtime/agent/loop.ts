@@ -9,7 +9,7 @@ import { sameOf } from "../../core/effect.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { encode, type Json } from "../../core/json.js";
 import { type Asked, goesRound, MAX_PERIOD, pastLimit } from "../../core/limits.js";
-import { type Message, type MessageInput, type ToolCallPart, textOf } from "../../core/message.js";
+import { type EncodedMessage, type Message, type MessageInput, type ToolCallPart, textOf } from "../../core/message.js";
 import type { StatusEvent } from "../../core/status.js";
 import type { StrategyEvent } from "../../core/strategy.js";
 import { clip } from "../../core/title.js";
@@ -216,28 +216,29 @@ export class Loop {
     const past = pastLimit(used, bounds);
     if (past !== undefined) return this.#end("halt", past);
     const step = this.#fold.replies + 1;
-    let reply: MessageInput;
+    let encoded: EncodedMessage;
     try {
-      reply = await ask(this.#running, this.#prefix as Prefix, step);
+      encoded = await ask(this.#running, this.#prefix as Prefix, step);
     } catch (error) {
       if (this.#running.stop.aborted) return { is: "stopped" };
       return this.#end("fail", words(error), error);
     }
+    const reply = encoded.value;
     const calls = callsIn(reply);
     const finish = reply.reply?.finish;
-    if (calls.length === 0 || finish === "length" || finish === "content-filter" || finish === "error") return this.#last(reply);
+    if (calls.length === 0 || finish === "length" || finish === "content-filter" || finish === "error") return this.#last(encoded);
     const round = this.#goesRound(reply);
     const decisions = round === undefined ? await this.#calls.decide(calls, undefined) : [];
     this.#running.stop.throwIfAborted();
-    const message = this.#append(reply);
+    const message = this.#append(encoded);
     if (round !== undefined) return this.#end("halt", round);
     const ids = this.#calls.intend(message, decisions);
     await held.commit(this.#markBefore(calls.map(({ name }) => name)) ?? this.#mark("model"));
     return this.#make(message, calls, decisions, ids);
   }
 
-  #append(reply: MessageInput): Message {
-    this.#work.append([reply]);
+  #append(reply: EncodedMessage): Message {
+    this.#work.appendEncoded(reply);
     this.#tellMessage();
     const { held, definition } = this.#running;
     const message = this.#fold.messageAt(-1) as Message;
@@ -254,10 +255,10 @@ export class Loop {
   // ---- ending
 
   /** A reply that asks for nothing more, or that must not be acted on. */
-  async #last(reply: MessageInput): Promise<LoopEnd | undefined> {
+  async #last(reply: EncodedMessage): Promise<LoopEnd | undefined> {
     const { definition, held } = this.#running;
     const message = this.#append(reply);
-    switch (reply.reply?.finish) {
+    switch (message.reply?.finish) {
       case "length":
         return this.#end("halt", "The model's reply was cut off at its length limit.");
       case "content-filter":
