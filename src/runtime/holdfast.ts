@@ -45,10 +45,10 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /** Binds an agent to this store. */
-  agent<C, S, O>(defined: Agent<C, S, O>): BoundAgent<C, S, O>;
   agent<C = undefined, S = Record<string, Json>, O = string, T extends Record<string, any> = {}>(
     definition: AgentDef<{ [K in keyof T]: Tool<T[K], any, C, S> }, C, S, O>,
   ): BoundAgent<C, S, O>;
+  agent<C, S, O>(defined: Agent<C, S, O>): BoundAgent<C, S, O>;
   agent(given: Agent | AgentDef<{}, any, any, any>): BoundAgent {
     return bind(this.#ground, this.#runs, "model" in given ? agent(given) : given);
   }
