@@ -4,7 +4,7 @@ import type { Ground } from "../ground.js";
 import { ensureSession } from "../opening.js";
 import { options, signalOf, wholeNumber } from "../options.js";
 import { type Definition, definitionOf } from "./define.js";
-import type { Agent, Input, RunOptions, SubmitOptions } from "./definition.js";
+import type { Agent, Input, RunOptions, SubmitOptions, Types } from "./definition.js";
 import { type AgentEvent, EventQueue } from "./events.js";
 import type { RunResult } from "./result.js";
 import { askingOf, MAX_WAITING, type Runs, turnLetter } from "./runs.js";
@@ -37,10 +37,10 @@ export interface BoundAgent<C = any, S = any, O = any> extends Agent<C, S, O> {
 }
 
 export function bind(ground: Ground, runs: Runs, given: unknown): BoundAgent {
-  return new Binding(ground, runs, definitionOf(given), given);
+  return new Binding(ground, runs, definitionOf(given), given) as Omit<BoundAgent, Types> as BoundAgent;
 }
 
-class Binding implements BoundAgent {
+class Binding implements Omit<BoundAgent, Types> {
   readonly name: string;
   /** What it was made of: binding it again binds the same. */
   readonly agent: unknown;

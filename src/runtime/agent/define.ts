@@ -8,7 +8,7 @@ import type { Part } from "../../core/message.js";
 import { type Placement, placement } from "../../core/strategy.js";
 import { type CallOptions, callOptions, type Retry, retryOf } from "../effects/spec.js";
 import { callback, flag, invalid, oneOf, options, wholeNumber } from "../options.js";
-import type { Agent, AgentDef, Check, Limits, StateShape, Tool, ToolContext, ToolDescription } from "./definition.js";
+import type { Agent, AgentDef, Check, Limits, StateShape, Tool, ToolContext, ToolDescription, Types } from "./definition.js";
 import { type Schema, schemaOf } from "./schema.js";
 
 export interface ToolDefinition {
@@ -70,7 +70,7 @@ const AGENT_FIELDS = [
   "modelRetry",
 ] as const;
 
-class DefinedAgent implements Agent {
+class DefinedAgent implements Omit<Agent, Types> {
   readonly name: string;
   readonly #definition: Definition;
 
@@ -88,7 +88,7 @@ class DefinedAgent implements Agent {
 export function agent<C = undefined, S = Record<string, Json>, O = string, T extends Record<string, any> = {}>(
   definition: AgentDef<{ [K in keyof T]: Tool<T[K], any, C, S> }, C, S, O>,
 ): Agent<C, S, O> {
-  return new DefinedAgent(define(definition)) as Agent<C, S, O>;
+  return new DefinedAgent(define(definition)) as Omit<Agent, Types> as Agent<C, S, O>;
 }
 
 export function definitionOf(given: unknown): Definition {

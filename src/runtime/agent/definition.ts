@@ -34,16 +34,20 @@ export interface ToolContext<C = any, S = any> {
   readonly context: C;
   readonly session: SessionView<S>;
   /** Sets a key of the session's state, together with the outcome of this call. */
-  set<K extends keyof S & string>(key: K, value: S[K] extends Json ? S[K] : S[K] & Storable<S[K]>): void;
+  set<K extends keyof S & string>(this: void, key: K, value: S[K] extends Json ? S[K] : S[K] & Storable<S[K]>): void;
   /** Shows something to whoever follows the run's stream. Not kept. */
-  emit(data: Json): void;
+  emit(this: void, data: Json): void;
   /** Runs another agent in a session of its own, which is found again after a crash. */
-  run<O>(agent: Agent<any, any, O>, input: Input, o?: { readonly as?: string }): Promise<RunResult<O>>;
+  run<O>(this: void, agent: Agent<any, any, O>, input: Input, o?: { readonly as?: string }): Promise<RunResult<O>>;
   /**
    * Waits for `hold.signal(sessionId, name, value)`, however long that takes: the session is left as waiting, and the tool is run again from
    * its beginning when the signal has come. undefined once the time is up. Not in a tool that may run only once.
    */
-  wait<T = Json>(name: string, o?: { readonly schema?: StandardSchemaV1<any, T>; readonly timeoutMs?: number }): Promise<T | undefined>;
+  wait<T = Json>(
+    this: void,
+    name: string,
+    o?: { readonly schema?: StandardSchemaV1<any, T>; readonly timeoutMs?: number },
+  ): Promise<T | undefined>;
 }
 
 type Args<A> = unknown extends A ? any : A;
@@ -109,7 +113,7 @@ export interface ModelRequest {
    * others: some refuse to be shown it again.
    */
   readonly prefixSince: number;
-  emit(delta: Delta): void;
+  emit(this: void, delta: Delta): void;
 }
 
 export interface ModelReply {
@@ -159,11 +163,13 @@ export interface AgentDef<T, C, S, O> {
 }
 
 declare const types: unique symbol;
+export type Types = typeof types;
 
 /** An agent without a store. `hold.agent` binds it to one. */
 export interface Agent<C = any, S = any, O = any> {
   readonly name: string;
-  readonly [types]?: (context: C, state: S) => O;
+  /** For the compiler only: without it, anything that has a name would be taken for an agent. */
+  readonly [types]: (context: C, state: S) => O;
 }
 
 export type Input = string | readonly Part[] | MessageInput;
