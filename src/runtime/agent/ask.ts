@@ -86,14 +86,17 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
   }
 }
 
-/** The same for the same place and the same words since the last reply: what is asked again after a crash may differ in what tools said. */
+/**
+ * The same behind the same reply, with the same words since: what is asked again after a crash may differ in what tools said. Not by the
+ * journal's end: taking a session up writes to it.
+ */
 function requestKey({ held: { line, work } }: Running): string {
   const said: string[] = [];
   for (const message of backwards(work.fold)) {
-    if (message.role === "assistant") break;
+    if (message.role === "assistant") return keyAt(line, message.seq, ...said);
     said.push(sameOf(content(message)));
   }
-  return keyAt(line, work.fold.seq, ...said);
+  return keyAt(line, 0, ...said);
 }
 
 /** A model that does not listen to its signal is not waited for. */
