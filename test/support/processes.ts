@@ -8,6 +8,8 @@ import type { Store } from "../../src/store/port.js";
 export interface ProcessOptions {
   readonly leaseMs?: number;
   readonly clock?: Clock;
+  /** It takes every other process for dead. */
+  readonly steals?: boolean;
   /** It dies at this write (counted from 1), before it is done or after. */
   readonly diesAt?: { readonly write: number; readonly done: boolean };
 }
@@ -37,8 +39,9 @@ export class Processes {
     return new Processes(await openStore(address));
   }
 
-  start({ leaseMs = 30_000, clock = { now: Date.now }, diesAt }: ProcessOptions = {}): Process {
-    const machine = thisMachine();
+  start({ leaseMs = 30_000, clock = { now: Date.now }, steals, diesAt }: ProcessOptions = {}): Process {
+    const honest = thisMachine();
+    const machine = steals ? { ...honest, isDead: () => true } : honest;
     let gone = false;
     let writes = 0;
     let tell = () => {};
