@@ -52,6 +52,8 @@ export type Made =
   | { readonly is: "pause"; readonly until: number }
   | { readonly is: "stopped" };
 
+/** An attempt is given so much more than its time, for its record to become durable before it begins. */
+const COMMIT_MS = 1_000;
 /** How often `check` may send a call back to be made again, by one holder. */
 const RETRIES = 3;
 
@@ -97,7 +99,7 @@ export class Caller {
   }
 
   #attempt(no: number, { timeoutMs }: CallOptions) {
-    return { no, at: this.#ground.nowAbout(), wall: this.#ground.wallMs(), forMs: timeoutMs };
+    return { no, at: this.#ground.nowAbout(), wall: this.#ground.wallMs(), forMs: timeoutMs + COMMIT_MS };
   }
 
   /** Makes a call, or finds out what became of it. `fresh`: its intent was committed just now, by this holder. */
@@ -194,7 +196,9 @@ export class Caller {
     const { id } = effect;
     const no = effect.attempt?.no ?? 1;
     // Counted from what the journal says: that is when others will think that it has ended.
-    const leftMs = acts(effect) && effect.attempt ? effect.attempt.at + effect.attempt.forMs - this.#ground.nowAbout() : options.timeoutMs;
+    const { attempt: begun } = effect;
+    const untilOver = acts(effect) && begun !== undefined ? begun.at + begun.forMs - this.#ground.nowAbout() : options.timeoutMs;
+    const leftMs = Math.min(options.timeoutMs, untilOver);
     return attempt(this.#ground, {
       id,
       leftMs,
