@@ -81,10 +81,7 @@ test("a call whose time is up before it could begin is not made: others may have
 
 test("that a late attempt did nothing says nothing of one before it", async () => {
   const store = await openStore("memory:");
-  const said = [
-    () => Promise.reject(new Error("socket hang up")),
-    () => sleep(120).then(() => Promise.reject(new NotDone("refused"))),
-  ];
+  const said = [() => Promise.reject(new Error("socket hang up")), () => sleep(120).then(() => Promise.reject(new NotDone("refused")))];
   const refund = { mode: "keyed", timeoutMs: 60, retry: { attempts: 2, backoffMs: 1 }, run: () => said.shift()?.() };
   const bound = clerk(store, { refund }, { name: "refund" });
   expect(inDoubt(await bound.run("a", "go"))).toEqual(["refund"]);
