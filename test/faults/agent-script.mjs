@@ -14,6 +14,8 @@ export const TOOLS = {
   post: { mode: "once" },
 };
 
+export const acts = ({ mode }) => mode !== "repeatable";
+
 const WEIGHTS = { lookup: 22, refund: 18, charge: 24, reserve: 12, email: 14, post: 10 };
 
 /**

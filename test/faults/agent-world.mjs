@@ -2,12 +2,11 @@
  * What is known of one store and its ledger while children are killed over it, and what must be so. Nothing here asks the runtime what it
  * thinks: the journal is read from the store as it stands, save by save, and the ledger is the truth about the world.
  */
-import { isDeepStrictEqual } from "node:util";
-import { repliesOf, scriptOf, TOOLS } from "./agent-script.mjs";
+import { acts, scriptOf, TOOLS } from "./agent-script.mjs";
 import { settle } from "./agent-settle.mjs";
+import { transcriptFaults } from "./agent-transcript.mjs";
 
 const PAGE = 500;
-const acts = ({ mode }) => mode !== "repeatable";
 const isOver = ({ done }) => done !== undefined;
 
 export class World {
@@ -191,6 +190,7 @@ export class World {
     this.#found = new Map();
     this.#ends = new Map();
     this.effects = new Map();
+    this.counts.checked = 0;
     await this.look(store, Number.POSITIVE_INFINITY);
     for (const [place, check] of found) if (this.#found.get(place) !== check) this.wrong.push(`save ${place} was there and is gone`);
     for (const id of this.#sessions) {
@@ -198,77 +198,12 @@ export class World {
       const open = await session.unfinished();
       if (open.length > 0) this.wrong.push(`${id} has ${open.length} unfinished calls at its end`);
       if (session.status !== "completed") this.wrong.push(`${id} is ${session.status} at its end`);
-      this.#transcript(id, session.messages, session.state);
+      const effects = [...this.effects.values()].filter((effect) => effect.session === id);
+      this.wrong.push(...transcriptFaults({ id, turns: scriptOf(this.#seed, id), session, effects, ledger: this.#ledger }));
       await session.close();
     }
     const verdict = await hold.verify();
     if (!verdict.ok) this.wrong.push(`verify: ${JSON.stringify(verdict.findings.slice(0, 3))}`);
-  }
-
-  #transcript(id, messages, state) {
-    const turns = scriptOf(this.#seed, id);
-    const replies = repliesOf(turns);
-    const inputs = turns.map(({ input }) => input);
-    let at = 0;
-    let answers = 0;
-    const next = (role) => {
-      const message = messages[at++];
-      if (message?.role !== role)
-        this.wrong.push(`${id}: message ${at} should be of the ${role} and is ${JSON.stringify(message)?.slice(0, 200)}`);
-      return message;
-    };
-    let isNewTurn = true;
-    for (const calls of replies) {
-      if (isNewTurn && next("user")?.content !== inputs.shift()) this.wrong.push(`${id}: message ${at} is another input`);
-      isNewTurn = calls.length === 0;
-      const reply = next("assistant");
-      if (reply === undefined) return;
-      if (isNewTurn) {
-        const text = typeof reply.content === "string" ? reply.content : reply.content[0]?.text;
-        if (text !== `${answers} answers`) this.wrong.push(`${id}: message ${at} should say ${answers} answers and says ${text}`);
-        continue;
-      }
-      const asked = reply.content.map(({ callId, name: tool, input }) => ({ id: callId, name: tool, arguments: input }));
-      if (!isDeepStrictEqual(asked, calls)) this.wrong.push(`${id}: message ${at} asks for ${JSON.stringify(asked)}`);
-      for (const [index, call] of calls.entries()) {
-        const parts = next("tool")?.content ?? [];
-        if (parts.length !== 1 || parts[0].callId !== call.id) this.wrong.push(`${id}: message ${at} does not answer ${call.id}`);
-        else this.#answer(id, call, parts[0], [reply.seq, index], state);
-        answers += 1;
-      }
-    }
-    if (at !== messages.length) this.wrong.push(`${id} has ${messages.length} messages instead of ${at}`);
-  }
-
-  /** Whether what the model was told of a call is what happened. */
-  #answer(session, call, { outcome, output }, place, state) {
-    const what = `${call.name} ${call.id} of ${session}`;
-    const mine = [...this.effects.values()].filter((effect) => effect.session === session);
-    const own = mine.find((effect) => isDeepStrictEqual(effect.call, place));
-    // Without an intent of its own it was answered from another of the same name.
-    const effects = own ? [own] : mine.filter((effect) => effect.name === "refund" && effect.named === `refund:${call.arguments.order}`);
-    if (acts(TOOLS[call.name])) {
-      if (effects.length === 0) return this.wrong.push(`${what} has neither an intent nor another to share`);
-      if (effects.some((effect) => !isOver(effect))) this.wrong.push(`${what} is answered and not over`);
-    }
-    const lines = acts(TOOLS[call.name])
-      ? effects.flatMap(({ key }) => this.#ledger.under(key))
-      : this.#ledger.lines.filter((line) => line.session === session && line.callId === call.id);
-    const receipts = lines.filter(({ did }) => did === "acted").map(({ receipt }) => receipt);
-    if (outcome !== "ok") {
-      if (own !== undefined && receipts.length > 0) this.wrong.push(`${what} happened, and the model is told: ${JSON.stringify(output)}`);
-      return undefined;
-    }
-    const told = call.name === "charge" ? String(output).replace("charged ", "") : output?.receipt;
-    if (!receipts.includes(told))
-      this.wrong.push(`${what} is answered with ${told}, and what happened is ${receipts.join(", ") || "nothing"}`);
-    if (call.arguments.pad && call.name !== "charge" && output?.pad?.length !== call.arguments.pad)
-      this.wrong.push(`${what} has lost its pad`);
-    // What a tool sets is there if and only if its outcome is its own.
-    const sets = state[call.id];
-    if (own !== undefined && own.done?.by === undefined && acts(own) && sets !== told)
-      this.wrong.push(`${what} should have set ${told} and set ${sets}`);
-    return undefined;
   }
 }
 
