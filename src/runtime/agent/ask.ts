@@ -101,6 +101,8 @@ function requestKey({ held: { line, work } }: Running): string {
 
 /** A model that does not listen to its signal is not waited for. */
 async function untilStopped<T>(answer: Promise<T>, stop: AbortSignal): Promise<T> {
+  // Nobody will hear what it still has to say, an error least of all.
+  Promise.resolve(answer).catch(() => {});
   if (stop.aborted) throw stop.reason;
   let leave = () => {};
   const stopped = new Promise<never>((_resolve, reject) => {
