@@ -44,7 +44,8 @@ export function lastReply(fold: Fold): Message | undefined {
 }
 
 function whyStopped({ ended, work }: Holding): "aborted" | "cancelled" | "superseded" {
-  if (work.fold.status === "cancelled") return "cancelled";
+  // What a call answered after the cancel may have been staged, as work that is never saved.
+  if (work.fold.status === "cancelled" || ended?.details.found === "cancelled") return "cancelled";
   return ended?.code === "STALE_LEASE" ? "superseded" : "aborted";
 }
 
