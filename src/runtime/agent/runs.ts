@@ -2,7 +2,6 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { checkText, MAX_REASON } from "../../core/checkpoint.js";
-import type { Turn } from "../../core/course.js";
 import { digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { checkName, type SessionId, sessionId } from "../../core/ids.js";
@@ -41,7 +40,11 @@ export function askingOf(input: Input, key: unknown): Asking {
 }
 
 /** Whether a turn is the one that is asked for. The same key with another input is a CONFLICT. */
-function isMeant(turn: Turn | undefined, { key, same }: Asking, session: string): turn is Turn {
+function isMeant(
+  turn: { readonly key?: string | undefined; readonly same: string } | undefined,
+  { key, same }: Asking,
+  session: string,
+): boolean {
   if (turn === undefined || turn.key !== key) return false;
   if (key !== undefined && turn.same !== same)
     throw new HoldfastError("CONFLICT", `The turn ${quote(key)} of session ${quote(session)} has another input. One key names one turn.`, {
@@ -113,7 +116,7 @@ export class Runs {
       const active = this.#active.get(id);
       if (active === undefined) break;
       const { turn, result: going } = active;
-      if (turn !== undefined && (asking === undefined || (turn.key === asking.key && turn.same === asking.same))) {
+      if (turn !== undefined && (asking === undefined || isMeant(turn, asking, id))) {
         active.sinks.add(sink);
         return going;
       }
