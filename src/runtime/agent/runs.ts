@@ -155,7 +155,7 @@ export class Runs {
   }
 
   /** Puts the turn behind the one that is open, where it is safe, and takes part in running what comes before it. */
-  async #queue({ definition, id, o }: RunRequest, { message, key }: Asking): Promise<RunResult> {
+  async #queue({ definition, id, o }: RunRequest, { message, key }: Asking, { isActive = false } = {}): Promise<RunResult> {
     const turn = key ?? randomUUID();
     await this.refuseTooMany(id, MAX_WAITING);
     await this.#ground.post(id, turnLetter(turn, key, message), { id: `turn:${turn}` });
@@ -163,7 +163,8 @@ export class Runs {
       if (o.signal?.aborted) return { sessionId: id, turnId: turn, usage: {}, status: "stopped", reason: "aborted" };
       const end = await lookAtTurn(this.#ground, definition, id, turn);
       if (end !== undefined) return end;
-      const active = this.#active.get(id);
+      // Where this run is itself the one that is under way here, it does not wait for itself.
+      const active = isActive ? undefined : this.#active.get(id);
       if (active !== undefined) await active.result.catch(() => {});
       else if (!(await this.#help(id, definition, o.signal))) await sleep(LOOK_MS, undefined, { signal: o.signal }).catch(() => {});
     }
@@ -207,7 +208,7 @@ export class Runs {
         const isBusyElsewhere =
           turn !== undefined && asking !== undefined && !isMeant(turn, asking, id) && isUnderWay(present?.head.status);
         if (isBusyElsewhere && (o.ifBusy ?? "reject") === "reject") throw turnOpen(id);
-        if (isBusyElsewhere && o.ifBusy === "queue") return this.#queue(request, asking);
+        if (isBusyElsewhere && o.ifBusy === "queue") return this.#queue(request, asking, { isActive: true });
         if (isBusyElsewhere && o.ifBusy === "interrupt" && waited === 0) await this.#interrupt(id);
         // Held by hand, not by a run: one that lives keeps it for as long as it likes.
         if (turn === undefined && waited > this.#ground.leaseMs + 1_000) throw error;
