@@ -1,4 +1,5 @@
 /** What the agent loop costs: steps, resumes, and sessions that wait. */
+import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { open } from "../../dist/index.js";
 import { bareTable, fill, median, now, prose } from "../measure.mjs";
@@ -83,11 +84,12 @@ export async function resume({ directory, messages, rounds }) {
   return [{ name: `resuming a session of ${messages} messages, ms`, value: median(times), floor: 100, unit: true }];
 }
 
-/** Sessions of 50 messages in one process, each of which waits for its model. */
+/** Sessions of 50 messages in one process, each of which waits for its model. They were made by another: what that took is not theirs. */
 export async function waiting({ directory, sessions }) {
-  const hold = await open(join(directory, "waiting.db"));
-  const before = await hold.session("s0");
-  await before.close();
+  const path = join(directory, "waiting.db");
+  const making = `import { makeSessions } from ${JSON.stringify(import.meta.url)}; await makeSessions(${JSON.stringify(path)}, ${sessions});`;
+  execFileSync(process.execPath, ["--input-type=module", "-e", making], { stdio: "inherit" });
+  const hold = await open(path);
   let asked = 0;
   const release = [];
   const agent = hold.agent({
@@ -98,16 +100,9 @@ export async function waiting({ directory, sessions }) {
         release.push(() => resolve({ content: "done" }));
       }),
   });
-  for (let i = 1; i <= sessions; i++) {
-    const session = await hold.session(`s${i}`, { agent: "bench" });
-    await fill(session, 25);
-    await session.close();
-  }
-  globalThis.gc?.();
   const idle = process.memoryUsage().rss;
-  const runs = Array.from({ length: sessions }, (_, i) => agent.run(`s${i + 1}`, "go"));
+  const runs = Array.from({ length: sessions }, (_, i) => agent.run(`s${i}`, "go"));
   while (asked < sessions) await new Promise((resolve) => setTimeout(resolve, 20));
-  globalThis.gc?.();
   const rss = process.memoryUsage().rss;
   for (const answer of release) answer();
   await Promise.all(runs);
@@ -122,4 +117,14 @@ export async function waiting({ directory, sessions }) {
       note: `${mb(idle).toFixed(0)} MB before they were taken up`,
     },
   ];
+}
+
+export async function makeSessions(path, sessions) {
+  const hold = await open(path);
+  for (let i = 0; i < sessions; i++) {
+    const session = await hold.session(`s${i}`, { agent: "bench" });
+    await fill(session, 25);
+    await session.close();
+  }
+  await hold.close();
 }
