@@ -276,10 +276,17 @@ export class Holding implements Holder {
       if (cancel === undefined && !this.#work.isSaved) return;
       const taken = takeIn(this.#work, mail);
       if (taken.length === 0) return;
-      await this.commit(cancel && { kind: "automatic" }, taken);
+      const saved = this.commit(cancel && { kind: "automatic" }, taken);
+      // It is sealed, and this holder ends with it: what came of a call in the meantime would be work, and take the cancel back.
+      if (cancel !== undefined && ends) this.#ended = cancelled(this.id, cancel);
+      try {
+        await saved;
+      } finally {
+        if (cancel !== undefined && ends) this.#abort.abort(this.#ended);
+      }
       await this.#tellParent();
       this.onMail?.();
-      if (cancel !== undefined && ends) return this.#cancelled(cancel);
+      if (cancel !== undefined && ends) return;
     }
   }
 
@@ -287,16 +294,6 @@ export class Holding implements Holder {
   async #tellParent(): Promise<void> {
     const { parent } = this.#work.head;
     if (parent !== undefined) await this.ground.post(parent, { kind: "wake", child: this.id }).catch(() => {});
-  }
-
-  #cancelled({ doc }: Letter): void {
-    const reason = (doc.kind === "cancel" ? doc.reason : undefined) ?? "cancelled";
-    this.#ended = new HoldfastError(
-      "BAD_STATUS",
-      `Session ${quote(this.id)} was cancelled: ${quote(reason)}. Open it again to go on with it.`,
-      { sessionId: this.id, found: "cancelled" },
-    );
-    this.#abort.abort(this.#ended);
   }
 
   // ---- the end
@@ -317,6 +314,8 @@ export class Holding implements Holder {
     }
     // What was posted to this holder is not left to the next: it may never come.
     if (!this.#ended) await this.takeMail({ ends: false }).catch(() => {});
+    // Ended by a cancel that is still on its way to the store.
+    else if (!stale) await this.#takesMail.catch(() => {});
     this.ground.keeper.remove(this);
     this.#ended = new HoldfastError("CLOSED", `Session ${quote(this.id)} has been closed. Open it again.`, { sessionId: this.id });
     if (!stale)
@@ -325,6 +324,14 @@ export class Holding implements Holder {
       ]);
     this.ground.watchers.changed(this.id);
   }
+}
+
+function cancelled(id: SessionId, { doc }: Letter): HoldfastError {
+  const reason = (doc.kind === "cancel" ? doc.reason : undefined) ?? "cancelled";
+  return new HoldfastError("BAD_STATUS", `Session ${quote(id)} was cancelled: ${quote(reason)}. Open it again to go on with it.`, {
+    sessionId: id,
+    found: "cancelled",
+  });
 }
 
 export function unsaved(session: string, advice: string): HoldfastError {
