@@ -67,7 +67,7 @@ test("a call whose time is up before it could begin is not made: others may have
       if (name === "apply")
         return async (changes: Parameters<Store["apply"]>[0]) => {
           const applied = await store.apply(changes);
-          if (changes.some(({ saves = [] }) => saves.some(({ save }) => save.state?.includes('"is":"intent"')))) await sleep(60);
+          if (changes.some(({ saves = [] }) => saves.some(({ save }) => save.state?.includes('"is":"intent"')))) await sleep(1_100);
           return applied;
         };
       return typeof value === "function" ? (value.bind(target) as unknown) : value;
