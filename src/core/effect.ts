@@ -3,7 +3,8 @@
  *
  * E1  a call is begun only after its intent, or a later `begun`, is in the journal under the holder's epoch.
  * E2  a call whose outcome is in the journal is never made again.
- * E3  only a `keyed` call whose key is still valid is made again without an answer to what became of it; a `once` call never is.
+ * E3  only a `keyed` call, and only while its key outlasts one more attempt, is made again without an answer to what became of it; a `once`
+ *     call never is.
  * E4  while another process may still be inside a call, nothing is asked or done about it before its time has passed.
  * E5  the key of a call is drawn once and stands in its intent. The mode it was begun with counts, whatever the code says today.
  */
@@ -241,13 +242,14 @@ export function nextMove(effect: Effect, situation: Situation): Move {
 const endOf = ({ attempt }: Effect): number => (attempt === undefined ? 0 : attempt.at + attempt.forMs);
 
 /**
- * Whether whoever was called still knows the key. By the clock that says more has passed since the first attempt: the store's begins anew
- * with its machine, and the wall's may be set back. Where both have gone back nobody can tell.
+ * Whether whoever was called still knows the key, and will to the end of one more attempt as long as the last: it may act at its very end.
+ * By the clock that says more has passed since the first attempt: the store's begins anew with its machine, and the wall's may be set
+ * back. Where both have gone back nobody can tell.
  */
-function isKeyValid({ validMs, first }: Effect, { now, wall }: Situation): boolean {
+function isKeyValid({ validMs, first, attempt }: Effect, { now, wall }: Situation): boolean {
   if (validMs === undefined || first === undefined) return true;
   const passed = Math.max(wall - first.wall, now - first.at);
-  return passed >= 0 && passed < validMs;
+  return passed >= 0 && passed + (attempt ?? first).forMs <= validMs;
 }
 
 /** A digest of arguments: the same for those that are equal, however their keys are ordered. */
