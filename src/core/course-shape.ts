@@ -72,6 +72,7 @@ const effect = fields({
   first: maybe(attempt),
   lastWait: maybe(waits),
   holder: maybe(owner),
+  holders: maybe(listOf(owner)),
   args: maybe(body),
   result: maybe(body),
   signals: maybe(listOf(signal)),

@@ -29,7 +29,7 @@ export type WaitsFor =
   | { readonly for: "child"; readonly session: string };
 
 /** When an attempt began by the store's clock and by the wall's, and for how long it may last. */
-interface Attempt {
+export interface Attempt {
   readonly no: number;
   readonly at: number;
   readonly wall: number;
@@ -98,8 +98,9 @@ export interface Effect {
   readonly attempt?: Attempt;
   /** The first attempt: from then on its key counts. */
   readonly first?: Attempt;
-  /** Who began the last attempt. */
+  /** Who began the last attempt, and who began those before it. */
   readonly holder?: Owner;
+  readonly holders?: readonly Owner[];
   /** Its arguments: of a call by hand, or as a person changed them. */
   readonly args?: Body;
   /** Signals that were given to it, in their order. */
@@ -134,6 +135,9 @@ export function applyEvent(before: Effect | undefined, event: EffectEvent, { at,
       after.phase = "begun";
       after.attempt = event.attempt;
       after.first ??= event.attempt;
+      // Whoever began it before may still be inside, past its time: that must be known when somebody asks.
+      if (before.holder !== undefined && holder !== undefined && before.holder.nonce !== holder.nonce)
+        after.holders = [...(before.holders ?? []), before.holder].slice(-MAX_HOLDERS);
       if (holder !== undefined) after.holder = holder;
       return after;
     case "waits":
@@ -169,6 +173,8 @@ export function applyEvent(before: Effect | undefined, event: EffectEvent, { at,
       return after;
   }
 }
+
+const MAX_HOLDERS = 20;
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -239,7 +245,7 @@ export function nextMove(effect: Effect, situation: Situation): Move {
 }
 
 /** When the last attempt must have ended, by the store's clock. */
-const endOf = ({ attempt }: Effect): number => (attempt === undefined ? 0 : attempt.at + attempt.forMs);
+export const endOf = ({ attempt }: Effect): number => (attempt === undefined ? 0 : attempt.at + attempt.forMs);
 
 /**
  * Whether whoever was called still knows the key, and will to the end of one more attempt as long as the last: it may act at its very end.

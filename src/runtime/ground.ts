@@ -37,9 +37,10 @@ export class Ground {
   readonly watchers = new Watchers();
   /** Lines that are just being brought in here, by each import: they belong to nobody yet, and are not to be freed. */
   readonly imports = new Set<ReadonlySet<string>>();
-  /** Calls that are under way here, by their id. */
-  readonly running = new Map<string, Promise<unknown>>();
+  /** Calls that are under way here, by their id, and how many attempts at each: one whose time is up may still be at it. */
+  readonly running = new Map<string, number>();
   readonly #clock: Clock;
+  readonly #posting = new Set<Promise<void>>();
   #storeClock: { readonly at: number; readonly now: number } | undefined;
 
   constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry) {
@@ -59,6 +60,21 @@ export class Ground {
     for (const holder of this.keeper.holders) if (holder.id === session) holder.takeMailSoon();
     this.watchers.changed(session);
     return posted;
+  }
+
+  /** Posts what nobody waits for. A store that is closing waits for it; where it is away, what was to be said stays unknown. */
+  postLate(session: SessionId, doc: MailDoc, o: PostOptions): void {
+    const posting = this.post(session, doc, o).then(
+      () => {},
+      () => {},
+    );
+    this.#posting.add(posting);
+    void posting.then(() => this.#posting.delete(posting));
+  }
+
+  /** Resolves when all of that is posted. */
+  async posted(): Promise<void> {
+    await Promise.all(this.#posting);
   }
 
   /** The store's clock. */

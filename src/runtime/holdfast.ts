@@ -154,6 +154,7 @@ export class Holdfast implements AsyncDisposable {
     this.#ground.watchers.wakeAll();
     for (const holder of this.#ground.keeper.holders) await holder.close({ discard: true }).catch(() => {});
     this.#ground.keeper.stop();
+    await this.#ground.posted();
     await this.#ground.store.close();
     this.#ground.machine.leave();
   }

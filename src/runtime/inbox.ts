@@ -79,7 +79,9 @@ function stage(work: Workspace, doc: MailDoc): boolean {
     }
     case "settle": {
       const effect = course.get(doc.effect);
-      if (effect?.phase === "waiting" || effect?.phase === "doubt") settle(work, effect, doc.as, doc.by);
+      // That it happened stays true; that it did not, and may be made again, was said of one attempt.
+      const counts = "result" in doc.as || effect?.attempt?.no === doc.attempt;
+      if (counts && (effect?.phase === "waiting" || effect?.phase === "doubt")) settle(work, effect, doc.as, doc.by);
       return true;
     }
     case "late": {

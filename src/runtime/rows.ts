@@ -139,7 +139,8 @@ export type MailDoc =
   | { readonly kind: "cancel"; readonly reason?: string; readonly turn?: string }
   | { readonly kind: "approve"; readonly effect: string; readonly by?: string; readonly note?: string; readonly args?: Json }
   | { readonly kind: "deny"; readonly effect: string; readonly by?: string; readonly reason: string }
-  | { readonly kind: "settle"; readonly effect: string; readonly by?: string; readonly as: Settlement }
+  /** `attempt`: the one it speaks of. */
+  | { readonly kind: "settle"; readonly effect: string; readonly attempt?: number; readonly by?: string; readonly as: Settlement }
   /** What a call answered after its time, or after its holder was superseded. */
   | { readonly kind: "late"; readonly effect: string; readonly attempt: number; readonly as: Settlement }
   | { readonly kind: "signal"; readonly name: string; readonly value: Json }

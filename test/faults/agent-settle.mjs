@@ -1,6 +1,6 @@
-/** What a person does about a call of which nobody knows what became: says what became of it, by mail to its session. */
-import { randomUUID } from "node:crypto";
-import { mailText } from "../../dist/runtime/rows.js";
+/** What a person does about a call of which nobody knows what became: says what became of it. */
+import { Holdfast } from "../../dist/runtime/holdfast.js";
+import { thisMachine } from "../../dist/store/machine.js";
 
-export const settle = (store, session, effect, as) =>
-  store.post(session, { id: randomUUID(), text: mailText({ kind: "settle", effect, by: "a person", as }), due: 0 });
+export const settle = (store, effect, as) =>
+  new Holdfast(store, thisMachine(), { now: Date.now }, 30_000).effects.settle(effect, { ...as, by: "a person" });

@@ -82,9 +82,9 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
     (value): Attempted => ({ is: "answered", value }),
     (error: unknown): Attempted => (error instanceof NotDone ? { is: "not-done", error } : { is: "unknown", error, inside: false }),
   );
-  ground.running.set(id, answer);
+  enter(ground, id);
   void answer.then((attempted) => {
-    if (ground.running.get(id) === answer) ground.running.delete(id);
+    exit(ground, id);
     if (over && (attempted.is === "answered" || attempted.is === "not-done")) late(attempted);
   });
 
@@ -115,10 +115,20 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
   clearTimeout(grace);
   stop.removeEventListener("abort", stopped);
   if (attempted.is === "suspended") {
-    // Nobody will take its answer: whatever it still holds on to, this is when to let go.
-    ground.running.delete(id);
+    // Nobody will take its answer: whatever it still holds on to, this is when to let go. It never goes on.
+    exit(ground, id);
     end(new DOMException("The call waits for something, and will be begun again.", "AbortError"));
   }
   // Told to stop, it threw: that is how calls stop, and says nothing else.
   return stop.aborted && attempted.is === "unknown" ? { is: "stopped" } : attempted;
+}
+
+function enter({ running }: Ground, id: string): void {
+  running.set(id, (running.get(id) ?? 0) + 1);
+}
+
+function exit({ running }: Ground, id: string): void {
+  const left = (running.get(id) ?? 1) - 1;
+  if (left > 0) running.set(id, left);
+  else running.delete(id);
 }

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { acts, type Effect, type EffectEvent, nextMove, type Outcome, type WaitsFor } from "../../core/effect.js";
 import { HoldfastError } from "../../core/errors.js";
 import { type Encoded, encode, type Json } from "../../core/json.js";
+import type { Owner } from "../../core/lease.js";
 import { isoTime } from "../../core/time.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
@@ -154,6 +155,8 @@ export class Caller {
       }
       const begun = fresh && tries === 0 ? effect : await this.#begin(effect, call);
       if (begun === undefined) return { is: "stopped" };
+      // E2: a letter may have said what became of it while that was being saved.
+      if (begun.phase === "done") continue;
       mustRun = false;
       asked = false;
       tries += 1;
@@ -173,7 +176,9 @@ export class Caller {
           mustRun = true;
           break;
         case "unknown":
-          ({ error, inside } = attempted);
+          ({ error } = attempted);
+          // It stays inside, whatever the next attempt does.
+          inside ||= attempted.inside;
           isOpen = true;
           break;
       }
@@ -212,23 +217,16 @@ export class Caller {
   late(effect: Effect, { outcome, body }: Finished): void {
     if (!acts(effect)) return;
     const as: Settlement = outcome === "ok" ? { result: body.value } : { error: String(body.value) };
-    void this.#ground
-      .post(
-        this.#held.id,
-        { kind: "late", effect: effect.id, attempt: effect.attempt?.no ?? 1, as },
-        { id: `late:${effect.id}:${effect.attempt?.no ?? 1}` },
-      )
-      .catch(() => {
-        // The store is closed or away: then it stays as unknown as it was.
-      });
+    const attempt = effect.attempt?.no ?? 1;
+    this.#ground.postLate(this.#held.id, { kind: "late", effect: effect.id, attempt, as }, { id: `late:${effect.id}:${attempt}` });
   }
 
-  #holderOf({ id, holder, phase }: Effect): "dead" | "unknown" {
+  #holderOf({ id, holder, holders = [], phase }: Effect): "dead" | "unknown" {
     if (phase !== "begun" && phase !== "doubt") return "dead";
-    if (this.#ground.running.has(id) || holder === undefined) return "unknown";
-    const { self } = this.#ground.machine;
-    if (holder.nonce === self.nonce) return "dead";
-    return this.#ground.machine.isDead(holder, this.#ground.store.traits.oneMachine) ? "dead" : "unknown";
+    const { machine, store, running } = this.#ground;
+    if (running.has(id) || holder === undefined) return "unknown";
+    const isGone = (owner: Owner) => owner.nonce === machine.self.nonce || machine.isDead(owner, store.traits.oneMachine);
+    return [...holders, holder].every(isGone) ? "dead" : "unknown";
   }
 
   async #check(

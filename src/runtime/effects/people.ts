@@ -74,7 +74,11 @@ export class Effects {
   /** Lets a call that waits be made, with other arguments if they are given. */
   async approve(id: string, o?: Decided & { readonly args?: Json; readonly note?: string }): Promise<void> {
     const { by, args, note } = options(o, "effects.approve", ["by", "args", "note"]);
-    const session = await this.#require(id, ["waiting"], (effect) => effect.waits?.for === "approval" || effect.waits?.for === "repeat");
+    const { session } = await this.#require(
+      id,
+      ["waiting"],
+      (effect) => effect.waits?.for === "approval" || effect.waits?.for === "repeat",
+    );
     await this.#decide(session, {
       kind: "approve",
       effect: id,
@@ -87,7 +91,7 @@ export class Effects {
   /** A call that waits is not made; the model is told why. */
   async deny(id: string, o: Decided & { readonly reason: string }): Promise<void> {
     const { by, reason } = options(o, "effects.deny", ["by", "reason"]);
-    const session = await this.#require(id, ["waiting"]);
+    const { session } = await this.#require(id, ["waiting"]);
     await this.#decide(session, { kind: "deny", effect: id, ...who(by), reason: checkText(reason, "reason", MAX_REASON) });
   }
 
@@ -111,8 +115,9 @@ export class Effects {
           ? { error: checkText(given.error, "error", MAX_REASON) }
           : { retry: true };
     if ("retry" in as && given.retry !== true) throw invalid("retry", "it must be true");
-    const session = await this.#require(id, ["waiting", "doubt"]);
-    await this.#decide(session, { kind: "settle", effect: id, ...who(given.by), as });
+    const { session, effect } = await this.#require(id, ["waiting", "doubt"]);
+    const attempt = effect.attempt === undefined ? undefined : { attempt: effect.attempt.no };
+    await this.#decide(session, { kind: "settle", effect: id, ...attempt, ...who(given.by), as });
   }
 
   async #decide(session: SessionId, doc: Parameters<Ground["post"]>[1]): Promise<void> {
@@ -128,12 +133,16 @@ export class Effects {
     return { session: headOf(present.row).id, effect: (await this.#ground.loader.courseAt(present)).get(id) };
   }
 
-  async #require(id: string, phases: readonly Effect["phase"][], fits: (effect: Effect) => boolean = () => true): Promise<SessionId> {
+  async #require(
+    id: string,
+    phases: readonly Effect["phase"][],
+    fits: (effect: Effect) => boolean = () => true,
+  ): Promise<{ readonly session: SessionId; readonly effect: Effect }> {
     const found = await this.#find(id);
     if (found?.effect === undefined)
       throw new HoldfastError("NOT_FOUND", `There is no call ${quote(id)} that is not over.`, { effectId: id });
     const { effect, session } = found;
-    if (phases.includes(effect.phase) && fits(effect)) return session;
+    if (phases.includes(effect.phase) && fits(effect)) return { session, effect };
     const is =
       effect.phase === "doubt"
         ? "in doubt"

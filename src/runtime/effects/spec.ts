@@ -45,16 +45,16 @@ export function callOptions({ mode, timeoutMs, retry, keyValidMs }: Given, path:
   const checked = oneOf(mode, `${path}.mode`, MODES);
   if (checked === undefined) throw invalid(`${path}.mode`, `it must be one of ${MODES.join(", ")}`);
   if (keyValidMs !== undefined && checked !== "keyed") throw invalid(`${path}.keyValidMs`, "only a keyed call has it");
+  const validMs = keyValidMs === undefined ? KEY_VALID_MS : wholeNumber(keyValidMs, `${path}.keyValidMs`, 1, Number.MAX_SAFE_INTEGER);
+  // An attempt must end while its key is known: otherwise it could never be made again without asking.
+  const most = checked === "keyed" ? Math.min(TIMEOUT_MS, Math.max(1, Math.floor(validMs / 3))) : TIMEOUT_MS;
+  const timeout = timeoutMs === undefined ? most : wholeNumber(timeoutMs, `${path}.timeoutMs`, 1, MAX_TIMEOUT_MS);
+  if (checked === "keyed" && timeout >= validMs) throw invalid(`${path}.timeoutMs`, "it must be shorter than keyValidMs");
   return {
     mode: checked,
-    timeoutMs: timeoutMs === undefined ? TIMEOUT_MS : wholeNumber(timeoutMs, `${path}.timeoutMs`, 1, MAX_TIMEOUT_MS),
+    timeoutMs: timeout,
     retry: retryOf(retry, path, TRIES[checked]),
-    keyValidMs:
-      checked !== "keyed"
-        ? undefined
-        : keyValidMs === undefined
-          ? KEY_VALID_MS
-          : wholeNumber(keyValidMs, `${path}.keyValidMs`, 1, Number.MAX_SAFE_INTEGER),
+    keyValidMs: checked === "keyed" ? validMs : undefined,
   };
 }
 
