@@ -1,4 +1,5 @@
 /** What reaches a session from outside: cancels, signals, and the sessions that its calls run. */
+import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
 import type { SessionRow } from "../store/port.js";
@@ -12,8 +13,18 @@ export async function cancelSession(ground: Ground, id: SessionId, reason: strin
   for (const child of await childrenOf(ground, id)) await cancelSession(ground, child, reason);
 }
 
+/** For how long a letter's sender waits until it is taken in. It is there, whoever takes it in, and when. */
+const PATIENCE_MS = 500;
+
 /** Where nobody holds a session, what was posted to it is taken in here. */
 export async function takeIn(ground: Ground, id: SessionId): Promise<void> {
+  const taking = open(ground, id);
+  // Where another process writes the store, its lock is not waited for.
+  taking.catch(() => {});
+  await Promise.race([taking, sleep(PATIENCE_MS, undefined, { ref: false })]);
+}
+
+async function open(ground: Ground, id: SessionId): Promise<void> {
   try {
     const held = await openHolding(ground, id, undefined, { make: false });
     await held.close({ discard: true });

@@ -1,7 +1,8 @@
-import type { Json } from "../../src/index.js";
-import type { Store } from "../../src/store/port.js";
+import type { Posted, Store } from "../../src/store/port.js";
 export function settle(
   store: Store,
+  session: string,
   effect: string,
-  as: { readonly result: Json } | { readonly error: string } | { readonly retry: true },
-): Promise<void>;
+  attempt: number,
+  as: { readonly result: unknown } | { readonly error: string } | { readonly retry: true },
+): Promise<Posted>;

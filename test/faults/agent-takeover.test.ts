@@ -131,7 +131,7 @@ test("a holder that is stopped before its call begins does not make it once its 
   const next = await child({ leaseMs: 300, timeoutMs: TIME_MS });
   const { status, pending } = await idle(next);
   expect(status).toBe("in-doubt");
-  await visit((store) => settle(store, pending[0].effectId, { retry: true }));
+  await visit((store) => settle(store, "s0", pending[0].effectId, 1, { retry: true }));
   const from = next.lines.length;
   next.tell({ go: true });
   expect(await idle(next, from)).toMatchObject({ status: "completed" });

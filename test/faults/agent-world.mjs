@@ -170,7 +170,7 @@ export class World {
       for (const effect of open) {
         if (!effect.isDoubtful) this.wrong.push(`${name(effect)} is open and not in doubt`);
         this.counts.settled += 1;
-        await settle(store, effect.id, this.#truth(effect, rng));
+        await settle(store, session, effect.id, effect.attempts, this.#truth(effect, rng));
       }
     }
     return all;
