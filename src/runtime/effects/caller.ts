@@ -115,8 +115,10 @@ export class Caller {
     let isOpen = !fresh && this.#held.work.fold.course.get(id)?.phase !== "ready";
     for (;;) {
       if (this.#stop.aborted) return { is: "stopped" };
-      const effect = this.#held.work.fold.course.get(id);
-      if (effect === undefined) return { is: "stopped" };
+      const known = this.#held.work.fold.course.get(id);
+      if (known === undefined) return { is: "stopped" };
+      // Of what does no harm the journal does not say that it was begun: without this it would be run again without end.
+      const effect: Effect = tries > 0 && known.phase === "ready" && !acts(known) ? { ...known, phase: "begun" } : known;
       const holder = tries > 0 ? "ended" : this.#holderOf(effect);
       const move =
         mustRun && effect.phase !== "done"
