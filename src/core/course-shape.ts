@@ -31,6 +31,7 @@ const waits = fields({
   for: oneOf("approval", "repeat", "signal", "child"),
   of: maybe(text),
   name: maybe(text),
+  nth: maybe(isCount),
   until: maybe(number),
   session: maybe(text),
 });
@@ -56,7 +57,7 @@ const events: Readonly<Record<string, Is>> = {
   waits: fields({ id: text, waits }),
   approved: fields({ id: text, by: maybe(text), note: maybe(text) }),
   retry: fields({ id: text, by: maybe(text) }),
-  signalled: fields({ id: text, name: text }),
+  signalled: fields({ id: text, name: text, nth: maybe(isCount) }),
   woken: fields({ id: text }),
   doubt: fields({ id: text }),
   done: fields({ id: text, outcome, said: maybe(isCount), by: maybe(text), from: maybe(text) }),
@@ -64,13 +65,13 @@ const events: Readonly<Record<string, Is>> = {
 const event: Is = (value) => isObject(value) && text(value["is"]) && (events[value["is"] as string]?.(value) ?? false);
 
 const turn = fields({ id: text, key: maybe(text), same: text, from: isCount, version: maybe(text), steps: isCount, tokens: isCount });
-const signal = fields({ name: text, body });
+const signal = fields({ name: text, nth: maybe(isCount), body });
 const effect = fields({
   ...intent,
   since: number,
   phase: oneOf("begun", "waiting", "ready", "doubt", "done"),
   first: maybe(attempt),
-  lastWait: maybe(waits),
+  waited: maybe(listOf(waits)),
   holder: maybe(owner),
   holders: maybe(listOf(owner)),
   args: maybe(body),

@@ -25,7 +25,8 @@ export class NotDone extends Error {
 export type WaitsFor =
   | { readonly for: "approval" }
   | { readonly for: "repeat"; readonly of: string }
-  | { readonly for: "signal"; readonly name: string; readonly until?: number }
+  /** `nth`: which of the waits for this name it is, where it is not the first. */
+  | { readonly for: "signal"; readonly name: string; readonly nth?: number; readonly until?: number }
   | { readonly for: "child"; readonly session: string };
 
 /** When an attempt began by the store's clock and by the wall's, and for how long it may last. */
@@ -64,7 +65,7 @@ export type EffectEvent = { readonly id: string } & (
   | { readonly is: "waits"; readonly waits: WaitsFor }
   | { readonly is: "approved"; readonly by?: string; readonly note?: string }
   | { readonly is: "retry"; readonly by?: string }
-  | { readonly is: "signalled"; readonly name: string }
+  | { readonly is: "signalled"; readonly name: string; readonly nth?: number }
   | { readonly is: "woken" }
   | { readonly is: "doubt" }
   /** `said`: the tool message that holds the result; `by`: a person, `check`, `late`; `from`: the call in another past that it was answered from. */
@@ -94,7 +95,8 @@ export interface Effect {
   readonly since: number;
   readonly phase: Phase;
   readonly waits?: WaitsFor;
-  readonly lastWait?: WaitsFor;
+  /** Waits that are over and had a time to end. */
+  readonly waited?: readonly WaitsFor[];
   readonly attempt?: Attempt;
   /** The first attempt: from then on its key counts. */
   readonly first?: Attempt;
@@ -104,7 +106,7 @@ export interface Effect {
   /** Its arguments: of a call by hand, or as a person changed them. */
   readonly args?: Body;
   /** Signals that were given to it, in their order. */
-  readonly signals?: readonly { readonly name: string; readonly body: Body }[];
+  readonly signals?: readonly { readonly name: string; readonly nth?: number; readonly body: Body }[];
   readonly outcome?: Outcome;
   readonly result?: Body;
   /** The number of the tool message that holds its result. */
@@ -125,9 +127,12 @@ export function applyEvent(before: Effect | undefined, event: EffectEvent, { at,
   if (event.is === "intent") return intended(event, at, holder, body);
   if (before === undefined || before.phase === "done") return undefined;
   const after: Mutable<Effect> = { ...before };
-  if (before.waits !== undefined && event.is !== "signalled") {
-    // What it waited for is remembered: how long it may wait counts from the first time.
-    after.lastWait = before.waits;
+  const { waits } = before;
+  const isOver = event.is !== "signalled" || (waits?.for === "signal" && waits.name === event.name);
+  if (waits !== undefined && isOver) {
+    // What it waited for is remembered: it is run again from its beginning, and a wait whose time was up then must not begin anew.
+    // That somebody was asked about a repeat is worth knowing, too.
+    if (waits.for === "repeat" || (waits.for === "signal" && waits.until !== undefined)) after.waited = [...(before.waited ?? []), waits];
     delete after.waits;
   }
   switch (event.is) {
@@ -152,14 +157,12 @@ export function applyEvent(before: Effect | undefined, event: EffectEvent, { at,
     case "woken":
       after.phase = "ready";
       return after;
-    case "signalled":
-      after.signals = [...(before.signals ?? []), { name: event.name, body: body as Body }];
-      if (before.waits?.for === "signal" && before.waits.name === event.name) {
-        after.phase = "ready";
-        after.lastWait = before.waits;
-        delete after.waits;
-      }
+    case "signalled": {
+      const { name, nth } = event;
+      after.signals = [...(before.signals ?? []), { name, ...(nth !== undefined && { nth }), body: body as Body }];
+      if (waits !== undefined && isOver) after.phase = "ready";
       return after;
+    }
     case "doubt":
       after.phase = "doubt";
       return after;

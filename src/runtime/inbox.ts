@@ -96,7 +96,7 @@ function stage(work: Workspace, doc: MailDoc): boolean {
       const waiting = course.open.find(({ waits }) => waits?.for === "signal" && waits.name === doc.name);
       const value = encode(doc.value, "signal");
       if (waiting === undefined) work.course({ signal: doc.name }, value);
-      else work.course({ effect: { id: waiting.id, is: "signalled", name: doc.name } }, value);
+      else work.course({ effect: { id: waiting.id, is: "signalled", name: doc.name, ...nthOf(waiting) } }, value);
       return true;
     }
     case "wake":
@@ -105,6 +105,8 @@ function stage(work: Workspace, doc: MailDoc): boolean {
       return true;
   }
 }
+
+const nthOf = ({ waits }: Effect) => (waits?.for === "signal" && waits.nth !== undefined ? { nth: waits.nth } : undefined);
 
 /** Whether a turn is under way, as far as the session's status says. */
 export const isOpen = ({ fold: { status, course } }: Workspace): boolean =>

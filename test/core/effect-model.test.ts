@@ -121,7 +121,7 @@ const invariants: readonly Invariant[] = [
   {
     name: "what was made in the part left behind is not made again unasked",
     holds(_, { begins }) {
-      if (begins === undefined || begins.effect.lastWait?.for === "repeat") return true;
+      if (begins === undefined || begins.effect.waited?.[0]?.for === "repeat") return true;
       const { name, same, named } = begins.effect;
       return begins.left.every((made) => made.name !== name || (made.same !== same && (named === undefined || made.named !== named)));
     },

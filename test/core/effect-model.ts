@@ -654,7 +654,7 @@ export class Model {
         to: making(saved, who, call, next),
         met: met(
           effect.mode === "keyed" && effect.phase === "begun" && !one.mustRun && "run again under its key",
-          effect.lastWait?.for === "repeat" && "repeat approved and made",
+          effect.waited?.[0]?.for === "repeat" && "repeat approved and made",
         ),
         about: { id: effect.id, by: who, is: "begun" },
         begins: { effect: saved.course.get(effect.id) as Effect, left: world.left },
@@ -936,7 +936,7 @@ function keyOfMaking({ id, at: stage, no, tries, asked, mustRun, blurred, by }: 
 /** Of a place to go back to only that is asked what is over there, and what it is for that something waits. */
 function keyOfPlace(course: Course): string {
   let key = "";
-  for (const { id, phase, outcome, by, lastWait } of effectsOf(course)) key += `;${id}${phase}${outcome}${by}${lastWait?.for}`;
+  for (const { id, phase, outcome, by, waited } of effectsOf(course)) key += `;${id}${phase}${outcome}${by}${waited?.[0]?.for}`;
   return key;
 }
 
@@ -944,8 +944,8 @@ function keyOfPlace(course: Course): string {
 function keyOfCourse(course: Course, now: number): string {
   let key = "";
   for (const effect of effectsOf(course)) {
-    const { id, key: under, same, phase, mode, attempt, first, holder, outcome, by, waits, lastWait } = effect;
-    key += `;${id}${under.slice(4)}${same}${phase}${attempt?.no}${waits?.for}${lastWait?.for}`;
+    const { id, key: under, same, phase, mode, attempt, first, holder, outcome, by, waits, waited } = effect;
+    key += `;${id}${under.slice(4)}${same}${phase}${attempt?.no}${waits?.for}${waited?.[0]?.for}`;
     if (phase === "done") key += `${outcome}${by}`;
     else if (mode === "keyed" && first !== undefined) key += `~${Math.min(now - first.at, KEY_VALID_MS)}`;
     if (phase === "begun" || phase === "doubt") key += `${holder?.nonce}${Math.max(0, endOf(effect) - now)}`;

@@ -76,12 +76,17 @@ export class CallContext {
     if (this.#effect.mode === "once")
       throw invalid("wait", "a tool that may run only once cannot wait: it is run again from its beginning when the signal has come");
     const { held, ground } = this.#running;
-    const nth = this.#nth(`signal ${name}`);
+    const count = this.#nth(`signal ${name}`);
+    const nth = count === 0 ? undefined : { nth: count };
+    const isThis = (other: { readonly name: string; readonly nth?: number }) => other.name === name && (other.nth ?? 0) === count;
     let current = held.work.fold.course.get(this.#effect.id) ?? this.#effect;
-    const had = () => (current.signals ?? []).filter((signal) => signal.name === name)[nth];
+    const had = () => current.signals?.find(isThis);
+    const before = current.waited?.flatMap((wait) => (wait.for === "signal" && isThis(wait) ? [wait.until] : []))[0];
+    const isOver = (end: number | undefined) => end !== undefined && end <= ground.wallMs();
+    if (had() === undefined && isOver(before)) return undefined;
     if (had() === undefined && held.work.fold.course.signals.some((signal) => signal.name === name)) {
       // One that came before anybody waited. It is this call's from here on, also after a crash.
-      held.work.course({ effect: { id: this.#effect.id, is: "signalled", name } });
+      held.work.course({ effect: { id: this.#effect.id, is: "signalled", name, ...nth } });
       await held.commit();
       current = held.work.fold.course.get(this.#effect.id) as Effect;
     }
@@ -95,11 +100,10 @@ export class CallContext {
         path: `signal.${name}`,
       });
     }
-    const before = current.lastWait?.for === "signal" && current.lastWait.name === name ? current.lastWait.until : undefined;
     const until =
       before ?? (timeoutMs === undefined ? undefined : ground.wallMs() + wholeNumber(timeoutMs, "wait.timeoutMs", 0, MAX_WAIT_MS));
-    if (until !== undefined && until <= ground.wallMs()) return undefined;
-    return this.#handle.suspend({ for: "signal", name, ...(until !== undefined && { until }) });
+    if (isOver(until)) return undefined;
+    return this.#handle.suspend({ for: "signal", name, ...nth, ...(until !== undefined && { until }) });
   }
 
   async #run(agent: unknown, input: Input, o?: { readonly as?: string }): Promise<unknown> {
