@@ -97,11 +97,12 @@ export class Checkpoints {
     const found = place && (await this.#ground.journal.checkpointAt(place));
     if (place === undefined || found === undefined) throw notFound(id);
     try {
-      const { fold } = await this.#ground.loader.at(found, { sized: false }, found.segments());
-      const { open } = fold.course;
-      const { sessionId } = found.checkpoint;
-      const effects = await Promise.all(open.map((effect) => pendingOf(this.#ground, sessionId, found.segments(), effect)));
-      return { checkpoint: found.checkpoint, messages: fold.messages, state: fold.state, status: fold.status, effects };
+      const { checkpoint } = found;
+      const segments = found.segments();
+      const { fold } = await this.#ground.loader.at(found, { sized: false }, segments);
+      const { messages, state, status, course } = fold;
+      const effects = await Promise.all(course.open.map((effect) => pendingOf(this.#ground, checkpoint.sessionId, segments, effect)));
+      return { checkpoint, messages, state, status, effects };
     } catch (error) {
       // It may have been removed while it was being read; that is no damage.
       if (error instanceof HoldfastError && error.code === "CORRUPT" && (await this.#ground.journal.checkpointAt(place)) === undefined)
