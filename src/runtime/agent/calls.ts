@@ -184,6 +184,8 @@ export class Calls {
       const { id } = this.#caller.intend({ ...decision.call, place: [reply.seq, index] }, decision.waits);
       ids.set(index, { id, fresh: decision.waits === undefined && decision.replays === undefined });
     }
+    // Whoever is to approve a call need not wait for its siblings to end.
+    if (decisions.some((decision) => decision.do === "intend" && decision.waits !== undefined)) restate(this.#running.held.work);
     return ids;
   }
 
