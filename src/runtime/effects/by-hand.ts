@@ -151,11 +151,11 @@ export class ByHand {
   }
 
   /** Rides with the next commit: an intent and its outcome at once. */
-  #record({ name, same, named, options: { mode } }: Call, key: string, from: string | undefined, { body }: Finished): void {
+  #record({ name, same, named, options: { mode } }: Call, key: string, from: string | undefined, { body, outcome }: Finished): void {
     const { work } = this.#held;
     const id = work.newEffectId();
     work.course({ effect: { id, is: "intent", name, mode, key, ...(named !== undefined && { named }), same } });
-    work.course({ effect: { id, is: "done", outcome: "ok", ...(from !== undefined && { from }) } }, body);
+    work.course({ effect: { id, is: "done", outcome, ...(from !== undefined && { from }) } }, body);
   }
 
   // ---- by name
@@ -185,9 +185,11 @@ export class ByHand {
     this.#held.usable();
     if (repeat?.replays) {
       const value = await resultOf(ground, repeat.of);
-      this.#record(call, repeat.of.key, repeat.of.id, finished(value));
+      const { outcome = "ok" } = repeat.of;
+      this.#record(call, repeat.of.key, repeat.of.id, { ...finished(value), outcome });
       await this.#held.commit();
-      return value;
+      if (outcome === "ok") return value;
+      throw new NotDone(String(value));
     }
     const effect = this.#caller.intend(call, repeat && { for: "repeat", of: repeat.of.id });
     if (repeat !== undefined) restate(this.#held.work);
