@@ -16,7 +16,8 @@ export interface Repeat {
 
 export class Repeats {
   readonly #held: Holding;
-  #known: { readonly line: LineId; readonly left: Promise<LeftBehind>; readonly policy: Promise<EffectPolicy> } | undefined;
+  /** What was read of the line that the session is on, as far as it was needed: what could not be read is asked for again. */
+  #known: { readonly line: LineId; policy?: EffectPolicy; left?: LeftBehind } | undefined;
 
   constructor(held: Holding) {
     this.#held = held;
@@ -24,14 +25,12 @@ export class Repeats {
 
   async find(call: Pick<Effect, "name" | "same" | "named">): Promise<Repeat | undefined> {
     const { id, line, ground, work } = this.#held;
-    if (this.#known?.line !== line) {
-      const left = LeftBehind.of(ground, id, work.head.origin?.sessionId, work.segments);
-      const policy = ground.journal.line(line).then((found) => found?.doc.effects ?? "ask");
-      this.#known = { line, left, policy };
-    }
-    const policy = await this.#known.policy;
+    if (this.#known?.line !== line) this.#known = { line };
+    const known = this.#known;
+    const policy = (known.policy ??= (await ground.journal.line(line))?.doc.effects ?? "ask");
     if (policy === "live") return undefined;
-    const of = await (await this.#known.left).find(call, (made) => work.fold.course.replayed.includes(made));
+    const left = (known.left ??= await LeftBehind.of(ground, id, work.head.origin?.sessionId, work.segments));
+    const of = await left.find(call, (made) => work.fold.course.replayed.includes(made));
     return of && { of, replays: policy === "replay" && of.phase === "done" && !work.fold.course.replayed.includes(of.id) };
   }
 }
