@@ -37,7 +37,10 @@ export interface ToolContext<C = any, S = any> {
   set<K extends keyof S & string>(this: void, key: K, value: S[K] extends Json ? S[K] : S[K] & Storable<S[K]>): void;
   /** Shows something to whoever follows the run's stream. Not kept. */
   emit(this: void, data: Json): void;
-  /** Runs another agent in a session of its own, which is found again after a crash. */
+  /**
+   * Runs another agent in a session of its own, which is found again after a crash. While that waits for somebody, so does this call, and
+   * the tool is then run again from its beginning: not in a tool that may run only once.
+   */
   run<O>(this: void, agent: Agent<any, any, O>, input: Input, o?: { readonly as?: string }): Promise<RunResult<O>>;
   /**
    * Waits for `hold.signal(sessionId, name, value)`, however long that takes: the session is left as waiting, and the tool is run again from

@@ -108,6 +108,8 @@ export class CallContext {
 
   async #run(agent: unknown, input: Input, o?: { readonly as?: string }): Promise<unknown> {
     const { as } = options(o, "run", ["as"]);
+    if (this.#effect.mode === "once")
+      throw invalid("run", "a tool that may run only once cannot run an agent: it is run again from its beginning when that has waited");
     const nth = this.#nth("child");
     const id = `${this.#effect.id}/${as === undefined ? nth + 1 : checkName(as, "as")}`;
     const { held, runChild } = this.#running;
