@@ -51,6 +51,8 @@ const LEAST_MS = 20;
 /** A session that could not even be opened so often is not tried any more. */
 const HOPELESS = 3;
 const BACKOFF_MS = 5_000;
+const REST_MS = 1_000;
+const MAX_RESTING = 10_000;
 
 export class Worker {
   readonly #ground: Ground;
@@ -62,6 +64,8 @@ export class Worker {
   readonly #attempts: number;
   readonly #onSigterm: boolean;
   readonly #running = new Map<SessionId, Promise<void>>();
+  /** Sessions that could not go on when they were last looked at. What waits in their inbox would have them taken up without end. */
+  readonly #resting = new Map<SessionId, { readonly epoch: number; readonly until: number }>();
   #abort = new AbortController();
   #looking: Promise<void> | undefined;
   #wake: (() => void) | undefined;
@@ -213,6 +217,7 @@ export class Worker {
       // Damaged: nothing that could be run, and the others are not held up by it.
       return undefined;
     }
+    if (this.#isResting(row, before)) return undefined;
     const { machine, store } = this.#ground;
     const grant = grantLease(before, {
       owner: machine.self,
@@ -227,6 +232,22 @@ export class Worker {
     return leaseRow(row.id as SessionId, { ...grant.granted, attempts, ...seen });
   }
 
+  /** Whoever decides something about a session opens it for that, and it does not rest any longer. */
+  #isResting({ id, head: { due } }: SessionRow, { epoch }: Lease): boolean {
+    const rest = this.#resting.get(id as SessionId);
+    if (rest === undefined) return false;
+    const isDue = due !== null && due <= this.#ground.wallMs();
+    if (rest.epoch === epoch && performance.now() < rest.until && !isDue) return true;
+    this.#resting.delete(id as SessionId);
+    return false;
+  }
+
+  #rests(held: Holding, ms: number): void {
+    this.#resting.set(held.id, { epoch: held.lease.epoch, until: performance.now() + ms });
+    const [oldest] = this.#resting.keys();
+    if (this.#resting.size > MAX_RESTING && oldest !== undefined) this.#resting.delete(oldest);
+  }
+
   // ---- running
 
   async #run(row: SessionRow, definition: Definition): Promise<void> {
@@ -238,6 +259,7 @@ export class Worker {
       held = await enter(this.#ground, id, lease, this.#leaseMs);
       const holding = held;
       const result = await this.#runs.takeUp(holding, definition, this.#abort.signal, (loop) => this.#goesOn(holding, loop));
+      if (holding.work.fold.status === "waiting" || holding.work.fold.status === "in-doubt") this.#rests(holding, REST_MS);
       if (result === undefined) return;
       if (result.status === "stopped") this.#counts.handedBack += 1;
       else this.#counts.ran += 1;
@@ -270,14 +292,13 @@ export class Worker {
     if (held === undefined || held.ended !== undefined) return;
     try {
       const isPassing = error instanceof HoldfastError && error.retryable;
-      if (isPassing) held.work.due(this.#ground.wallMs() + BACKOFF_MS);
-      else {
-        held.work.event("fail", words(error));
-        held.work.redue();
-      }
-      await held.commit(isPassing ? undefined : { kind: "automatic" });
+      if (!isPassing) return await this.#runs.fail(held, words(error));
+      this.#rests(held, BACKOFF_MS);
+      held.work.due(this.#ground.wallMs() + BACKOFF_MS);
+      await held.commit();
     } catch {
-      // It stays as it is, and is taken up again when its lease has run out.
+      // It stays as it is, and is taken up again later.
+      this.#rests(held, BACKOFF_MS);
     }
   }
 

@@ -299,6 +299,12 @@ export class Runs {
   }
 
   async #takeUp(held: Holding, definition: Definition, signal: AbortSignal, begun: Begun): Promise<RunResult | undefined> {
+    // Somebody must decide first: whatever else waits in its inbox comes after that.
+    if (isOpen(held.work) && !canGoOn(held, this.#ground.wallMs())) {
+      held.work.redue();
+      await held.commit();
+      return undefined;
+    }
     const loop = await this.#loop(held, { definition, id: held.id, asking: undefined, o: { signal }, sink: () => {} });
     if (isOpen(held.work)) await loop.resume();
     else if (!(await this.#beginNext(held, loop))) {
@@ -312,6 +318,23 @@ export class Runs {
     held.work.due(this.#ground.wallMs() + Math.max(10, end.until - this.#ground.nowAbout()));
     await held.commit();
     return resultOf(held, definition, { is: "stopped" }, false);
+  }
+
+  /** Fails the open turn, or the one that waits in the inbox and could not be begun: it is not tried again and again. */
+  async fail(held: Holding, reason: string): Promise<void> {
+    const { work } = held;
+    const next = isOpen(work) ? undefined : (await readMail(this.#ground, held.id)).find(({ doc }) => doc.kind === "turn");
+    if (next?.doc.kind === "turn") {
+      const { turn: id, key, input } = next.doc;
+      const message = input as unknown as MessageInput;
+      work.turn({ id, ...(key !== undefined && { key }), same: askingOf(message, undefined).same });
+      work.append([message]);
+      // On its own: a save that begins a turn does not say how one ended.
+      await held.commit(undefined, [next.id]);
+    }
+    work.event("fail", reason);
+    work.redue();
+    await held.commit({ kind: "automatic" });
   }
 
   /** Begins the oldest turn that waits in the inbox, if there is one. */
@@ -385,6 +408,16 @@ function announced(): { readonly promise: Promise<never>; readonly settle: () =>
   });
   promise.catch(() => {});
   return { promise, settle };
+}
+
+/** Whether something of an open turn can be done now, without anybody's word. */
+function canGoOn({ work }: Holding, now: number): boolean {
+  const { open } = work.fold.course;
+  const waits = open.every(({ phase, waits: on }) => {
+    const isOver = on?.for === "signal" && on.until !== undefined && on.until <= now;
+    return (phase === "waiting" && !isOver) || phase === "doubt";
+  });
+  return open.length === 0 || !waits;
 }
 
 const isUnderWay = (status: string | undefined): boolean => status === "in-progress" || status === "waiting" || status === "in-doubt";
