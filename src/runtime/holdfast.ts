@@ -152,7 +152,7 @@ export class Holdfast implements AsyncDisposable {
     for (const worker of this.#workers) await worker.stop({ graceMs: 0 }).catch(() => {});
     this.#closing.abort();
     this.#ground.watchers.wakeAll();
-    for (const holder of this.#ground.keeper.holders) await holder.close({ discard: true }).catch(() => {});
+    for (const holder of this.#ground.keeper.holders) await holder.close({ discard: true, aborts: true }).catch(() => {});
     this.#ground.keeper.stop();
     await this.#ground.posted();
     await this.#ground.store.close();

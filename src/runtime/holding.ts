@@ -65,7 +65,7 @@ export class Holding implements Holder {
     return this.#work.head.line;
   }
 
-  /** Aborts when the lease is lost or the session cancelled; the reason says which. */
+  /** Aborts when the lease is lost, the session cancelled or the store closed; the reason says which. */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }
@@ -304,8 +304,8 @@ export class Holding implements Holder {
     this.#abort.abort(this.#ended);
   }
 
-  /** Lets go of the session. Staged work that was not saved throws, unless it is to be discarded. */
-  async close({ discard }: { readonly discard: boolean }): Promise<void> {
+  /** Lets go of the session. Staged work that was not saved throws, unless it is to be discarded. `aborts`: under whoever works with it. */
+  async close({ discard, aborts = false }: { readonly discard: boolean; readonly aborts?: boolean }): Promise<void> {
     const stale = this.#ended?.code === "STALE_LEASE";
     if (this.#ended?.code === "CLOSED") return;
     if (!discard && !stale && !this.#ended) {
@@ -318,6 +318,7 @@ export class Holding implements Holder {
     else if (!stale) await this.#takesMail.catch(() => {});
     this.ground.keeper.remove(this);
     this.#ended = new HoldfastError("CLOSED", `Session ${quote(this.id)} has been closed. Open it again.`, { sessionId: this.id });
+    if (aborts) this.#abort.abort(this.#ended);
     if (!stale)
       await this.ground.store.apply([
         { session: this.id, when: { epoch: this.lease.epoch }, lease: leaseRow(this.id, releaseLease(this.lease)) },

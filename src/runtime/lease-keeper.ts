@@ -16,7 +16,7 @@ export interface Holder {
   superseded(error: HoldfastError): void;
   /** Looks whether others have posted anything. */
   takeMailSoon(): void;
-  close(o: { readonly discard: boolean }): Promise<void>;
+  close(o: { readonly discard: boolean; readonly aborts?: boolean }): Promise<void>;
 }
 
 export class LeaseKeeper {

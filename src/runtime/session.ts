@@ -91,7 +91,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     return this.#held.label.metadata;
   }
 
-  /** Aborts when the lease is lost or the session cancelled; the reason says which. */
+  /** Aborts when the lease is lost, the session cancelled or the store closed; the reason says which. */
   get signal(): AbortSignal {
     return this.#held.signal;
   }
