@@ -241,6 +241,17 @@ describe.each(stores)("turns on $name", ({ address }) => {
     expect(await bot.run("a", "go", { signal: abort.signal })).toMatchObject({ status: "stopped", reason: "aborted" });
   });
 
+  test("closing the store ends runs that are under way, and they can be resumed", async () => {
+    const first = on.start().hold;
+    const inside = door();
+    const run = first.agent({ name: "bot", model: () => (inside.open(), new Promise(() => {})) }).run("a", "go");
+    await inside.opened;
+    await first.close();
+    expect(await run).toMatchObject({ status: "stopped", reason: "aborted" });
+    const bot = on.start().hold.agent({ name: "bot", model: script("done") });
+    expect(await bot.run("a", "go")).toMatchObject({ status: "completed", output: "done" });
+  });
+
   test("a tool that ignores the abort is left behind; its late outcome settles the call", async () => {
     const { hold } = on.start();
     const { bot, inside, gate, made } = stuck(hold);
