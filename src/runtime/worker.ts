@@ -65,7 +65,7 @@ export class Worker {
   readonly #onSigterm: boolean;
   readonly #running = new Map<SessionId, Promise<void>>();
   /** Sessions that could not go on when they were last looked at. What waits in their inbox would have them taken up without end. */
-  readonly #resting = new Map<SessionId, { readonly epoch: number; readonly until: number }>();
+  readonly #resting = new Map<SessionId, { readonly epoch: number; readonly until: number; readonly evenIfDue: boolean }>();
   #abort = new AbortController();
   #looking: Promise<void> | undefined;
   #wake: (() => void) | undefined;
@@ -236,14 +236,14 @@ export class Worker {
   #isResting({ id, head: { due } }: SessionRow, { epoch }: Lease): boolean {
     const rest = this.#resting.get(id as SessionId);
     if (rest === undefined) return false;
-    const isDue = due !== null && due <= this.#ground.wallMs();
+    const isDue = !rest.evenIfDue && due !== null && due <= this.#ground.wallMs();
     if (rest.epoch === epoch && performance.now() < rest.until && !isDue) return true;
     this.#resting.delete(id as SessionId);
     return false;
   }
 
-  #rests(held: Holding, ms: number): void {
-    this.#resting.set(held.id, { epoch: held.lease.epoch, until: performance.now() + ms });
+  #rests(id: SessionId, { epoch }: Lease, ms: number, evenIfDue = false): void {
+    this.#resting.set(id, { epoch, until: performance.now() + ms, evenIfDue });
     const [oldest] = this.#resting.keys();
     if (this.#resting.size > MAX_RESTING && oldest !== undefined) this.#resting.delete(oldest);
   }
@@ -259,12 +259,14 @@ export class Worker {
       held = await enter(this.#ground, id, lease, this.#leaseMs);
       const holding = held;
       const result = await this.#runs.takeUp(holding, definition, this.#abort.signal, (loop) => this.#goesOn(holding, loop));
-      if (holding.work.fold.status === "waiting" || holding.work.fold.status === "in-doubt") this.#rests(holding, REST_MS);
+      if (holding.work.fold.status === "waiting" || holding.work.fold.status === "in-doubt") this.#rests(id, lease, REST_MS);
       if (result === undefined) return;
       if (result.status === "stopped") this.#counts.handedBack += 1;
       else this.#counts.ran += 1;
     } catch (error) {
       this.#counts.failed += 1;
+      // Damaged, or the store is away: the others are not held up by it.
+      if (held === undefined) this.#rests(id, lease, BACKOFF_MS, true);
       await this.#failed(held, error);
     } finally {
       await held?.close({ discard: true }).catch(() => {});
@@ -293,12 +295,12 @@ export class Worker {
     try {
       const isPassing = error instanceof HoldfastError && error.retryable;
       if (!isPassing) return await this.#runs.fail(held, words(error));
-      this.#rests(held, BACKOFF_MS);
+      this.#rests(held.id, held.lease, BACKOFF_MS);
       held.work.due(this.#ground.wallMs() + BACKOFF_MS);
       await held.commit();
     } catch {
       // It stays as it is, and is taken up again later.
-      this.#rests(held, BACKOFF_MS);
+      this.#rests(held.id, held.lease, BACKOFF_MS);
     }
   }
 
