@@ -379,6 +379,24 @@ describe.each(stores)("workers on $name", ({ address }) => {
     for (const turn of bad) expect(await turn.result(soon)).toMatchObject({ status: "failed", error: { message: "no database" } });
   });
 
+  test("a session that cannot be read does not keep workers busy, and the others are run", async () => {
+    const { hold } = on.start({ unreadable: "bad" });
+    const bot = hold.agent({ name: "bot", model: script() });
+    await bot.submit("bad", "go");
+    await bot.submit("good", "go");
+    const worker = hold.worker({ agents: [bot], onSigterm: false });
+    await worker.drain({ maxMs: 4_000 });
+    expect(await hold.sessions.get("good")).toMatchObject({ status: "completed" });
+    expect(worker.stats()).toMatchObject({ ran: 1, failed: 1 });
+    // Once it can be read, it is run.
+    expect(
+      await on
+        .start()
+        .hold.worker({ agents: [bot], onSigterm: false })
+        .drain(),
+    ).toEqual({ ran: 1 });
+  });
+
   test("a session that is run by hand is left alone by workers, and what was submitted comes behind it", async () => {
     const { hold } = on.start();
     const inside = door();

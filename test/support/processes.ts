@@ -8,6 +8,8 @@ import type { Store } from "../../src/store/port.js";
 export interface ProcessOptions {
   readonly leaseMs?: number;
   readonly clock?: Clock;
+  /** A session that it cannot read: damaged, say. */
+  readonly unreadable?: string;
   /** It takes every other process for dead. */
   readonly steals?: boolean;
   /** It dies at this write (counted from 1), before it is done or after. */
@@ -39,7 +41,7 @@ export class Processes {
     return new Processes(await openStore(address));
   }
 
-  start({ leaseMs = 30_000, clock = { now: Date.now }, steals, diesAt }: ProcessOptions = {}): Process {
+  start({ leaseMs = 30_000, clock = { now: Date.now }, steals, unreadable, diesAt }: ProcessOptions = {}): Process {
     const honest = thisMachine();
     const machine = steals ? { ...honest, isDead: () => true } : honest;
     let gone = false;
@@ -64,6 +66,7 @@ export class Processes {
         if (name === "watch" || name === "watchAll") return () => () => {};
         return async (...args: unknown[]) => {
           if (gone) return never();
+          if (name === "present" && args[0] === unreadable) throw new Error("damaged");
           const isLast = name === "apply" && ++writes === diesAt?.write;
           if (isLast && !diesAt.done) kill();
           if (gone) return never();
