@@ -1,6 +1,7 @@
 /** What the agent loop costs: steps, resumes, and sessions that wait. */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { open } from "../../dist/index.js";
 import { bareTable, fill, median, now, prose } from "../measure.mjs";
 
@@ -87,8 +88,9 @@ export async function resume({ directory, messages, rounds }) {
 /** Sessions of 50 messages in one process, each of which waits for its model. They were made by another: what that took is not theirs. */
 export async function waiting({ directory, sessions }) {
   const path = join(directory, "waiting.db");
-  const making = `import { makeSessions } from ${JSON.stringify(import.meta.url)}; await makeSessions(${JSON.stringify(path)}, ${sessions});`;
-  execFileSync(process.execPath, ["--input-type=module", "-e", making], { stdio: "inherit" });
+  execFileSync(process.execPath, [fileURLToPath(new URL("./make-sessions.mjs", import.meta.url)), path, String(sessions)], {
+    stdio: "inherit",
+  });
   const hold = await open(path);
   let asked = 0;
   const release = [];
@@ -117,14 +119,4 @@ export async function waiting({ directory, sessions }) {
       note: `${mb(idle).toFixed(0)} MB before they were taken up`,
     },
   ];
-}
-
-export async function makeSessions(path, sessions) {
-  const hold = await open(path);
-  for (let i = 0; i < sessions; i++) {
-    const session = await hold.session(`s${i}`, { agent: "bench" });
-    await fill(session, 25);
-    await session.close();
-  }
-  await hold.close();
 }

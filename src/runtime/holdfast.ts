@@ -17,7 +17,7 @@ import { type Clock, Ground, type Machine } from "./ground.js";
 import { type ExportedRows, type ImportOptions, type ImportReport, importRows } from "./import.js";
 import { fork, openSession, type SessionOptions } from "./opening.js";
 import { flag, invalid, oneOf, options } from "./options.js";
-import { cancelSession, refuseTooManySignals, takeIn } from "./outside.js";
+import { cancelSession, refuseTooManySignals, takeIn, takeInWhatIsLeft } from "./outside.js";
 import { type ForkOptions, notFound, type Session } from "./session.js";
 import { cutLines, type SessionSummary, Sessions, summaryOf } from "./sessions.js";
 import type { Telemetry } from "./telemetry.js";
@@ -38,6 +38,7 @@ export class Holdfast implements AsyncDisposable {
   /** Made by `open`, not by hand. */
   constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry) {
     this.#ground = new Ground(store, machine, clock, leaseMs, telemetry);
+    this.#ground.released = (id) => takeInWhatIsLeft(this.#ground, id);
     this.#runs = new Runs(this.#ground);
     this.effects = new Effects(this.#ground);
     this.sessions = new Sessions(this.#ground);
@@ -151,6 +152,7 @@ export class Holdfast implements AsyncDisposable {
   async close(): Promise<void> {
     for (const worker of this.#workers) await worker.stop({ graceMs: 0 }).catch(() => {});
     this.#closing.abort();
+    this.#ground.released = async () => {};
     this.#ground.watchers.wakeAll();
     for (const holder of this.#ground.keeper.holders) await holder.close({ discard: true, aborts: true }).catch(() => {});
     this.#ground.keeper.stop();

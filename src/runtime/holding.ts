@@ -324,6 +324,7 @@ export class Holding implements Holder {
         { session: this.id, when: { epoch: this.lease.epoch }, lease: leaseRow(this.id, releaseLease(this.lease)) },
       ]);
     this.ground.watchers.changed(this.id);
+    if (!stale) await this.ground.released(this.id);
   }
 }
 

@@ -4,6 +4,7 @@ import { HoldfastError, quote } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
 import type { SessionRow } from "../store/port.js";
 import type { Ground } from "./ground.js";
+import { readMail } from "./inbox.js";
 import { openHolding } from "./opening.js";
 import { headOf } from "./rows.js";
 
@@ -22,6 +23,18 @@ export async function takeIn(ground: Ground, id: SessionId): Promise<void> {
   // Where another process writes the store, its lock is not waited for.
   taking.catch(() => {});
   await Promise.race([taking, sleep(PATIENCE_MS, undefined, { ref: false })]);
+}
+
+/**
+ * Between a holder's last look at its inbox and its letting go, somebody may have posted, found the session held, and left. Whoever lets
+ * go looks once more. Turns may wait: they are for who runs the agent.
+ */
+export async function takeInWhatIsLeft(ground: Ground, id: SessionId): Promise<void> {
+  try {
+    if ((await readMail(ground, id)).some(({ doc }) => doc.kind !== "turn")) await takeIn(ground, id);
+  } catch {
+    // The session may be gone, or the store away: the letter, if there is one, is still there.
+  }
 }
 
 async function open(ground: Ground, id: SessionId): Promise<void> {

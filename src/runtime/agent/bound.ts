@@ -3,11 +3,12 @@ import { randomUUID } from "node:crypto";
 import type { Ground } from "../ground.js";
 import { ensureSession } from "../opening.js";
 import { options, signalOf, wholeNumber } from "../options.js";
+import { askingOf, MAX_WAITING, turnLetter } from "./asking.js";
 import { type Definition, definitionOf } from "./define.js";
 import type { Agent, Input, RunOptions, SubmitOptions, Types } from "./definition.js";
 import { type AgentEvent, EventQueue } from "./events.js";
 import type { RunResult } from "./result.js";
-import { askingOf, MAX_WAITING, type Runs, turnLetter } from "./runs.js";
+import type { Runs } from "./runs.js";
 import { endOfTurn } from "./turn-end.js";
 
 /** A turn that was given to an agent. */

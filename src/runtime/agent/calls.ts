@@ -2,31 +2,16 @@
  * The calls of one reply: what is to be done about each is decided first, intents are committed before any of them runs, outcomes are
  * recorded as they come, and their tool messages are appended together, in the order of the calls, once all are settled.
  */
-import { type Effect, NotDone, sameOf, type WaitsFor } from "../../core/effect.js";
-import { quote } from "../../core/errors.js";
-import { checkName } from "../../core/ids.js";
-import { encode, type Json } from "../../core/json.js";
-import type { Message, MessageInput, ToolCallPart, ToolResultPart } from "../../core/message.js";
+import type { Effect } from "../../core/effect.js";
+import { encodeMessage, type Message, type MessageInput, type ToolCallPart, type ToolResultPart } from "../../core/message.js";
 import { resultOf, valueOf } from "../effects/bodies.js";
-import { type Call, Caller, type Finished, failed, finished, words } from "../effects/caller.js";
-import { Repeats } from "../effects/repeats.js";
+import { Caller, type Finished, failed, finished } from "../effects/caller.js";
 import { restate } from "../inbox.js";
-import { observed, tellEvent } from "../telemetry.js";
+import { tellEvent } from "../telemetry.js";
+import { Decider, type Decision, type Sets } from "./decide.js";
 import type { ToolDefinition } from "./define.js";
 import type { ToolState } from "./events.js";
 import { cursorOf, type Running } from "./running.js";
-import type { Parsed } from "./schema.js";
-import { CallContext } from "./tool-context.js";
-
-/** What is to be done about a call. */
-type Decision =
-  /** It is not made at all: this is its answer. */
-  | { readonly do: "refuse"; readonly says: string }
-  /** It has an intent. */
-  | { readonly do: "go-on"; readonly id: string }
-  /** It is the same as another: of this reply, or made before under the same name. */
-  | { readonly do: "share"; readonly with: number | string }
-  | { readonly do: "intend"; readonly call: Call; readonly waits: WaitsFor | undefined; readonly replays: Effect | undefined };
 
 /** How a call ended: with an answer for the model, or without one for now. */
 type Ended =
@@ -34,12 +19,18 @@ type Ended =
       readonly is: "answer";
       readonly effect: Effect | undefined;
       readonly made: Finished;
-      readonly sets: ReadonlyMap<string, Json> | undefined;
+      readonly sets: Sets | undefined;
     }
   /** Its answer is in the journal already. */
   | { readonly is: "recorded"; readonly effect: Effect }
   | { readonly is: "open"; readonly pauseUntil?: number }
   | { readonly is: "stopped" };
+
+/** A tool message, and whether it says the result as it is. */
+interface Told {
+  readonly part: ToolResultPart;
+  readonly isPlain: boolean;
+}
 
 export interface Settled {
   /** All calls have their tool messages. */
@@ -56,122 +47,22 @@ export interface Settled {
 export class Calls {
   readonly #running: Running;
   readonly #caller: Caller;
-  readonly #repeats: Repeats;
+  readonly #decider: Decider;
+  readonly #sets = new Map<string, Sets>();
 
   constructor(running: Running) {
     this.#running = running;
     this.#caller = new Caller(running.held, running.stop);
-    this.#repeats = new Repeats(running.held);
+    this.#decider = new Decider(running, this.#sets);
+  }
+
+  decide(calls: readonly ToolCallPart[], reply: Message | undefined): Promise<readonly Decision[]> {
+    return this.#decider.decide(calls, reply);
   }
 
   get #course() {
     return this.#running.held.work.fold.course;
   }
-
-  // ---- deciding
-
-  /** Decides about all calls of a reply, before anything is staged. `reply` is undefined for one that has just come. */
-  async decide(calls: readonly ToolCallPart[], reply: Message | undefined): Promise<readonly Decision[]> {
-    const known = reply === undefined ? new Map<number, Effect>() : this.#course.ofReply(reply.seq);
-    const withheld = reply && whyWithheld(reply);
-    const names = new Map<string, { readonly index: number; readonly same: string }>();
-    const decisions: Decision[] = [];
-    for (const [index, part] of calls.entries()) {
-      const effect = known.get(index);
-      if (effect !== undefined) decisions.push({ do: "go-on", id: effect.id });
-      else if (withheld !== undefined) decisions.push(refuse(`${withheld}; this call was not made. Ask for it again.`));
-      else decisions.push(await this.#decideOne(part, index, names));
-    }
-    return decisions;
-  }
-
-  async #decideOne(
-    part: ToolCallPart,
-    index: number,
-    names: Map<string, { readonly index: number; readonly same: string }>,
-  ): Promise<Decision> {
-    const tool = this.#running.definition.tools.get(part.name);
-    if (tool === undefined)
-      return refuse(`There is no tool ${quote(part.name)}. Known are: ${[...this.#running.definition.tools.keys()].join(", ") || "none"}.`);
-    if (part.raw !== undefined) return refuse(`The arguments of ${quote(part.name)} are not JSON: ${part.raw.slice(0, 500)}`);
-    const parsed = await tool.schema.parse(part.input);
-    if ("flaw" in parsed) return refuse(`The arguments of ${quote(part.name)} do not fit: ${parsed.flaw}`);
-    const same = sameOf(part.input);
-    let named: string | undefined;
-    try {
-      named = tool.key === undefined ? undefined : checkName(await tool.key(parsed.value), `${part.name}.key`);
-    } catch (error) {
-      return refuse(`The call of ${quote(part.name)} has no key: ${words(error)}`);
-    }
-    if (named !== undefined) {
-      const before = this.#course.named(tool.name, named);
-      const failedBefore = before?.outcome === "error" || before?.outcome === "denied";
-      if (before !== undefined && !failedBefore) {
-        return before.same === same ? { do: "share", with: before.id } : anotherAct(part.name, named);
-      }
-      const first = names.get(`${tool.name}\n${named}`);
-      if (first !== undefined) return first.same === same ? { do: "share", with: first.index } : anotherAct(part.name, named);
-      names.set(`${tool.name}\n${named}`, { index, same });
-    }
-    const call = this.#callOf(tool, part, part.input, same, named, parsed);
-    const repeat =
-      tool.options.mode === "repeatable"
-        ? undefined
-        : await this.#repeats.find({ name: tool.name, same, ...(named !== undefined && { named }) });
-    if (repeat?.replays) return { do: "intend", call, waits: undefined, replays: repeat.of };
-    const waits: WaitsFor | undefined = repeat
-      ? { for: "repeat", of: repeat.of.id }
-      : (await this.#needsApproval(tool, parsed.value))
-        ? { for: "approval" }
-        : undefined;
-    return { do: "intend", call, waits, replays: undefined };
-  }
-
-  /** Where it cannot be told whether somebody must be asked, somebody is asked. */
-  async #needsApproval({ approval }: ToolDefinition, args: unknown): Promise<boolean> {
-    if (typeof approval === "boolean") return approval;
-    try {
-      const { context, session } = this.#running;
-      return (await approval(args, { context, session })) !== false;
-    } catch {
-      return true;
-    }
-  }
-
-  #callOf(tool: ToolDefinition, part: ToolCallPart, input: Json, same: string, named: string | undefined, known?: Parsed): Call {
-    const { check, run, schema } = tool;
-    return {
-      name: tool.name,
-      args: input,
-      same,
-      keepsArgs: false,
-      named,
-      place: undefined,
-      options: tool.options,
-      run: async ({ effect, args, attempt, handle }) => {
-        // Parsed when it was decided on; again where they were changed, or the decision was another process's.
-        const parsed = args === input && known !== undefined ? known : await schema.parse(args);
-        if ("flaw" in parsed) throw new NotDone(`The arguments do not fit: ${parsed.flaw}`);
-        const context = new CallContext(this.#running, effect, handle, part.callId, attempt);
-        const { ground, held, definition } = this.#running;
-        const about = { sessionId: held.id, agent: definition.name, tool: tool.name, callId: part.callId, effectId: effect.id };
-        const value = await observed(
-          ground.telemetry,
-          () => ({ type: "tool", ...about, mode: effect.mode, attempt, args }),
-          async (tell) => {
-            const result = await run(parsed.value, context.asTool());
-            tell({ result });
-            return result;
-          },
-        );
-        this.#sets.set(effect.id, context.sets);
-        return value;
-      },
-      check: check && (async (request) => check({ ...request, context: this.#running.context })),
-    };
-  }
-
-  readonly #sets = new Map<string, ReadonlyMap<string, Json>>();
 
   // ---- making
 
@@ -261,7 +152,7 @@ export class Calls {
     const call =
       decision.do === "intend"
         ? decision.call
-        : this.#callOf(
+        : this.#decider.callOf(
             { ...tool, options: { ...tool.options, mode: effect.mode } },
             part,
             effect.args === undefined ? part.input : await valueOf(this.#running.ground, effect.args),
@@ -360,9 +251,9 @@ export class Calls {
     const { held, sink, definition } = this.#running;
     const { work } = held;
     // Everything that takes time comes before the first word is staged: what is staged from here on is one save.
-    const told: { readonly part: ToolResultPart; readonly isPlain: boolean }[] = [];
+    const told: Told[] = [];
     for (const [index, call] of calls.entries())
-      told.push(await this.#tellModel(call, ends.get(index) as Ended, definition.tools.get(call.name)));
+      told.push(await this.#toModel(call, ends.get(index) as Ended, definition.tools.get(call.name)?.toModel));
     const before = work.fold.messageCount;
     work.append(told.map(({ part }): MessageInput => ({ role: "tool", content: [part] })));
     for (const [index, { isPlain }] of told.entries()) {
@@ -380,23 +271,20 @@ export class Calls {
       sink({ type: "message", message: work.fold.messageAt(i) as Message, cursor: cursorOf(this.#running) });
   }
 
-  async #tellModel(
-    call: ToolCallPart,
-    end: Ended,
-    tool: ToolDefinition | undefined,
-  ): Promise<{ readonly part: ToolResultPart; readonly isPlain: boolean }> {
-    const { ground } = this.#running;
+  async #toModel(call: ToolCallPart, end: Ended, toModel: ToolDefinition["toModel"]): Promise<Told> {
     const outcome = end.is === "answer" ? end.made.outcome : end.is === "recorded" ? (end.effect.outcome ?? "ok") : "error";
-    const result = end.is === "answer" ? end.made.body.value : end.is === "recorded" ? await resultOf(ground, end.effect) : null;
+    const result =
+      end.is === "answer" ? end.made.body.value : end.is === "recorded" ? await resultOf(this.#running.ground, end.effect) : null;
     const base = { type: "tool-result", callId: call.callId, name: call.name, outcome } as const;
-    if (outcome !== "ok" || tool?.toModel === undefined) return { part: { ...base, output: result }, isPlain: true };
+    const plain = { part: { ...base, output: result }, isPlain: true };
+    if (outcome !== "ok" || toModel === undefined) return plain;
     try {
-      // Checked here, so that what cannot be stored is told from what can.
-      const output = tool.toModel(result);
-      if (typeof output === "string") encode(output, "toModel");
-      return { part: { ...base, output }, isPlain: false };
+      const part = { ...base, output: toModel(result) };
+      // Checked here, so that what cannot be stored does not stop the run.
+      encodeMessage({ role: "tool", content: [part] }, "toModel");
+      return { part, isPlain: false };
     } catch {
-      return { part: { ...base, output: result }, isPlain: true };
+      return plain;
     }
   }
 
@@ -419,26 +307,5 @@ export class Calls {
     const { sink, ground, held, definition } = this.#running;
     sink({ type: "tool", callId, name, state, cursor: cursorOf(this.#running) });
     tellEvent(ground.telemetry, () => ({ type: "call", sessionId: held.id, agent: definition.name, callId, tool: name, state }));
-  }
-}
-
-const refuse = (says: string): Decision => ({ do: "refuse", says });
-
-const anotherAct = (tool: string, named: string): Decision =>
-  refuse(
-    `${quote(tool)} was called for ${quote(named)} with other arguments before; this is another act under the same name. It was not made.`,
-  );
-
-/** Why the calls of a reply must not be made: what was cut off may not be what was meant, and what was withheld is not to be acted on. */
-function whyWithheld({ reply }: Message): string | undefined {
-  switch (reply?.finish) {
-    case "length":
-      return "The reply was cut off at its length limit";
-    case "content-filter":
-      return "The reply was withheld by its provider (content filter)";
-    case "error":
-      return "The reply ended with an error of its provider";
-    default:
-      return undefined;
   }
 }

@@ -1,60 +1,24 @@
-/** Runs of agents: finding the turn that is meant, holding its session while the loop goes, and saying how it ended. */
+/** Runs of agents: who runs a session's turn in this process, and waiting for those who run it elsewhere. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { checkText, MAX_REASON } from "../../core/checkpoint.js";
-import { digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
-import { checkName, type SessionId, sessionId } from "../../core/ids.js";
-import type { Json } from "../../core/json.js";
-import { encodeMessage, type MessageInput } from "../../core/message.js";
+import { type SessionId, sessionId } from "../../core/ids.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
-import { isOpen, readMail } from "../inbox.js";
+import { readMail } from "../inbox.js";
+import { linked } from "../linked.js";
 import { openHolding, type SessionOptions } from "../opening.js";
 import { oneOf, options, signalOf } from "../options.js";
 import { cancelSession } from "../outside.js";
 import { observed } from "../telemetry.js";
+import { type Asking, askingOf, isMeant, MAX_WAITING, turnLetter, turnOpen } from "./asking.js";
 import { boundsOf, type Definition, definitionOf } from "./define.js";
 import type { Input, RunOptions } from "./definition.js";
 import type { Sink } from "./events.js";
-import { Loop, type LoopEnd, type NewTurn, noTurn } from "./loop.js";
-import { resultOf } from "./outcome.js";
 import type { RunResult } from "./result.js";
-import { type Running, viewOf } from "./running.js";
 import { lookAtTurn } from "./turn-end.js";
-
-/** An input, and how it is known again. */
-export interface Asking {
-  readonly message: MessageInput;
-  readonly same: string;
-  readonly key: string | undefined;
-}
-
-export function askingOf(input: Input, key: unknown): Asking {
-  const message: MessageInput =
-    typeof input === "string" || Array.isArray(input)
-      ? { role: "user", content: input as MessageInput["content"] }
-      : (input as MessageInput);
-  const { id: _id, ...rest } = encodeMessage(message, "input").value;
-  return { message, same: digest(JSON.stringify(rest)).slice(0, 22), key: key === undefined ? undefined : checkName(key, "key") };
-}
-
-/** Whether a turn is the one that is asked for. The same key with another input is a CONFLICT. */
-function isMeant(
-  turn: { readonly key?: string | undefined; readonly same: string } | undefined,
-  { key, same }: Asking,
-  session: string,
-): boolean {
-  if (turn === undefined || turn.key !== key) return false;
-  if (key !== undefined && turn.same !== same)
-    throw new HoldfastError("CONFLICT", `The turn ${quote(key)} of session ${quote(session)} has another input. One key names one turn.`, {
-      sessionId: session,
-    });
-  return turn.same === same;
-}
-
-/** Answers whether a turn that has been taken up is to go on. */
-type Begun = (loop: Loop) => Promise<boolean>;
+import { type Begun, Turns } from "./turns.js";
 
 /** A run that is under way in this process. */
 export interface Active {
@@ -74,19 +38,6 @@ export interface RunRequest {
   readonly parent?: SessionId;
 }
 
-/** How many turns may wait in one session. */
-export const MAX_WAITING = 1_000;
-
-/** A turn on its way to a session. Bytes do not fit into a letter. */
-export function turnLetter(turn: string, key: string | undefined, message: MessageInput) {
-  const { text, blobs } = encodeMessage(message, "input");
-  if (blobs.length > 0)
-    throw new HoldfastError("INVALID_VALUE", "input: a turn that waits cannot carry bytes; give a URL, a text, or a file that is kept.", {
-      path: "input",
-    });
-  return { kind: "turn", turn, ...(key !== undefined && { key }), input: JSON.parse(text) as Json } as const;
-}
-
 const RUN_OPTIONS = ["key", "context", "signal", "ifBusy", "limits", "tags", "title", "metadata"] as const;
 const BUSY = ["wait", "queue", "reject", "interrupt"] as const;
 /** How often a session that another process holds is looked at. */
@@ -94,10 +45,14 @@ const LOOK_MS = 100;
 
 export class Runs {
   readonly #ground: Ground;
+  readonly #turns: Turns;
   readonly #active = new Map<SessionId, Active>();
 
   constructor(ground: Ground) {
     this.#ground = ground;
+    this.#turns = new Turns(ground, (agent, id, input, parent, signal) =>
+      this.run({ ...this.request(agent, id, input, { signal }, () => {}), parent }),
+    );
   }
 
   request(agent: unknown, id: unknown, input: Input | undefined, given: RunOptions | undefined, sink: Sink): RunRequest {
@@ -223,9 +178,11 @@ export class Runs {
   }
 
   async #drive(held: Holding, request: RunRequest): Promise<RunResult> {
+    const { signal: stop, unlink } = linked(held.signal, request.o.signal);
     try {
-      return await this.#observed(held, request.definition, () => this.#turn(held, request));
+      return await this.#observed(held, request.definition, () => this.#turns.run(held, request, stop));
     } finally {
+      unlink();
       // What rides with the next commit goes now: there is none.
       await held.flush().catch(() => {});
       await held.close({ discard: true }).catch(() => {});
@@ -248,155 +205,26 @@ export class Runs {
     if (parent !== undefined) await this.#ground.post(parent, { kind: "wake", child: id }).catch(() => {});
   }
 
-  async #turn(held: Holding, request: RunRequest): Promise<RunResult> {
-    const { asking, o, definition } = request;
-    const { course } = held.work.fold;
-    if (asking === undefined) {
-      if (course.turn === undefined) throw noTurn(held.id);
-      if (held.work.fold.status === "completed") return resultOf(held, definition, { is: "ended" }, true);
-      return this.#goOn(held, request, await this.#loop(held, request));
-    }
-    if (isMeant(course.turn, asking, held.id)) {
-      const { status } = held.work.fold;
-      if (status === "completed") return resultOf(held, definition, { is: "ended" }, true);
-      if (status === "cancelled") return resultOf(held, definition, { is: "stopped" }, false);
-      return this.#goOn(held, request, await this.#loop(held, request));
-    }
-    let loop: Loop | undefined;
-    if (isOpen(held.work)) {
-      const how = o.ifBusy ?? "reject";
-      if (how === "reject") throw turnOpen(held.id);
-      loop = await this.#loop(held, request);
-      if (how === "interrupt") await loop.interrupt();
-      else {
-        const before = await this.#goOn(held, request, loop);
-        if (before.status === "waiting" || before.status === "in-doubt") throw turnOpen(held.id, before.status);
-        if (before.status === "stopped") return before;
-      }
-    }
-    loop ??= await this.#loop(held, request);
-    // A turn that was cancelled or halted may have left calls that were never made.
-    if (loop.isUnanswered) await loop.interrupt();
-    const turn: NewTurn = { id: asking.key ?? randomUUID(), key: asking.key, same: asking.same, message: asking.message, drained: [] };
-    await loop.begin(turn);
-    return resultOf(held, definition, await this.#paced(held, request, loop), false);
-  }
-
   /**
    * Takes a session up for a worker: goes on with its open turn, or begins one that waits in its inbox. Answers how it ended; undefined
    * where there was nothing to do. `begun` is told when the turn can go on from here: what comes before has often been done in vain.
    */
   async takeUp(held: Holding, definition: Definition, signal: AbortSignal, begun: Begun): Promise<RunResult | undefined> {
     const { promise, settle } = announced();
+    const { signal: stop, unlink } = linked(held.signal, signal);
     this.#active.set(held.id, { turn: undefined, result: promise, sinks: new Set() });
     try {
-      return await this.#observed(held, definition, () => this.#takeUp(held, definition, signal, begun));
+      return await this.#observed(held, definition, () => this.#turns.takeUp(held, definition, stop, begun));
     } finally {
+      unlink();
       this.#active.delete(held.id);
       settle();
       await this.#wakeParent(held);
     }
   }
 
-  async #takeUp(held: Holding, definition: Definition, signal: AbortSignal, begun: Begun): Promise<RunResult | undefined> {
-    // Somebody must decide first: whatever else waits in its inbox comes after that.
-    if (isOpen(held.work) && !canGoOn(held, this.#ground.wallMs())) {
-      held.work.redue();
-      await held.commit();
-      return undefined;
-    }
-    const loop = await this.#loop(held, { definition, id: held.id, asking: undefined, o: { signal }, sink: () => {} });
-    if (isOpen(held.work)) await loop.resume();
-    else if (!(await this.#beginNext(held, loop))) {
-      held.work.redue();
-      await held.commit();
-      return undefined;
-    }
-    if (!(await begun(loop))) return resultOf(held, definition, { is: "ended" }, false);
-    const end = await loop.run();
-    if (end.is !== "pause") return resultOf(held, definition, end, false);
-    held.work.due(this.#ground.wallMs() + Math.max(10, end.until - this.#ground.nowAbout()));
-    await held.commit();
-    return resultOf(held, definition, { is: "stopped" }, false);
-  }
-
-  /** Fails the open turn, or the one that waits in the inbox and could not be begun: it is not tried again and again. */
-  async fail(held: Holding, reason: string): Promise<void> {
-    const { work } = held;
-    const next = isOpen(work) ? undefined : (await readMail(this.#ground, held.id)).find(({ doc }) => doc.kind === "turn");
-    if (next?.doc.kind === "turn") {
-      const { turn: id, key, input } = next.doc;
-      const message = input as unknown as MessageInput;
-      work.turn({ id, ...(key !== undefined && { key }), same: askingOf(message, undefined).same });
-      work.append([message]);
-      // On its own: a save that begins a turn does not say how one ended.
-      await held.commit(undefined, [next.id]);
-    }
-    work.event("fail", reason);
-    work.redue();
-    await held.commit({ kind: "automatic" });
-  }
-
-  /** Begins the oldest turn that waits in the inbox, if there is one. */
-  async #beginNext(held: Holding, loop: Loop): Promise<boolean> {
-    for (const { id, doc } of await readMail(this.#ground, held.id)) {
-      if (doc.kind !== "turn") continue;
-      const message = doc.input as unknown as MessageInput;
-      const { same } = askingOf(message, undefined);
-      const known = held.work.fold.course.turn;
-      // Run by somebody under the same key since it was submitted.
-      if (doc.key !== undefined && known?.key === doc.key) await held.commit(undefined, [id]);
-      else {
-        if (loop.isUnanswered) await loop.interrupt();
-        await loop.begin({ id: doc.turn, key: doc.key, same, message, drained: [id] });
-        return true;
-      }
-    }
-    return false;
-  }
-
-  async #goOn(held: Holding, request: RunRequest, loop: Loop): Promise<RunResult> {
-    await loop.resume();
-    return resultOf(held, request.definition, await this.#paced(held, request, loop), false);
-  }
-
-  /** Another process may be inside a call: its time is waited for. */
-  async #paced(held: Holding, { o }: RunRequest, loop: Loop): Promise<LoopEnd> {
-    const stop = o.signal === undefined ? held.signal : AbortSignal.any([o.signal, held.signal]);
-    for (;;) {
-      const end = await loop.run();
-      if (end.is !== "pause") return end;
-      const ms = Math.max(10, end.until - this.#ground.nowAbout());
-      await sleep(Math.min(ms, 1_000), undefined, { signal: stop }).catch(() => {});
-      if (stop.aborted) return { is: "stopped" };
-      await held.takeMail({ ends: true });
-    }
-  }
-
-  async #loop(held: Holding, { definition, o, sink }: RunRequest): Promise<Loop> {
-    const session = viewOf(held);
-    const context: unknown = o.context !== undefined ? o.context : await definition.context?.(session);
-    const running: Running = {
-      held,
-      ground: this.#ground,
-      definition,
-      session,
-      context,
-      stop: o.signal === undefined ? held.signal : AbortSignal.any([o.signal, held.signal]),
-      sink,
-      bounds: boundsOf(o.limits, definition.limits),
-      runChild: (agent, id, input) => {
-        const child = this.request(
-          agent,
-          id,
-          input,
-          { ...(o.signal !== undefined && { signal: AbortSignal.any([o.signal, held.signal]) }) },
-          () => {},
-        );
-        return this.run({ ...child, parent: held.id });
-      },
-    };
-    return new Loop(running);
+  fail(held: Holding, reason: string): Promise<void> {
+    return this.#turns.fail(held, reason);
   }
 }
 
@@ -410,21 +238,4 @@ function announced(): { readonly promise: Promise<never>; readonly settle: () =>
   return { promise, settle };
 }
 
-/** Whether something of an open turn can be done now, without anybody's word. */
-function canGoOn({ work }: Holding, now: number): boolean {
-  const { open } = work.fold.course;
-  const waits = open.every(({ phase, waits: on }) => {
-    const isOver = on?.for === "signal" && on.until !== undefined && on.until <= now;
-    return (phase === "waiting" && !isOver) || phase === "doubt";
-  });
-  return open.length === 0 || !waits;
-}
-
 const isUnderWay = (status: string | undefined): boolean => status === "in-progress" || status === "waiting" || status === "in-doubt";
-
-function turnOpen(id: string, status?: string): HoldfastError {
-  const why = status === undefined ? "is at another turn" : `is ${status}: its turn cannot go on by itself`;
-  return new HoldfastError("TURN_OPEN", `Session ${quote(id)} ${why}. Wait for it, or pass ifBusy: "wait", "queue" or "interrupt".`, {
-    sessionId: id,
-  });
-}

@@ -1,0 +1,57 @@
+/** What is asked of an agent: an input, and how it is known again. */
+import { digest } from "../../core/digest.js";
+import { HoldfastError, quote } from "../../core/errors.js";
+import { checkName } from "../../core/ids.js";
+import type { Json } from "../../core/json.js";
+import { encodeMessage, type MessageInput } from "../../core/message.js";
+import type { Input } from "./definition.js";
+
+/** An input, and how it is known again. */
+export interface Asking {
+  readonly message: MessageInput;
+  readonly same: string;
+  readonly key: string | undefined;
+}
+
+export function askingOf(input: Input, key: unknown): Asking {
+  const message: MessageInput =
+    typeof input === "string" || Array.isArray(input)
+      ? { role: "user", content: input as MessageInput["content"] }
+      : (input as MessageInput);
+  const { id: _id, ...rest } = encodeMessage(message, "input").value;
+  return { message, same: digest(JSON.stringify(rest)).slice(0, 22), key: key === undefined ? undefined : checkName(key, "key") };
+}
+
+/** Whether a turn is the one that is asked for. The same key with another input is a CONFLICT. */
+export function isMeant(
+  turn: { readonly key?: string | undefined; readonly same: string } | undefined,
+  { key, same }: Asking,
+  session: string,
+): boolean {
+  if (turn === undefined || turn.key !== key) return false;
+  if (key !== undefined && turn.same !== same)
+    throw new HoldfastError("CONFLICT", `The turn ${quote(key)} of session ${quote(session)} has another input. One key names one turn.`, {
+      sessionId: session,
+    });
+  return turn.same === same;
+}
+
+/** How many turns may wait in one session. */
+export const MAX_WAITING = 1_000;
+
+/** A turn on its way to a session. Bytes do not fit into a letter. */
+export function turnLetter(turn: string, key: string | undefined, message: MessageInput) {
+  const { text, blobs } = encodeMessage(message, "input");
+  if (blobs.length > 0)
+    throw new HoldfastError("INVALID_VALUE", "input: a turn that waits cannot carry bytes; give a URL, a text, or a file that is kept.", {
+      path: "input",
+    });
+  return { kind: "turn", turn, ...(key !== undefined && { key }), input: JSON.parse(text) as Json } as const;
+}
+
+export function turnOpen(id: string, status?: string): HoldfastError {
+  const why = status === undefined ? "is at another turn" : `is ${status}: its turn cannot go on by itself`;
+  return new HoldfastError("TURN_OPEN", `Session ${quote(id)} ${why}. Wait for it, or pass ifBusy: "wait", "queue" or "interrupt".`, {
+    sessionId: id,
+  });
+}

@@ -1,0 +1,166 @@
+/** What is to be done about the calls of a reply: decided before anything is staged, so that what is staged is one save. */
+import { type Effect, NotDone, sameOf, type WaitsFor } from "../../core/effect.js";
+import { quote } from "../../core/errors.js";
+import { checkName } from "../../core/ids.js";
+import type { Json } from "../../core/json.js";
+import type { Message, ToolCallPart } from "../../core/message.js";
+import { type Call, words } from "../effects/caller.js";
+import { Repeats } from "../effects/repeats.js";
+import { observed } from "../telemetry.js";
+import type { ToolDefinition } from "./define.js";
+import type { Running } from "./running.js";
+import type { Parsed } from "./schema.js";
+import { CallContext } from "./tool-context.js";
+
+/** What is to be done about a call. */
+export type Decision =
+  /** It is not made at all: this is its answer. */
+  | { readonly do: "refuse"; readonly says: string }
+  /** It has an intent. */
+  | { readonly do: "go-on"; readonly id: string }
+  /** It is the same as another: of this reply, or made before under the same name. */
+  | { readonly do: "share"; readonly with: number | string }
+  | { readonly do: "intend"; readonly call: Call; readonly waits: WaitsFor | undefined; readonly replays: Effect | undefined };
+
+/** What a tool that has answered has set of the session's state. */
+export type Sets = ReadonlyMap<string, Json>;
+
+export class Decider {
+  readonly #running: Running;
+  readonly #repeats: Repeats;
+  readonly #sets: Map<string, Sets>;
+
+  /** `sets` is filled by calls that were made, under their effect's id. */
+  constructor(running: Running, sets: Map<string, Sets>) {
+    this.#running = running;
+    this.#repeats = new Repeats(running.held);
+    this.#sets = sets;
+  }
+
+  get #course() {
+    return this.#running.held.work.fold.course;
+  }
+
+  /** Decides about all calls of a reply, before anything is staged. `reply` is undefined for one that has just come. */
+  async decide(calls: readonly ToolCallPart[], reply: Message | undefined): Promise<readonly Decision[]> {
+    const known = reply === undefined ? new Map<number, Effect>() : this.#course.ofReply(reply.seq);
+    const withheld = reply && whyWithheld(reply);
+    const names = new Map<string, { readonly index: number; readonly same: string }>();
+    const decisions: Decision[] = [];
+    for (const [index, part] of calls.entries()) {
+      const effect = known.get(index);
+      if (effect !== undefined) decisions.push({ do: "go-on", id: effect.id });
+      else if (withheld !== undefined) decisions.push(refuse(`${withheld}; this call was not made. Ask for it again.`));
+      else decisions.push(await this.#decideOne(part, index, names));
+    }
+    return decisions;
+  }
+
+  async #decideOne(
+    part: ToolCallPart,
+    index: number,
+    names: Map<string, { readonly index: number; readonly same: string }>,
+  ): Promise<Decision> {
+    const tool = this.#running.definition.tools.get(part.name);
+    if (tool === undefined)
+      return refuse(`There is no tool ${quote(part.name)}. Known are: ${[...this.#running.definition.tools.keys()].join(", ") || "none"}.`);
+    if (part.raw !== undefined) return refuse(`The arguments of ${quote(part.name)} are not JSON: ${part.raw.slice(0, 500)}`);
+    const parsed = await tool.schema.parse(part.input);
+    if ("flaw" in parsed) return refuse(`The arguments of ${quote(part.name)} do not fit: ${parsed.flaw}`);
+    const same = sameOf(part.input);
+    let named: string | undefined;
+    try {
+      named = tool.key === undefined ? undefined : checkName(await tool.key(parsed.value), `${part.name}.key`);
+    } catch (error) {
+      return refuse(`The call of ${quote(part.name)} has no key: ${words(error)}`);
+    }
+    if (named !== undefined) {
+      const before = this.#course.named(tool.name, named);
+      const failedBefore = before?.outcome === "error" || before?.outcome === "denied";
+      if (before !== undefined && !failedBefore) {
+        return before.same === same ? { do: "share", with: before.id } : anotherAct(part.name, named);
+      }
+      const first = names.get(`${tool.name}\n${named}`);
+      if (first !== undefined) return first.same === same ? { do: "share", with: first.index } : anotherAct(part.name, named);
+      names.set(`${tool.name}\n${named}`, { index, same });
+    }
+    const call = this.callOf(tool, part, part.input, same, named, parsed);
+    const repeat =
+      tool.options.mode === "repeatable"
+        ? undefined
+        : await this.#repeats.find({ name: tool.name, same, ...(named !== undefined && { named }) });
+    if (repeat?.replays) return { do: "intend", call, waits: undefined, replays: repeat.of };
+    const waits: WaitsFor | undefined = repeat
+      ? { for: "repeat", of: repeat.of.id }
+      : (await this.#needsApproval(tool, parsed.value))
+        ? { for: "approval" }
+        : undefined;
+    return { do: "intend", call, waits, replays: undefined };
+  }
+
+  /** Where it cannot be told whether somebody must be asked, somebody is asked. */
+  async #needsApproval({ approval }: ToolDefinition, args: unknown): Promise<boolean> {
+    if (typeof approval === "boolean") return approval;
+    try {
+      const { context, session } = this.#running;
+      return (await approval(args, { context, session })) !== false;
+    } catch {
+      return true;
+    }
+  }
+
+  /** A call of a tool, with arguments that may have been parsed already. */
+  callOf(tool: ToolDefinition, part: ToolCallPart, input: Json, same: string, named: string | undefined, known?: Parsed): Call {
+    const { check, run, schema } = tool;
+    return {
+      name: tool.name,
+      args: input,
+      same,
+      keepsArgs: false,
+      named,
+      place: undefined,
+      options: tool.options,
+      run: async ({ effect, args, attempt, handle }) => {
+        // Parsed when it was decided on; again where they were changed, or the decision was another process's.
+        const parsed = args === input && known !== undefined ? known : await schema.parse(args);
+        if ("flaw" in parsed) throw new NotDone(`The arguments do not fit: ${parsed.flaw}`);
+        const context = new CallContext(this.#running, effect, handle, part.callId, attempt);
+        const { ground, held, definition } = this.#running;
+        const about = { sessionId: held.id, agent: definition.name, tool: tool.name, callId: part.callId, effectId: effect.id };
+        const value = await observed(
+          ground.telemetry,
+          () => ({ type: "tool", ...about, mode: effect.mode, attempt, args }),
+          async (tell) => {
+            const result = await run(parsed.value, context.asTool());
+            tell({ result });
+            return result;
+          },
+        );
+        this.#sets.set(effect.id, context.sets);
+        return value;
+      },
+      check: check && (async (request) => check({ ...request, context: this.#running.context })),
+    };
+  }
+}
+
+const refuse = (says: string): Decision => ({ do: "refuse", says });
+
+const anotherAct = (tool: string, named: string): Decision =>
+  refuse(
+    `${quote(tool)} was called for ${quote(named)} with other arguments before; this is another act under the same name. It was not made.`,
+  );
+
+/** Why the calls of a reply must not be made: what was cut off may not be what was meant, and what was withheld is not to be acted on. */
+function whyWithheld({ reply }: Message): string | undefined {
+  switch (reply?.finish) {
+    case "length":
+      return "The reply was cut off at its length limit";
+    case "content-filter":
+      return "The reply was withheld by its provider (content filter)";
+    case "error":
+      return "The reply ended with an error of its provider";
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,169 @@
+/** One turn of a session that is held: begun, gone on with, or found to be over. */
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { SessionId } from "../../core/ids.js";
+import type { MessageInput } from "../../core/message.js";
+import type { Ground } from "../ground.js";
+import type { Holding } from "../holding.js";
+import { isOpen, readMail } from "../inbox.js";
+import { askingOf, isMeant, turnOpen } from "./asking.js";
+import { boundsOf, type Definition } from "./define.js";
+import type { Input } from "./definition.js";
+import { Loop, type LoopEnd, type NewTurn, noTurn } from "./loop.js";
+import { resultOf } from "./outcome.js";
+import type { RunResult } from "./result.js";
+import { type Running, viewOf } from "./running.js";
+import type { RunRequest } from "./runs.js";
+
+/** Answers whether a turn that has been taken up is to go on. */
+export type Begun = (loop: Loop) => Promise<boolean>;
+
+/** Runs an agent in a session that belongs to a call of another. */
+type RunChild = (agent: unknown, id: string, input: Input, parent: SessionId, signal: AbortSignal) => Promise<RunResult>;
+
+export class Turns {
+  readonly #ground: Ground;
+  readonly #runChild: RunChild;
+
+  constructor(ground: Ground, runChild: RunChild) {
+    this.#ground = ground;
+    this.#runChild = runChild;
+  }
+
+  /** The turn that is asked for, or the latest one. */
+  async run(held: Holding, request: RunRequest, stop: AbortSignal): Promise<RunResult> {
+    const { asking, o, definition } = request;
+    const { course } = held.work.fold;
+    if (asking === undefined) {
+      if (course.turn === undefined) throw noTurn(held.id);
+      if (held.work.fold.status === "completed") return resultOf(held, definition, { is: "ended" }, true);
+      return this.#goOn(held, request, stop, await this.#loop(held, request, stop));
+    }
+    if (isMeant(course.turn, asking, held.id)) {
+      const { status } = held.work.fold;
+      if (status === "completed") return resultOf(held, definition, { is: "ended" }, true);
+      if (status === "cancelled") return resultOf(held, definition, { is: "stopped" }, false);
+      return this.#goOn(held, request, stop, await this.#loop(held, request, stop));
+    }
+    let loop: Loop | undefined;
+    if (isOpen(held.work)) {
+      const how = o.ifBusy ?? "reject";
+      if (how === "reject") throw turnOpen(held.id);
+      loop = await this.#loop(held, request, stop);
+      if (how === "interrupt") await loop.interrupt();
+      else {
+        const before = await this.#goOn(held, request, stop, loop);
+        if (before.status === "waiting" || before.status === "in-doubt") throw turnOpen(held.id, before.status);
+        if (before.status === "stopped") return before;
+      }
+    }
+    loop ??= await this.#loop(held, request, stop);
+    // A turn that was cancelled or halted may have left calls that were never made.
+    if (loop.isUnanswered) await loop.interrupt();
+    const turn: NewTurn = { id: asking.key ?? randomUUID(), key: asking.key, same: asking.same, message: asking.message, drained: [] };
+    await loop.begin(turn);
+    return resultOf(held, definition, await this.#paced(held, stop, loop), false);
+  }
+
+  /** The open turn, or one that waits in the inbox; undefined where there is nothing to do. */
+  async takeUp(held: Holding, definition: Definition, stop: AbortSignal, begun: Begun): Promise<RunResult | undefined> {
+    // Somebody must decide first: whatever else waits in its inbox comes after that.
+    if (isOpen(held.work) && !canGoOn(held, this.#ground.wallMs())) {
+      held.work.redue();
+      await held.commit();
+      return undefined;
+    }
+    const loop = await this.#loop(held, { definition, o: {}, sink: () => {} }, stop);
+    if (isOpen(held.work)) await loop.resume();
+    else if (!(await this.#beginNext(held, loop))) {
+      held.work.redue();
+      await held.commit();
+      return undefined;
+    }
+    if (!(await begun(loop))) return resultOf(held, definition, { is: "ended" }, false);
+    const end = await loop.run();
+    if (end.is !== "pause") return resultOf(held, definition, end, false);
+    held.work.due(this.#ground.wallMs() + Math.max(10, end.until - this.#ground.nowAbout()));
+    await held.commit();
+    return resultOf(held, definition, { is: "stopped" }, false);
+  }
+
+  /** Fails the open turn, or the one that waits in the inbox and could not be begun: it is not tried again and again. */
+  async fail(held: Holding, reason: string): Promise<void> {
+    const { work } = held;
+    const next = isOpen(work) ? undefined : (await readMail(this.#ground, held.id)).find(({ doc }) => doc.kind === "turn");
+    if (next?.doc.kind === "turn") {
+      const { turn: id, key, input } = next.doc;
+      const message = input as unknown as MessageInput;
+      work.turn({ id, ...(key !== undefined && { key }), same: askingOf(message, undefined).same });
+      work.append([message]);
+      // On its own: a save that begins a turn does not say how one ended.
+      await held.commit(undefined, [next.id]);
+    }
+    work.event("fail", reason);
+    work.redue();
+    await held.commit({ kind: "automatic" });
+  }
+
+  /** Begins the oldest turn that waits in the inbox, if there is one. */
+  async #beginNext(held: Holding, loop: Loop): Promise<boolean> {
+    for (const { id, doc } of await readMail(this.#ground, held.id)) {
+      if (doc.kind !== "turn") continue;
+      const message = doc.input as unknown as MessageInput;
+      const { same } = askingOf(message, undefined);
+      const known = held.work.fold.course.turn;
+      // Run by somebody under the same key since it was submitted.
+      if (doc.key !== undefined && known?.key === doc.key) await held.commit(undefined, [id]);
+      else {
+        if (loop.isUnanswered) await loop.interrupt();
+        await loop.begin({ id: doc.turn, key: doc.key, same, message, drained: [id] });
+        return true;
+      }
+    }
+    return false;
+  }
+
+  async #goOn(held: Holding, request: RunRequest, stop: AbortSignal, loop: Loop): Promise<RunResult> {
+    await loop.resume();
+    return resultOf(held, request.definition, await this.#paced(held, stop, loop), false);
+  }
+
+  /** Another process may be inside a call: its time is waited for. */
+  async #paced(held: Holding, stop: AbortSignal, loop: Loop): Promise<LoopEnd> {
+    for (;;) {
+      const end = await loop.run();
+      if (end.is !== "pause") return end;
+      const ms = Math.max(10, end.until - this.#ground.nowAbout());
+      await sleep(Math.min(ms, 1_000), undefined, { signal: stop }).catch(() => {});
+      if (stop.aborted) return { is: "stopped" };
+      await held.takeMail({ ends: true });
+    }
+  }
+
+  async #loop(held: Holding, { definition, o, sink }: Pick<RunRequest, "definition" | "o" | "sink">, stop: AbortSignal): Promise<Loop> {
+    const session = viewOf(held);
+    const context: unknown = o.context !== undefined ? o.context : await definition.context?.(session);
+    const running: Running = {
+      held,
+      ground: this.#ground,
+      definition,
+      session,
+      context,
+      stop,
+      sink,
+      bounds: boundsOf(o.limits, definition.limits),
+      runChild: (agent, id, input) => this.#runChild(agent, id, input, held.id, stop),
+    };
+    return new Loop(running);
+  }
+}
+
+/** Whether something of an open turn can be done now, without anybody's word. */
+function canGoOn({ work }: Holding, now: number): boolean {
+  const { open } = work.fold.course;
+  const waits = open.every(({ phase, waits: on }) => {
+    const isOver = on?.for === "signal" && on.until !== undefined && on.until <= now;
+    return (phase === "waiting" && !isOver) || phase === "doubt";
+  });
+  return open.length === 0 || !waits;
+}
