@@ -12,7 +12,7 @@ import { type Lease, releaseLease } from "../core/lease.js";
 import type { Change } from "../store/port.js";
 import { lately } from "./breathe.js";
 import type { Ground } from "./ground.js";
-import { isOpen, type Letter, readMail, takeIn } from "./inbox.js";
+import { isOpen, type Letter, mailFor, takeIn } from "./inbox.js";
 import { type Holder, superseded } from "./lease-keeper.js";
 import { type HeadDoc, headRow, type LabelDoc, leaseRow } from "./rows.js";
 import { SaveQueue } from "./save-queue.js";
@@ -266,7 +266,7 @@ export class Holding implements Holder {
 
   async #takeMail({ ends }: { readonly ends: boolean }): Promise<void> {
     for (;;) {
-      const mail = await readMail(this.ground, this.id);
+      const mail = await mailFor(this.ground, this.id);
       if (this.#ended || this.#moving) return;
       const { turn } = this.#work.fold.course;
       const cancel = mail.find(

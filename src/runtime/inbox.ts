@@ -26,6 +26,21 @@ export async function readMail(reader: Reader, session: SessionId, dueBy = Math.
   return (await reader.store.inbox(session, { dueBy, limit: AT_ONCE })).map(({ id, text }) => ({ id, doc: mailOf(text, session) }));
 }
 
+/** Letters that may be taken in by now, and with a cancel the turn that it takes back, though the time of that has not come. */
+export async function mailFor(reader: Reader, session: SessionId): Promise<readonly Letter[]> {
+  const mail = await readMail(reader, session);
+  const dropped = turnsTakenBack(mail);
+  if (dropped.size === 0) return mail;
+  const later = await readMail(reader, session, Number.MAX_SAFE_INTEGER);
+  return [
+    ...mail,
+    ...later.filter(({ id, doc }) => doc.kind === "turn" && dropped.has(doc.turn) && !mail.some((known) => known.id === id)),
+  ];
+}
+
+const turnsTakenBack = (mail: readonly Letter[]): ReadonlySet<string> =>
+  new Set(mail.flatMap(({ doc }) => (doc.kind === "cancel" && doc.turn !== undefined ? [doc.turn] : [])));
+
 export interface PostOptions {
   /** The same id is the same letter. */
   readonly id?: string;
@@ -46,7 +61,7 @@ export async function postMail(store: Store, session: SessionId, doc: MailDoc, o
 
 /** Stages what letters change, and what follows from it for the session's status. Answers those that are taken in by that. */
 export function takeIn(work: Workspace, mail: readonly Letter[]): readonly string[] {
-  const dropped = new Set(mail.flatMap(({ doc }) => (doc.kind === "cancel" && doc.turn !== undefined ? [doc.turn] : [])));
+  const dropped = turnsTakenBack(mail);
   const taken: string[] = [];
   for (const { id, doc } of mail) if (stage(work, doc) || (doc.kind === "turn" && dropped.has(doc.turn))) taken.push(id);
   if (taken.length > 0) restate(work);
