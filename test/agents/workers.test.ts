@@ -66,6 +66,20 @@ describe.each(stores)("workers on $name", ({ address }) => {
     await expect(bot.submit("b", "x", { atMs: -1 })).rejects.toMatchObject(coded("INVALID_OPTION"));
   });
 
+  test("a turn for later that is cancelled is not begun when its time comes", async () => {
+    let now = 1_700_000_000_000;
+    const { hold } = on.start({ clock: { now: () => now } });
+    const model = script();
+    const bot = hold.agent({ name: "bot", model });
+    const turn = await bot.submit("a", "later", { atMs: now + 60_000 });
+    await turn.cancel("changed my mind");
+    expect(await turn.result(soon)).toMatchObject({ status: "stopped", reason: "cancelled" });
+    now += 60_000;
+    await hold.worker({ agents: [bot], onSigterm: false }).drain();
+    expect(model.requests).toHaveLength(0);
+    expect(await turn.result(soon)).toMatchObject({ status: "stopped", reason: "cancelled" });
+  });
+
   test("drain runs what there is and ends; bounded, it hands the rest back", async () => {
     const { hold } = on.start();
     const bot = hold.agent({ name: "bot", model: script() });
