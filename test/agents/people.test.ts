@@ -422,6 +422,47 @@ describe.each(stores)("people on $name", ({ address }) => {
     await expect(hold.signal("a", "reply", new Date() as never)).rejects.toMatchObject(coded("INVALID_VALUE"));
   });
 
+  test("a session that waits can be moved to another store, and goes on there", async () => {
+    let now = 1_700_000_000_000;
+    const clock = { now: () => now };
+    const agentOf = (hold: Holdfast) =>
+      hold.agent({
+        name: "bot",
+        model: script(asks(["pay", { big: "x".repeat(10_000) }], ["ask", {}], ["look", {}])),
+        tools: {
+          pay: { mode: "once", key: () => "pay", approval: true, run: ({ big }) => big.length },
+          ask: {
+            mode: "keyed",
+            run: async (_args, { wait }) => [(await wait("a", { timeoutMs: 1_000 })) ?? null, (await wait("b")) ?? null],
+          },
+          look: { mode: "repeatable", run: () => "y".repeat(10_000) },
+        },
+      });
+    const { hold } = on.start({ clock });
+    await agentOf(hold).run("a", "go");
+    now += 1_000;
+    const [pay, ask] = pendingIn(await agentOf(hold).run("a", "go"));
+    expect([pay?.waitsFor, ask?.waitsFor]).toMatchObject([{ for: "approval" }, { for: "signal", name: "b" }]);
+    const rows: string[] = [];
+    for await (const row of hold.export({ session: "a" })) rows.push(row);
+    const elsewhere = await Processes.on(address());
+    const there = elsewhere.start({ clock }).hold;
+    expect((await there.import(rows)).sessions).toMatchObject([{ id: "a", outcome: "imported" }]);
+    expect((await there.effects.list({ status: "waiting" })).items.map(({ tool }) => tool)).toEqual(["pay", "ask"]);
+    await there.effects.approve(pay?.effectId as string);
+    await there.signal("a", "b", 7);
+    expect(await agentOf(there).resume("a")).toMatchObject({ status: "completed" });
+    const session = await there.session("a");
+    expect(results(session.messages)).toEqual([
+      ["pay", "ok", 10_000],
+      ["ask", "ok", [null, 7]],
+      ["look", "ok", "y".repeat(10_000)],
+    ]);
+    await session.close();
+    expect(await there.verify()).toMatchObject({ ok: true, findings: [] });
+    await elsewhere.close();
+  });
+
   test("what a checkpoint says of calls that were open at it", async () => {
     const { hold } = on.start();
     const { bot } = payer(hold);

@@ -333,6 +333,17 @@ describe.each(stores)("turns on $name", ({ address }) => {
     await expect(hold.cancel("nobody")).rejects.toMatchObject(coded("NOT_FOUND"));
   });
 
+  test("deleting a session under a run stops it, and brings nothing back", async () => {
+    const { hold } = on.start();
+    const { bot, inside, gate } = stuck(hold);
+    const run = bot.run("a", "go");
+    await inside.opened;
+    await on.start().hold.sessions.delete("a");
+    gate.open("acted");
+    expect(await run).toMatchObject({ status: "stopped", reason: "superseded" });
+    expect(await hold.sessions.get("a")).toBeUndefined();
+  });
+
   test("the agent's version is kept with the turn that began under it, and a program may change between turns", async () => {
     const { hold } = on.start();
     await hold.agent({ name: "bot", version: "1", model: script("one", "two") }).run("a", "x");
