@@ -213,6 +213,24 @@ describe.each(stores)("turns on $name", ({ address }) => {
     },
   );
 
+  test("another input for a turn that was cancelled with a call of which nobody knows: that is settled first", async () => {
+    const { hold } = on.start();
+    const bot = hold.agent({
+      name: "bot",
+      model: script(asks(["act", {}]), "fine"),
+      tools: { act: { mode: "once", run: () => Promise.reject(new Error("reset")) } },
+    });
+    expect(await bot.run("a", "go")).toMatchObject({ status: "in-doubt" });
+    await hold.cancel("a");
+    await expect(bot.run("a", "something else")).rejects.toMatchObject(coded("TURN_OPEN"));
+    const [doubt] = (await hold.effects.list({ status: "in-doubt" })).items;
+    await hold.effects.settle(doubt?.effectId as string, { result: "it happened" });
+    expect(await bot.run("a", "something else", { ifBusy: "interrupt" })).toMatchObject({ status: "completed", output: "fine" });
+    const messages = await messagesOf("a");
+    expect(unanswered(messages)).toEqual([]);
+    expect(results(messages)).toMatchObject([{ outcome: "ok", output: "it happened" }]);
+  });
+
   test("aborting leaves a session that can be resumed, and nothing is made twice", async () => {
     const { hold } = on.start();
     const abort = new AbortController();
