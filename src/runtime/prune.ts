@@ -5,6 +5,7 @@
  * there. Then a plan is made of what the places that are left need, up to where the line ends at that moment, and the rest is dropped;
  * whatever is added later needs no more of it. A step whose saves are not as they were read is refused, and all is planned anew.
  */
+import { acts } from "../core/effect.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { type LineId, MAX_SEQ, placeId } from "../core/ids.js";
 import { refsOf } from "../core/refs.js";
@@ -46,12 +47,15 @@ async function dropMarks(
 }
 
 async function dropSections(ground: Ground, segments: readonly Segment[]): Promise<boolean> {
-  const { keep, end } = await plan(ground, segments);
+  const { keep, end, firstMark } = await plan(ground, segments);
+  // What was done must be known to whoever goes back before it: to a checkpoint of this line, or of one it comes from.
+  const actsFrom = segments.length > 1 ? 0 : firstMark;
   return rewrite(ground, segments, end, MAX_SEQ, (save) => {
     if (isGap(save)) return save;
     const first = firstSeq(save);
     const items = save.items !== null && !touches(keep.items, first, first + save.nItems - 1);
-    const state = save.state !== null && !touches(keep.state, first + save.nItems, save.seq);
+    const isFree = save.state !== null && !touches(keep.state, first + save.nItems, save.seq);
+    const state = isFree && !(save.seq > actsFrom && tellsOfActs(save));
     const next = items || state ? drop(save, { items, state, mark: false, prior: 0 }) : save;
     // The end of the line stays a save of its own: the next one is appended to it.
     const needless = isEmpty(next) && save.seq !== end && !touches(keep.items, first, save.seq) && !touches(keep.state, first, save.seq);
@@ -100,10 +104,14 @@ async function rewrite(
 }
 
 /** What the places on a line that must go on loading need: kept checkpoints, the end, and where forks begin. One for each base is enough. */
-async function plan({ store, loader }: Ground, segments: readonly Segment[]): Promise<{ readonly keep: Keep; readonly end: number }> {
+async function plan(
+  { store, loader }: Ground,
+  segments: readonly Segment[],
+): Promise<{ readonly keep: Keep; readonly end: number; readonly firstMark: number }> {
   const { line, from } = segments[0] as Segment;
   const lastByBase = new Map<number, number>();
   let end: Save | undefined;
+  let firstMark = MAX_SEQ;
   for (let at = from; ; ) {
     const saves = await store.saves(line, { from: at, to: MAX_SEQ, limit: 1_000, items: false, state: false });
     for (const save of saves) {
@@ -113,7 +121,9 @@ async function plan({ store, loader }: Ground, segments: readonly Segment[]): Pr
       if (isGap(save)) continue;
       open(save, {});
       // Forks begin at checkpoints only, so those that are left are all the places there can be.
-      if (save.mark !== null) lastByBase.set(save.base, save.seq);
+      if (save.mark === null) continue;
+      lastByBase.set(save.base, save.seq);
+      firstMark = Math.min(firstMark, save.seq);
     }
     if (saves.length === 0) break;
   }
@@ -121,7 +131,13 @@ async function plan({ store, loader }: Ground, segments: readonly Segment[]): Pr
   const places: KeptPlace[] = [];
   for (const [base, seq] of lastByBase)
     places.push({ seq, base, ranges: base === 0 ? [] : (await loader.base(segments, base)).base.ranges });
-  return { keep: needed(places), end: end?.seq ?? from - 1 };
+  return { keep: needed(places), end: end?.seq ?? from - 1, firstMark };
+}
+
+/** Whether a save's state says something of calls that act on the world. */
+function tellsOfActs(save: Save): boolean {
+  if (!save.state?.includes('"effect":')) return false;
+  return open(save, { state: true }).state.some(({ effect }) => effect !== undefined && !(effect.is === "intent" && !acts(effect)));
 }
 
 /** The blobs that what is left of a save refers to. */

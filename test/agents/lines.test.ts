@@ -252,4 +252,52 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     expect(await bot.resume("b")).toMatchObject({ status: "waiting", pending: [{ args: { n: 1 } }] });
     expect(made).toEqual([1, 2, 3]);
   });
+
+  test("pruning does not make forks forget what was done, nor rewinds", async () => {
+    const { hold } = on.start();
+    const session = await hold.session("a");
+    const before = await session.checkpoint("before");
+    let made = 0;
+    const pay = (s: typeof session, n: number) =>
+      s.effect("pay", { n, note: "x".repeat(2_000) }, { mode: "once", key: `pay:${n}` }, async () => ++made);
+    const fork = await session.fork(before.id, { id: "fork" });
+    for (let n = 0; n < 40; n++) {
+      await pay(session, n);
+      // Much that is soon replaced, so that there is something to drop.
+      session.set("scratch", "y".repeat(4_000 + n));
+      await session.checkpoint();
+    }
+    expect((await hold.checkpoints.prune("a", { keep: 2 })).removed).toBeGreaterThan(30);
+    for (let n = 0; n < 40; n++) await expect(pay(fork, n)).rejects.toMatchObject(coded("WAITING"));
+    expect(made).toBe(40);
+    const { passed } = await session.rewind(before.id);
+    expect(passed).toHaveLength(40);
+    await expect(pay(session, 3)).rejects.toMatchObject(coded("WAITING"));
+    expect(await hold.verify()).toMatchObject({ ok: true });
+  });
+
+  test("what was pruned cannot be replayed: somebody is asked", async () => {
+    const { hold } = on.start();
+    const agent = hold.agent({
+      name: "payer",
+      model: script(...Array.from({ length: 12 }, (_, n) => asks(["pay", { n, note: "z".repeat(3_000) }])), "done"),
+      tools: { pay: { mode: "once", run: ({ n }: { n: number }) => `paid ${n}` } },
+      checkpoint: "after-model",
+    });
+    expect((await agent.run("a", "go")).status).toBe("completed");
+    const { items } = await hold.checkpoints.list("a", { limit: 100 });
+    const first = items.at(-1) as Checkpoint;
+    await hold.fork(first.id, { id: "replayed", effects: "replay" });
+    expect((await agent.resume("replayed")).status).toBe("completed");
+    await hold.fork(first.id, { id: "asked", effects: "replay" });
+    const session = await hold.session("a");
+    session.splice("messages", 0, session.messages.length);
+    for (let i = 0; i < 40; i++) {
+      session.set("scratch", "y".repeat(4_000 + i));
+      await session.checkpoint();
+    }
+    await session.close();
+    await hold.checkpoints.prune("a", { keep: 1 });
+    expect((await agent.resume("asked")).status).toBe("waiting");
+  });
 });

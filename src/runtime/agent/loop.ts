@@ -77,6 +77,15 @@ export class Loop {
   /** Begins a turn. */
   async begin({ id, key, same, message, drained }: NewTurn): Promise<void> {
     const { held, definition, session, context } = this.#running;
+    // One that is there already would be passed over, and the turn would have no input.
+    if (message.id !== undefined && this.#fold.messages.some((known) => known.id === message.id))
+      throw new HoldfastError(
+        "CONFLICT",
+        `A message with id ${quote(message.id)} is in session ${quote(held.id)} already. Give the input another id.`,
+        {
+          sessionId: held.id,
+        },
+      );
     shapeState(held, definition.state);
     const { prefix, encoded, digest } = await prefixOf(definition, { context, session });
     this.#prefix = prefix;

@@ -5,7 +5,7 @@ import type { LineId } from "../../core/ids.js";
 import { deepFreeze, type Json } from "../../core/json.js";
 import { type Message, partsOf } from "../../core/message.js";
 import { reviveRecord } from "../../core/revive.js";
-import { firstSeq, open } from "../../core/save.js";
+import { firstSeq, isGap, open } from "../../core/save.js";
 import type { Ground } from "../ground.js";
 import { lineAt, type Segment } from "../journal.js";
 
@@ -15,27 +15,35 @@ export async function valueOf({ journal }: Ground, body: Body | undefined): Prom
   return deepFreeze(JSON.parse(Buffer.from(await journal.blob(body.blob)).toString("utf8")) as Json);
 }
 
-/** The arguments of a call: its own, or those in the reply that asked for it. */
+/** The arguments of a call: its own, or those in the reply that asked for it; null where that was pruned. */
 export async function argsOf(ground: Ground, segments: readonly Segment[], { args, call }: Effect): Promise<Json> {
   if (args !== undefined || call === undefined) return valueOf(ground, args);
   const [seq, index] = call;
   const line = lineAt(segments, seq);
-  if (line === undefined) return null;
-  return callsIn(await messageAt(ground, line, seq))[index]?.input ?? null;
+  const reply = line && (await messageAt(ground, line, seq));
+  return (reply && callsIn(reply)[index]?.input) ?? null;
 }
 
-/** What a call that is done answered: from its record, or from the tool message that says it. */
-export async function resultOf(ground: Ground, { id, result, said }: Effect): Promise<Json> {
+/** What a call that is done answered, from its record or from the tool message that says it; undefined where that was pruned. */
+export async function answerOf(ground: Ground, { id, result, said }: Effect): Promise<Json | undefined> {
   if (result !== undefined || said === undefined) return valueOf(ground, result);
-  const parts = partsOf(await messageAt(ground, lineOfEffect(id) as LineId, said));
-  return (parts.find((part) => part.type === "tool-result")?.output ?? null) as Json;
+  const message = await messageAt(ground, lineOfEffect(id) as LineId, said);
+  return message && ((partsOf(message).find((part) => part.type === "tool-result")?.output ?? null) as Json);
 }
 
-async function messageAt(ground: Ground, line: LineId, seq: number): Promise<Message> {
+/** The same of a call on the session's own past, where it must be there. */
+export async function resultOf(ground: Ground, effect: Effect): Promise<Json> {
+  const answer = await answerOf(ground, effect);
+  if (answer === undefined)
+    throw new HoldfastError("CORRUPT", `The message that says what the call ${effect.id} answered is missing.`, { effectId: effect.id });
+  return answer;
+}
+
+async function messageAt(ground: Ground, line: LineId, seq: number): Promise<Message | undefined> {
   const [save] = await ground.store.saves(line, { from: seq, to: seq, limit: 1, items: true, state: false });
-  const record = save && save.items !== null ? open(save, { items: true }).items[seq - firstSeq(save)] : undefined;
-  if (save === undefined || record === undefined)
-    throw new HoldfastError("CORRUPT", `The message at ${line}-${seq} is missing, and a call refers to it.`, { line, seq });
+  if (save === undefined || isGap(save) || save.items === null) return undefined;
+  const record = open(save, { items: true }).items[seq - firstSeq(save)];
+  if (record === undefined) return undefined;
   const body = record.blob === undefined ? undefined : Buffer.from(await ground.journal.blob(record.blob)).toString("utf8");
   return reviveRecord(record, body, seq, save);
 }

@@ -2,6 +2,7 @@
 import type { Effect } from "../../core/effect.js";
 import type { LineId } from "../../core/ids.js";
 import type { Holding } from "../holding.js";
+import { answerOf } from "./bodies.js";
 import { LeftBehind } from "./left-behind.js";
 
 /** ask: wait for somebody's word. replay: answer from the record. live: make it again. */
@@ -31,6 +32,8 @@ export class Repeats {
     if (policy === "live") return undefined;
     const left = (known.left ??= await LeftBehind.of(ground, id, work.head.origin?.sessionId, work.segments));
     const of = await left.find(call, (made) => work.fold.course.replayed.includes(made));
-    return of && { of, replays: policy === "replay" && of.phase === "done" && !work.fold.course.replayed.includes(of.id) };
+    if (of === undefined) return undefined;
+    const isFresh = policy === "replay" && of.phase === "done" && !work.fold.course.replayed.includes(of.id);
+    return { of, replays: isFresh && (await answerOf(ground, of)) !== undefined };
   }
 }
