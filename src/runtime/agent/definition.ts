@@ -150,6 +150,7 @@ export interface StateShape<S> {
 
 export interface AgentDef<T, C, S, O> {
   readonly name: string;
+  /** Where it is a function, it stands behind `context`: that is how its type is inferred. */
   readonly system?: string | ((about: { readonly context: C; readonly session: SessionView<S> }) => string | Promise<string>);
   readonly model: (request: ModelRequest) => Promise<ModelReply>;
   readonly tools?: T;
