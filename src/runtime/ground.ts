@@ -82,8 +82,13 @@ export class Ground {
   /** The store's clock. */
   async now(): Promise<number> {
     const now = await this.store.now();
-    this.#storeClock = { at: performance.now(), now };
+    this.heard(now);
     return now;
+  }
+
+  /** Somebody was told the store's clock just now, in the course of something else. */
+  heard(now: number): void {
+    this.#storeClock = { at: performance.now(), now };
   }
 
   /** The same, from the last time it was asked and what has passed since: whoever holds a session has asked. */

@@ -208,6 +208,8 @@ export class Worker {
   }
 
   #grant(row: SessionRow, now: number) {
+    // The calls it is going to make begin by this clock, and nothing else of a claim asks for it.
+    this.#ground.heard(now);
     if (this.#running.has(row.id as SessionId)) return undefined;
     let before: Lease;
     try {
