@@ -1,7 +1,12 @@
 /** What happens at the edges: in the moment between two things, with code of an author's that fails, and with much of everything. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Holdfast, WorkerOptions } from "../../src/index.js";
-import { asks, door, Processes, script } from "../support/processes.js";
+import { Holdfast as Opened } from "../../src/runtime/holdfast.js";
+import type { Telemetry } from "../../src/runtime/telemetry.js";
+import { thisMachine } from "../../src/store/machine.js";
+import { MemoryStore } from "../../src/store/memory.js";
+import type { Store } from "../../src/store/port.js";
+import { asks, coded, door, Processes, script } from "../support/processes.js";
 import { stores } from "../support/stores.js";
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -48,4 +53,57 @@ describe.each(stores.filter(({ name }) => name === "sqlite" || name === "postgre
     await second;
     expect(checks).toBe(0);
   });
+});
+
+type Way = (go: () => unknown) => unknown;
+
+/** A process on a store in memory, of which some calls go another way. */
+function caught(ways: Partial<Record<keyof Store, Way>>, telemetry?: Telemetry): Holdfast {
+  const store = new Proxy(new MemoryStore(), {
+    get: (inner, name: keyof Store) => {
+      const member: unknown = Reflect.get(inner, name, inner);
+      if (typeof member !== "function") return member;
+      return (...args: unknown[]) => {
+        const go = () => Reflect.apply(member, inner, args) as unknown;
+        return ways[name]?.(go) ?? go();
+      };
+    },
+  });
+  return new Opened(store, thisMachine(), { now: Date.now }, 30_000, telemetry);
+}
+
+describe("edges", () => {
+  let on: Processes;
+  beforeEach(async () => {
+    on = await Processes.on("memory:");
+  });
+  afterEach(() => on.close());
+  const worker = (hold: Holdfast, o: WorkerOptions) => hold.worker({ pollMs: 50, onSigterm: false, ...o });
+
+  test("a call whose child was stopped is gone on with at once: it is not taken for one that is still under way", async () => {
+    const { hold } = on.start();
+    const asked = door();
+    let blocks = true;
+    const child = hold.agent({
+      name: "child",
+      model: async () => {
+        if (!blocks) return { content: "done" };
+        asked.open();
+        return new Promise<never>(() => {});
+      },
+    });
+    const bot = hold.agent({
+      name: "bot",
+      model: script(asks(["sub", {}])),
+      tools: { sub: { mode: "keyed", timeoutMs: 60_000, run: async (_, { run }) => (await run(child, "go")).status } },
+    });
+    const stop = new AbortController();
+    const first = bot.run("a", "go", { signal: stop.signal });
+    await asked.opened;
+    stop.abort();
+    expect(await first).toMatchObject({ status: "stopped" });
+    blocks = false;
+    expect(await Promise.race([bot.resume("a"), pause(2_000)])).toMatchObject({ status: "completed" });
+  });
+  // more
 });

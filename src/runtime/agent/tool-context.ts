@@ -120,7 +120,7 @@ export class CallContext {
     const result = await this.#handle.outOfTime(() => runChild(agent, id, input));
     if (result.status === "waiting" || result.status === "in-doubt") return this.#handle.suspend({ for: "child", session: id });
     // Its parent is being stopped too, and finds it again.
-    if (result.status === "stopped" && result.reason !== "cancelled") return new Promise(() => {});
+    if (result.status === "stopped" && result.reason !== "cancelled") return this.#handle.stopped();
     return result;
   }
 }

@@ -28,6 +28,8 @@ export interface Handle {
   outOfTime<T>(wait: () => Promise<T>): Promise<T>;
   /** Ends the attempt, to be begun again once something has come. What called it never goes on. */
   suspend(waits: WaitsFor): Promise<never>;
+  /** Ends the attempt because the run is being stopped. What called it never goes on. */
+  stopped(): Promise<never>;
 }
 
 /** For how long a call that was told to stop may take to end by itself. */
@@ -51,6 +53,7 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
       return abort.signal;
     },
     suspend,
+    stopped: giveUp,
     outOfTime,
   };
   const end = (reason: unknown) => {
@@ -83,13 +86,24 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
     (error: unknown): Attempted => (error instanceof NotDone ? { is: "not-done", error } : { is: "unknown", error, inside: false }),
   );
   enter(ground, id);
+  let isInside = true;
+  const goesOut = () => {
+    if (isInside) exit(ground, id);
+    isInside = false;
+  };
   void answer.then((attempted) => {
-    exit(ground, id);
+    goesOut();
     if (over && (attempted.is === "answered" || attempted.is === "not-done")) late(attempted);
   });
 
   function suspend(waits: WaitsFor): Promise<never> {
     leave({ is: "suspended", waits });
+    return new Promise(() => {});
+  }
+  let gaveUp = false;
+  function giveUp(): Promise<never> {
+    gaveUp = true;
+    leave({ is: "stopped" });
     return new Promise(() => {});
   }
   let grace: NodeJS.Timeout | undefined;
@@ -114,9 +128,11 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
   clearTimeout(timer);
   clearTimeout(grace);
   stop.removeEventListener("abort", stopped);
+  // It never answers, and is not to be taken for one that is still at it.
+  if (gaveUp) goesOut();
   if (attempted.is === "suspended") {
     // Nobody will take its answer: whatever it still holds on to, this is when to let go. It never goes on.
-    exit(ground, id);
+    goesOut();
     end(new DOMException("The call waits for something, and will be begun again.", "AbortError"));
   }
   // Told to stop, it threw: that is how calls stop, and says nothing else.

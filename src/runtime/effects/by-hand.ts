@@ -171,7 +171,7 @@ export class ByHand {
       const key = keyAt(this.#held.id, call.name, named);
       const made = await this.#repeat(call, key, (args, context) =>
         call.run({
-          handle: { signal: context.signal, suspend: neverSuspends, outOfTime: (wait) => wait() },
+          handle: { signal: context.signal, suspend: neverSuspends, stopped: neverSuspends, outOfTime: (wait) => wait() },
           effect: { key } as Effect,
           args,
           attempt: 1,
