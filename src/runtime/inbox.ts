@@ -114,10 +114,14 @@ function stage(work: Workspace, doc: MailDoc): boolean {
       else work.course({ effect: { id: waiting.id, is: "signalled", name: doc.name, ...nthOf(waiting) } }, value);
       return true;
     }
-    case "wake":
+    case "wake": {
+      // The call that runs the child is about to wait for it, perhaps: that would be slept over. It stays until that is known.
+      const runner = course.get(doc.child.slice(0, doc.child.indexOf("/")));
+      if (runner !== undefined && (runner.phase === "begun" || runner.phase === "ready")) return false;
       for (const { id, waits } of course.open)
         if (waits?.for === "child" && waits.session === doc.child) work.course({ effect: { id, is: "woken" } });
       return true;
+    }
   }
 }
 

@@ -105,5 +105,36 @@ describe("edges", () => {
     blocks = false;
     expect(await Promise.race([bot.resume("a"), pause(2_000)])).toMatchObject({ status: "completed" });
   });
+
+  test("a parent does not sleep over what came for its child while that was ending", async () => {
+    let isDecided = false;
+    const hold = caught(
+      {},
+      {
+        async around(operation, go) {
+          const result = await go(() => {});
+          if (operation.type === "run" && operation.agent === "child" && !isDecided) {
+            isDecided = true;
+            const [pending] = (await hold.effects.list({ status: "waiting" })).items;
+            await hold.effects.approve(pending?.effectId ?? "");
+            await pause(20);
+          }
+          return result;
+        },
+      },
+    );
+    const child = hold.agent({
+      name: "child",
+      model: script(asks(["act", {}])),
+      tools: { act: { mode: "keyed", approval: true, run: () => 1 } },
+    });
+    const bot = hold.agent({
+      name: "bot",
+      model: script(asks(["sub", {}])),
+      tools: { sub: { mode: "repeatable", run: async (_, { run }) => (await run(child, "go")).status } },
+    });
+    expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
+    await hold.close();
+  });
   // more
 });

@@ -209,8 +209,9 @@ export class Loop {
     if (settled.all) return undefined;
     if (settled.stopped) return { is: "stopped" };
     if (settled.pauseUntil !== undefined) return { is: "pause", until: settled.pauseUntil };
+    // Something may have come in the meantime by which a call can go on: a child that it waits for has told so, say.
+    await held.takeMail({ ends: true });
     this.#tellStatus();
-    // Something may have come in the meantime by which a call can go on.
     return this.#fold.course.open.some(({ phase }) => phase === "ready") ? undefined : { is: "waiting" };
   }
 
