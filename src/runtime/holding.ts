@@ -139,8 +139,8 @@ export class Holding implements Holder {
     const deadline = performance.now() + PATIENCE_MS;
     for (let pause = 50; ; pause = Math.min(2 * pause, 2_000)) {
       try {
-        // Once it is sealed it waits in the queue, and is sent again from there.
-        await (pause === 50 ? this.commit(mark) : this.flush());
+        // Once it is sealed it waits in the queue, and is sent again from there. A file that could not be read comes before that.
+        await (pause === 50 || !this.#work.isSaved ? this.commit(mark) : this.flush());
         return;
       } catch (error) {
         const isPassing = error instanceof HoldfastError && error.retryable && this.#ended === undefined;

@@ -1,6 +1,6 @@
 /** What happens at the edges: in the moment between two things, with code of an author's that fails, and with much of everything. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Holdfast, WorkerOptions } from "../../src/index.js";
+import { type Holdfast, HoldfastError, type WorkerOptions } from "../../src/index.js";
 import { Holdfast as Opened } from "../../src/runtime/holdfast.js";
 import type { Telemetry } from "../../src/runtime/telemetry.js";
 import { thisMachine } from "../../src/store/machine.js";
@@ -54,6 +54,9 @@ describe.each(stores.filter(({ name }) => name === "sqlite" || name === "postgre
     expect(checks).toBe(0);
   });
 });
+
+/** A file that is not stored: an answer that only looks like one. */
+const picture = { type: "file", mediaType: "image/png", data: { digest: "A".repeat(43), size: 3 } } as never;
 
 type Way = (go: () => unknown) => unknown;
 
@@ -135,6 +138,40 @@ describe("edges", () => {
     });
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
     await hold.close();
+  });
+
+  test("what a call did is not taken for saved where a file that its message names could not be read", async () => {
+    let reads = 0;
+    let saved: number | undefined;
+    const hold = caught({
+      blob: () => {
+        reads += 1;
+        if (reads === 1) throw new HoldfastError("BUSY", "Not now.");
+        return undefined;
+      },
+    });
+    const bot = hold.agent({
+      name: "bot",
+      model: script(asks(["act", {}]), async () => {
+        saved = (await hold.checkpoints.latest("a"))?.messageCount;
+        return "done";
+      }),
+      tools: { act: { mode: "once", run: () => 1, toModel: () => [picture] } },
+    });
+    expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
+    expect({ reads, saved }).toEqual({ reads: 2, saved: 3 });
+    await hold.close();
+  });
+
+  test("a checkpoint is placed also behind an answer that looks like a file", async () => {
+    const { hold } = on.start();
+    const bot = hold.agent({
+      name: "bot",
+      model: script(asks(["look", {}])),
+      tools: { look: { mode: "repeatable", run: () => 1, toModel: () => [picture] } },
+    });
+    expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
+    expect((await hold.checkpoints.list("a")).items.map(({ messageCount }) => messageCount)).toEqual([4, 3]);
   });
   // more
 });
