@@ -176,14 +176,18 @@ export class Holding implements Holder {
     if (!applied.ok && applied.why !== "until") throw this.endIfStale(superseded(this.id));
   }
 
-  /** Seals what is staged, to go with the next commit: it would do no harm to lose it. */
-  commitLater(mark: CheckpointOptions | undefined): void {
+  /**
+   * Seals what is staged, to go with the next commit: it would do no harm to lose it. Answers whether it could: files that are named have
+   * to be read first.
+   */
+  commitLater(mark: CheckpointOptions | undefined): boolean {
     this.usable();
-    if (this.#work.foreignFiles().length > 0) return;
-    if (mark === undefined && this.#work.isSaved) return;
+    if (this.#work.foreignFiles().length > 0) return false;
+    if (mark === undefined && this.#work.isSaved) return true;
     const sealed = this.#work.seal(mark, []);
     this.#queue.hold(sealed);
     this.#tell(sealed.checkpoint);
+    return true;
   }
 
   /** Resolves when nothing that was sealed is left to send. */

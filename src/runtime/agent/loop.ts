@@ -197,8 +197,7 @@ export class Loop {
     const settled = await this.#calls.make(reply, ...rest);
     const mark = settled.all ? (this.#mark("tool") ?? this.#mark("step")) : undefined;
     // Two looks at the strategy, one save: whoever wants both is given one.
-    if (settled.all && !settled.acted) held.commitLater(mark);
-    else {
+    if (!settled.all || settled.acted || !held.commitLater(mark)) {
       try {
         await held.commitSurely(mark);
       } catch (error) {
