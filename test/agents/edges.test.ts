@@ -173,5 +173,22 @@ describe("edges", () => {
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
     expect((await hold.checkpoints.list("a")).items.map(({ messageCount }) => messageCount)).toEqual([4, 3]);
   });
+
+  test("a strategy that throws does not lose what a call did", async () => {
+    const { hold } = on.start();
+    let fails = true;
+    const bot = hold.agent({
+      name: "bot",
+      model: script(asks(["act", {}])),
+      tools: { act: { mode: "once", run: () => 1 } },
+      checkpoint: ({ event }) => {
+        if (event === "tool" && fails) throw new Error("no idea");
+        return false;
+      },
+    });
+    await expect(bot.run("a", "go")).rejects.toThrow("no idea");
+    fails = false;
+    expect(await bot.resume("a")).toMatchObject({ status: "completed" });
+  });
   // more
 });

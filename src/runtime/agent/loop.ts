@@ -195,7 +195,14 @@ export class Loop {
   async #make(reply: Message, ...rest: MakeRest): Promise<LoopEnd | undefined> {
     const { held } = this.#running;
     const settled = await this.#calls.make(reply, ...rest);
-    const mark = settled.all ? (this.#mark("tool") ?? this.#mark("step")) : undefined;
+    let mark: CheckpointOptions | undefined;
+    let failure: { readonly error: unknown } | undefined;
+    try {
+      mark = settled.all ? (this.#mark("tool") ?? this.#mark("step")) : undefined;
+    } catch (error) {
+      // The strategy is the author's own code: what the calls have done is saved before anybody hears of it.
+      failure = { error };
+    }
     // Two looks at the strategy, one save: whoever wants both is given one.
     if (!settled.all || settled.acted || !held.commitLater(mark)) {
       try {
@@ -205,6 +212,7 @@ export class Loop {
         throw error;
       }
     }
+    if (failure !== undefined) throw failure.error;
     if (settled.all) return undefined;
     if (settled.stopped) return { is: "stopped" };
     if (settled.pauseUntil !== undefined) return { is: "pause", until: settled.pauseUntil };
