@@ -190,5 +190,20 @@ describe("edges", () => {
     fails = false;
     expect(await bot.resume("a")).toMatchObject({ status: "completed" });
   });
+
+  test.each<[string, () => unknown]>([
+    ["nothing", () => undefined],
+    ["a promise", async () => "later"],
+    ["a number that is none", () => Number.NaN],
+    ["a big number", () => 5n],
+    ["a text with half a character", () => "\ud800"],
+  ])("what toModel gives does not lose what a call did: %s", async (_name, toModel) => {
+    const { hold } = on.start();
+    const model = script(asks(["act", {}]));
+    const bot = hold.agent({ name: "bot", model, tools: { act: { mode: "once", run: () => 17, toModel: toModel as never } } });
+    expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
+    // The result itself is told instead.
+    expect(model.requests[1]?.messages.at(-1)?.content).toMatchObject([{ output: 17 }]);
+  });
   // more
 });
