@@ -205,5 +205,19 @@ describe("edges", () => {
     // The result itself is told instead.
     expect(model.requests[1]?.messages.at(-1)?.content).toMatchObject([{ output: 17 }]);
   });
+
+  test("a call that was denied is not asked about again for its twin in the same reply", async () => {
+    const { hold } = on.start();
+    const bot = hold.agent({
+      name: "bot",
+      model: script(asks(["pay", { n: 1 }, "x"], ["pay", { n: 1 }, "y"])),
+      tools: { pay: { mode: "keyed", approval: true, key: () => "one", run: () => 1 } },
+    });
+    const first = await bot.run("a", "go");
+    const [pending, ...others] = first.status === "waiting" ? first.pending : [];
+    expect(others).toEqual([]);
+    await hold.effects.deny(pending?.effectId ?? "", { reason: "no" });
+    expect(await bot.resume("a")).toMatchObject({ status: "completed" });
+  });
   // more
 });

@@ -49,8 +49,11 @@ export class Decider {
     const decisions: Decision[] = [];
     for (const [index, part] of calls.entries()) {
       const effect = known.get(index);
-      if (effect !== undefined) decisions.push({ do: "go-on", id: effect.id });
-      else if (withheld !== undefined) decisions.push(refuse(`${withheld}; this call was not made. Ask for it again.`));
+      if (effect !== undefined) {
+        decisions.push({ do: "go-on", id: effect.id });
+        // Its twins in this reply are answered like it, whatever became of it.
+        if (effect.named !== undefined) names.set(nameOf(effect.name, effect.named), { index, same: effect.same });
+      } else if (withheld !== undefined) decisions.push(refuse(`${withheld}; this call was not made. Ask for it again.`));
       else decisions.push(await this.#decideOne(part, index, names));
     }
     return decisions;
@@ -75,14 +78,14 @@ export class Decider {
       return refuse(`The call of ${quote(part.name)} has no key: ${words(error)}`);
     }
     if (named !== undefined) {
+      const first = names.get(nameOf(tool.name, named));
+      if (first !== undefined) return first.same === same ? { do: "share", with: first.index } : anotherAct(part.name, named);
       const before = this.#course.named(tool.name, named);
       const failedBefore = before?.outcome === "error" || before?.outcome === "denied";
       if (before !== undefined && !failedBefore) {
         return before.same === same ? { do: "share", with: before.id } : anotherAct(part.name, named);
       }
-      const first = names.get(`${tool.name}\n${named}`);
-      if (first !== undefined) return first.same === same ? { do: "share", with: first.index } : anotherAct(part.name, named);
-      names.set(`${tool.name}\n${named}`, { index, same });
+      names.set(nameOf(tool.name, named), { index, same });
     }
     const call = this.callOf(tool, part, part.input, same, named, parsed);
     const repeat =
@@ -143,6 +146,8 @@ export class Decider {
     };
   }
 }
+
+const nameOf = (tool: string, named: string): string => `${tool}\n${named}`;
 
 const refuse = (says: string): Decision => ({ do: "refuse", says });
 
