@@ -219,5 +219,18 @@ describe("edges", () => {
     await hold.effects.deny(pending?.effectId ?? "", { reason: "no" });
     expect(await bot.resume("a")).toMatchObject({ status: "completed" });
   });
+
+  test("a schema that throws is an answer to the model, not the end of the run", async () => {
+    const { hold } = on.start();
+    const json = () => ({ type: "object" });
+    const validate = () => {
+      throw new Error("no idea");
+    };
+    const input = { "~standard": { version: 1, vendor: "mine", jsonSchema: { input: json, output: json }, validate } } as const;
+    const model = script(asks(["look", {}]));
+    const bot = hold.agent({ name: "bot", model, tools: { look: { mode: "repeatable", input, run: () => 1 } } });
+    expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
+    expect(model.requests[1]?.messages.at(-1)?.content).toMatchObject([{ outcome: "error", output: expect.stringContaining("no idea") }]);
+  });
   // more
 });

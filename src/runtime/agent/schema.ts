@@ -44,7 +44,17 @@ function standard(schema: StandardSchemaV1 & Partial<StandardJSONSchemaV1>, path
       throw invalid(path, `its JSON Schema cannot be told: ${cause instanceof Error ? cause.message : String(cause)}`);
     }
   }
-  return { json: objectOf(json, path), parse: (value) => validate(schema, value) };
+  return {
+    json: objectOf(json, path),
+    // What its checks and transforms throw is told to the model, as what `parse` of a plain schema throws is.
+    async parse(value) {
+      try {
+        return await validate(schema, value);
+      } catch (error) {
+        return { flaw: error instanceof Error ? error.message : String(error) };
+      }
+    },
+  };
 }
 
 /** Asks a Standard Schema. */
