@@ -157,7 +157,8 @@ async function begin(
   }
 }
 
-function refuseOtherAgent(head: HeadDoc, { id, agent }: Pick<Wanted, "id" | "agent">): void {
+/** A session belongs to one agent. */
+export function refuseOtherAgent(head: HeadDoc, { id, agent }: Pick<Wanted, "id" | "agent">): void {
   if (agent === undefined || head.agent === agent) return;
   throw new HoldfastError(
     "CONFLICT",

@@ -232,5 +232,26 @@ describe("edges", () => {
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
     expect(model.requests[1]?.messages.at(-1)?.content).toMatchObject([{ outcome: "error", output: expect.stringContaining("no idea") }]);
   });
+
+  test("another agent does not take part in a run that is not its own", async () => {
+    const { hold } = on.start();
+    const asked = door();
+    const goOn = door();
+    const own = hold.agent({
+      name: "own",
+      model: async () => {
+        asked.open();
+        await goOn.opened;
+        return { content: "mine" };
+      },
+    });
+    const other = hold.agent({ name: "other", model: script() });
+    const first = own.run("s", "hi");
+    await asked.opened;
+    await expect(other.run("s", "hi")).rejects.toMatchObject(coded("CONFLICT"));
+    await expect(other.run("s", "ho", { ifBusy: "queue" })).rejects.toMatchObject(coded("CONFLICT"));
+    goOn.open();
+    expect(await first).toMatchObject({ status: "completed", output: "mine" });
+  });
   // more
 });

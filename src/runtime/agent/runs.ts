@@ -8,9 +8,10 @@ import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
 import { readMail } from "../inbox.js";
 import { linked } from "../linked.js";
-import { openHolding, type SessionOptions } from "../opening.js";
+import { openHolding, refuseOtherAgent, type SessionOptions } from "../opening.js";
 import { oneOf, options, signalOf } from "../options.js";
 import { cancelSession } from "../outside.js";
+import { headOf } from "../rows.js";
 import { observed } from "../telemetry.js";
 import { type Asking, askingOf, isMeant, MAX_WAITING, turnLetter, turnOpen } from "./asking.js";
 import { boundsOf, type Definition, definitionOf } from "./define.js";
@@ -22,6 +23,7 @@ import { type Begun, Turns } from "./turns.js";
 
 /** A run that is under way in this process. */
 export interface Active {
+  readonly agent: string;
   /** What is run; undefined where it is whatever the session is at. */
   readonly turn: { readonly key: string | undefined; readonly same: string } | undefined;
   readonly result: Promise<RunResult>;
@@ -66,11 +68,18 @@ export class Runs {
 
   /** Runs until the turn has ended, waits for somebody, or is to stop. Two that ask for the same turn are given the same answer. */
   async run(request: RunRequest): Promise<RunResult> {
-    const { id, asking, o, sink } = request;
+    const { id, asking, o, sink, definition } = request;
     for (;;) {
       const active = this.#active.get(id);
       if (active === undefined) break;
       const { turn, result: going } = active;
+      if (active.agent !== definition.name) {
+        // What another agent is at is not what is asked for here, be it the same words.
+        const row = await this.#ground.store.session(id);
+        if (row !== undefined) refuseOtherAgent(headOf(row), { id, agent: definition.name });
+        await going.catch(() => {});
+        continue;
+      }
       if (turn !== undefined && (asking === undefined || isMeant(turn, asking, id))) {
         active.sinks.add(sink);
         return going;
@@ -82,7 +91,7 @@ export class Runs {
     }
     const sinks = new Set([sink]);
     const result = this.#hold({ ...request, sink: (event) => sinks.forEach((each) => each(event)) });
-    this.#active.set(id, { turn: asking && { key: asking.key, same: asking.same }, result, sinks });
+    this.#active.set(id, { agent: definition.name, turn: asking && { key: asking.key, same: asking.same }, result, sinks });
     try {
       return await result;
     } finally {
@@ -212,7 +221,7 @@ export class Runs {
   async takeUp(held: Holding, definition: Definition, signal: AbortSignal, begun: Begun): Promise<RunResult | undefined> {
     const { promise, settle } = announced();
     const { signal: stop, unlink } = linked(held.signal, signal);
-    this.#active.set(held.id, { turn: undefined, result: promise, sinks: new Set() });
+    this.#active.set(held.id, { agent: definition.name, turn: undefined, result: promise, sinks: new Set() });
     try {
       return await this.#observed(held, definition, () => this.#turns.takeUp(held, definition, stop, begun));
     } finally {
