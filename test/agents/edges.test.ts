@@ -253,5 +253,29 @@ describe("edges", () => {
     goOn.open();
     expect(await first).toMatchObject({ status: "completed", output: "mine" });
   });
+
+  test("another input is rejected also where a worker of this process is at the turn", async () => {
+    const { hold } = on.start();
+    const asked = door();
+    const goOn = door();
+    const bot = hold.agent({
+      name: "bot",
+      model: async () => {
+        asked.open();
+        await goOn.opened;
+        return { content: "done" };
+      },
+    });
+    await bot.submit("s", "hi");
+    const works = worker(hold, { agents: [bot] });
+    await works.start();
+    await asked.opened;
+    const other = bot.run("s", "ho").catch((error: unknown) => error);
+    const same = bot.run("s", "hi");
+    expect(await Promise.race([other, pause(1_000)])).toMatchObject(coded("TURN_OPEN"));
+    goOn.open();
+    expect(await same).toMatchObject({ status: "completed", output: "done" });
+    await works.stop();
+  });
   // more
 });

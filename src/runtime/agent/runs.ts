@@ -84,7 +84,7 @@ export class Runs {
         active.sinks.add(sink);
         return going;
       }
-      if (turn !== undefined && (o.ifBusy ?? "reject") === "reject") throw turnOpen(id);
+      if ((o.ifBusy ?? "reject") === "reject" && (turn !== undefined || (await this.#look(id, asking)).isOther)) throw turnOpen(id);
       if (turn !== undefined && asking !== undefined && o.ifBusy === "queue") return this.#queue(request, asking);
       if (o.ifBusy === "interrupt") await this.#interrupt(id);
       await going.catch(() => {});
@@ -167,12 +167,9 @@ export class Runs {
         return await this.#drive(held, request);
       } catch (error) {
         if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") throw error;
-        const present = await this.#ground.journal.present(id);
-        const turn = present && (await this.#ground.loader.courseAt(present)).turn;
-        const isBusyElsewhere =
-          turn !== undefined && asking !== undefined && !isMeant(turn, asking, id) && isUnderWay(present?.head.status);
+        const { turn, isOther: isBusyElsewhere } = await this.#look(id, asking);
         if (isBusyElsewhere && (o.ifBusy ?? "reject") === "reject") throw turnOpen(id);
-        if (isBusyElsewhere && o.ifBusy === "queue") return this.#queue(request, asking, { isActive: true });
+        if (isBusyElsewhere && asking !== undefined && o.ifBusy === "queue") return this.#queue(request, asking, { isActive: true });
         if (isBusyElsewhere && o.ifBusy === "interrupt" && waited === 0) await this.#interrupt(id);
         // Held by hand, not by a run: one that lives keeps it for as long as it likes.
         if (turn === undefined && waited > this.#ground.leaseMs + 1_000) throw error;
@@ -180,6 +177,14 @@ export class Runs {
         waited += LOOK_MS;
       }
     }
+  }
+
+  /** The turn that a session is at, and whether that is under way and another than is asked for. */
+  async #look(id: SessionId, asking: Asking | undefined) {
+    const present = await this.#ground.journal.present(id);
+    const turn = present && (await this.#ground.loader.courseAt(present)).turn;
+    const isOther = turn !== undefined && asking !== undefined && !isMeant(turn, asking, id) && isUnderWay(present?.head.status);
+    return { turn, isOther };
   }
 
   async #aborted(id: SessionId, asking: Asking | undefined): Promise<RunResult> {
