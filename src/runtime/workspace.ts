@@ -335,6 +335,12 @@ export class Workspace {
     return this.#fold.seq + this.#staging.itemCount + 1;
   }
 
+  /** Throws where a message could not be appended; stages nothing. */
+  tryMessage(message: unknown): void {
+    const encoded = encodeMessage(message, "input");
+    if (encoded.value.id !== undefined) this.#unknown([encoded], undefined);
+  }
+
   /** Begins a turn with its input, which is staged next. */
   turn(turn: Omit<Turn, "from" | "steps" | "tokens">): void {
     const { replies, tokens } = this.#fold;

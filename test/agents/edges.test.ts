@@ -277,5 +277,19 @@ describe("edges", () => {
     expect(await same).toMatchObject({ status: "completed", output: "done" });
     await works.stop();
   });
+
+  test("a submitted turn whose message cannot be appended fails once, and is not tried again and again", async () => {
+    const { hold } = on.start();
+    const bot = hold.agent({ name: "bot", model: script() });
+    await bot.run("s", { role: "user", id: "m", content: "one" });
+    const turn = await bot.submit("s", { role: "user", id: "m", content: "another under the same id" });
+    const works = worker(hold, { agents: [bot] });
+    await works.start();
+    expect(await turn.result({ timeoutMs: 1_000 })).toMatchObject({ status: "failed", error: { message: expect.stringContaining('"m"') } });
+    await pause(200);
+    expect(works.stats().failed).toBe(1);
+    expect(await (await bot.submit("s", "the next")).result({ timeoutMs: 1_000 })).toMatchObject({ status: "completed" });
+    await works.stop();
+  });
   // more
 });

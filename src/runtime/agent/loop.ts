@@ -77,6 +77,8 @@ export class Loop {
   /** Begins a turn. */
   async begin({ id, key, same, message, drained }: NewTurn): Promise<void> {
     const { held, definition, session, context } = this.#running;
+    // Before anything is staged: what is left of a turn that could not be begun would be taken for one that was.
+    this.#work.tryMessage(message);
     // One that is there already would be passed over, and the turn would have no input.
     if (message.id !== undefined && this.#fold.messages.some((known) => known.id === message.id))
       throw new HoldfastError(

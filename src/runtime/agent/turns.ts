@@ -96,7 +96,11 @@ export class Turns {
       const { turn: id, key, input } = next.doc;
       const message = input as unknown as MessageInput;
       work.turn({ id, ...(key !== undefined && { key }), same: askingOf(message, undefined).same });
-      work.append([message]);
+      try {
+        work.append([message]);
+      } catch {
+        // That it cannot be appended may be why it could not be begun. The turn is over without it.
+      }
       // On its own: a save that begins a turn does not say how one ended.
       await held.commit(undefined, [next.id]);
     }
