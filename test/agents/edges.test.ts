@@ -291,5 +291,22 @@ describe("edges", () => {
     expect(await (await bot.submit("s", "the next")).result({ timeoutMs: 1_000 })).toMatchObject({ status: "completed" });
     await works.stop();
   });
+
+  test("waiting for a turn that has not begun does not read the session's past", async () => {
+    let reads = 0;
+    const hold = caught({
+      saves: () => {
+        reads += 1;
+        return undefined;
+      },
+    });
+    const bot = hold.agent({ name: "bot", model: script() });
+    for (let i = 0; i < 200; i++) await bot.run("s", `turn ${i}`);
+    const turn = await bot.submit("s", "later", { atMs: Date.now() + 1_000_000 });
+    reads = 0;
+    await expect(turn.result({ timeoutMs: 0 })).rejects.toMatchObject(coded("BUSY"));
+    expect(reads).toBeLessThan(3);
+    await hold.close();
+  });
   // more
 });

@@ -78,11 +78,13 @@ export async function lookAtTurn(
     const pending = await Promise.all(open.map((effect) => pendingOf(ground, session, segments, effect)));
     return { ...about, status, pending };
   }
+  // While its letter is there it has not begun. This comes first: whoever waits looks often, and the past may be long.
+  const mail = await readMail(ground, session, Number.MAX_SAFE_INTEGER);
+  if (mail.some(({ doc }) => doc.kind === "turn" && doc.turn === turnId)) return undefined;
   const past = await pastEnd(ground, present.head.line, turnId);
   if (past !== undefined) return endedAs(definition, about, past.status ?? "", past.reason, past.output);
-  // It has not begun, or was taken back before it could.
-  const waits = (await readMail(ground, session, Number.MAX_SAFE_INTEGER)).some(({ doc }) => doc.kind === "turn" && doc.turn === turnId);
-  return waits || (await hasBegun(ground, session, turnId)) ? undefined : { ...about, status: "stopped", reason: "cancelled" };
+  // Taken back before it could begin.
+  return (await hasBegun(ground, session, turnId)) ? undefined : { ...about, status: "stopped", reason: "cancelled" };
 }
 
 /** Between two looks it may have been begun. */
