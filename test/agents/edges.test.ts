@@ -308,5 +308,18 @@ describe("edges", () => {
     expect(reads).toBeLessThan(3);
     await hold.close();
   });
+
+  test("a name for a child that is too long is refused before the child is noted, and says how long it may be", async () => {
+    const { hold } = on.start();
+    const child = hold.agent({ name: "child", model: script() });
+    const model = script(asks(["sub", {}]));
+    const bot = hold.agent({
+      name: "bot",
+      model,
+      tools: { sub: { mode: "repeatable", run: (_, { run }) => run(child, "go", { as: "n".repeat(190) }) } },
+    });
+    expect(await bot.run("s", "go")).toMatchObject({ status: "completed" });
+    expect(model.requests[1]?.messages.at(-1)?.content).toMatchObject([{ output: expect.stringMatching(/^run\.as: .* bytes at most/) }]);
+  });
   // more
 });

@@ -2,7 +2,7 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { Effect } from "../../core/effect.js";
 import { HoldfastError, quote } from "../../core/errors.js";
-import { checkName, type SessionId } from "../../core/ids.js";
+import { checkName, MAX_ID_BYTES, type SessionId } from "../../core/ids.js";
 import { encode, type Json } from "../../core/json.js";
 import type { Handle } from "../effects/attempt.js";
 import { valueOf } from "../effects/bodies.js";
@@ -112,6 +112,8 @@ export class CallContext {
       throw invalid("run", "a tool that may run only once cannot run an agent: it is run again from its beginning when that has waited");
     const nth = this.#nth("child");
     const id = `${this.#effect.id}/${as === undefined ? nth + 1 : checkName(as, "as")}`;
+    if (Buffer.byteLength(id) > MAX_ID_BYTES)
+      throw invalid("run.as", `it must be ${MAX_ID_BYTES - this.#effect.id.length - 1} bytes at most: it is part of a session's id`);
     const { held, runChild } = this.#running;
     if (!held.work.fold.course.children.includes(id)) {
       held.work.adopts(id as SessionId);
