@@ -56,7 +56,7 @@ export async function observed<T>(
   if (telemetry?.around === undefined) return go(() => {});
   let going: Promise<T> | undefined;
   try {
-    return await telemetry.around(operation(), (tell) => {
+    await telemetry.around(operation(), (tell) => {
       going ??= go((result) => {
         try {
           tell(result);
@@ -66,16 +66,11 @@ export async function observed<T>(
       });
       return going;
     });
-  } catch (error) {
-    if (going === undefined) return go(() => {});
-    // What the work itself threw goes on; what the listener threw does not.
-    return going.then(
-      (value) => value,
-      () => {
-        throw error;
-      },
-    );
+  } catch {
+    // What the work itself threw is thrown below; what the listener threw is its own affair.
   }
+  // Whatever the listener made of it: what the work gave is what counts.
+  return going ?? go(() => {});
 }
 
 export function tellEvent(telemetry: Telemetry | undefined, event: () => TelemetryEvent): void {

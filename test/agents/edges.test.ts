@@ -321,5 +321,24 @@ describe("edges", () => {
     expect(await bot.run("s", "go")).toMatchObject({ status: "completed" });
     expect(model.requests[1]?.messages.at(-1)?.content).toMatchObject([{ output: expect.stringMatching(/^run\.as: .* bytes at most/) }]);
   });
+
+  test("a listener that gives back nothing, or swallows an error, changes nothing", async () => {
+    const hold = caught(
+      {},
+      {
+        async around(_operation, go) {
+          await go(() => {}).catch(() => {});
+          return undefined as never;
+        },
+      },
+    );
+    expect(await hold.agent({ name: "bot", model: script("well") }).run("a", "go")).toMatchObject({ status: "completed", output: "well" });
+    const failing = async () => {
+      throw new Error("away");
+    };
+    const bad = hold.agent({ name: "bad", model: failing, modelRetry: { attempts: 1 } });
+    expect(await bad.run("b", "go")).toMatchObject({ status: "failed", error: { message: "away" } });
+    await hold.close();
+  });
   // more
 });
