@@ -48,12 +48,22 @@ export interface Telemetry {
 }
 
 /** Runs something inside whatever listens. A listener that fails is left out. */
-export async function observed<T>(
+export function observed<T>(
   telemetry: Telemetry | undefined,
   operation: () => Operation,
   go: (tell: (result: Result) => void) => Promise<T>,
 ): Promise<T> {
-  if (telemetry?.around === undefined) return go(() => {});
+  // Where nobody listens, nothing is put around it.
+  return telemetry?.around === undefined ? go(unheard) : around(telemetry as Required<Telemetry>, operation, go);
+}
+
+const unheard = (): void => {};
+
+async function around<T>(
+  telemetry: Pick<Required<Telemetry>, "around">,
+  operation: () => Operation,
+  go: (tell: (result: Result) => void) => Promise<T>,
+): Promise<T> {
   let going: Promise<T> | undefined;
   try {
     await telemetry.around(operation(), (tell) => {
@@ -70,7 +80,7 @@ export async function observed<T>(
     // What the work itself threw is thrown below; what the listener threw is its own affair.
   }
   // Whatever the listener made of it: what the work gave is what counts.
-  return going ?? go(() => {});
+  return going ?? go(unheard);
 }
 
 export function tellEvent(telemetry: Telemetry | undefined, event: () => TelemetryEvent): void {

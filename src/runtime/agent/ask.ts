@@ -4,6 +4,7 @@ import { content } from "../../core/diff.js";
 import { keyAt, sameOf } from "../../core/effect.js";
 import { type EncodedMessage, encodeMessage, type Message } from "../../core/message.js";
 import { backoff } from "../effects/spec.js";
+import type { Stop } from "../linked.js";
 import { invalid } from "../options.js";
 import { observed } from "../telemetry.js";
 import type { Delta, ModelRequest } from "./definition.js";
@@ -20,7 +21,7 @@ function isWorthRepeating(error: unknown): boolean {
 }
 
 export async function ask(running: Running, { system, tools }: Prefix, step: number): Promise<EncodedMessage> {
-  const { held, ground, definition, session, sink, stop } = running;
+  const { held, ground, definition, session, tell: show, stop } = running;
   const { fold } = held.work;
   // Both are made when they are looked at: a view of a long transcript costs more than all else here.
   let key: string | undefined;
@@ -38,7 +39,7 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
     const emit = (delta: Delta) => {
       if (isOver) return;
       shown = true;
-      sink({ type: "delta", step, delta });
+      show(() => ({ type: "delta", step, delta }));
     };
     try {
       const { prefixSince } = fold.course;
@@ -52,7 +53,7 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
           key ??= requestKey(running);
           return key;
         },
-        signal: stop,
+        signal: stop.signal,
         prefixSince,
         emit,
       };
@@ -77,12 +78,12 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
         },
       );
     } catch (error) {
-      if (shown) sink({ type: "discard", step });
-      if (stop.aborted || tries >= modelRetry.attempts || !isWorthRepeating(error)) throw error;
+      if (shown) show(() => ({ type: "discard", step }));
+      if (stop.signal.aborted || tries >= modelRetry.attempts || !isWorthRepeating(error)) throw error;
     } finally {
       isOver = true;
     }
-    await sleep(backoff(modelRetry, tries), undefined, { signal: stop });
+    await sleep(backoff(modelRetry, tries), undefined, { signal: stop.signal });
   }
 }
 
@@ -100,15 +101,13 @@ function requestKey({ held: { line, work } }: Running): string {
 }
 
 /** A model that does not listen to its signal is not waited for. */
-async function untilStopped<T>(answer: Promise<T>, stop: AbortSignal): Promise<T> {
+async function untilStopped<T>(answer: Promise<T>, stop: Stop): Promise<T> {
   // Nobody will hear what it still has to say, an error least of all.
   Promise.resolve(answer).catch(() => {});
-  if (stop.aborted) throw stop.reason;
+  if (stop.signal.aborted) throw stop.signal.reason;
   let leave = () => {};
   const stopped = new Promise<never>((_resolve, reject) => {
-    const end = () => reject(stop.reason as Error);
-    stop.addEventListener("abort", end, { once: true });
-    leave = () => stop.removeEventListener("abort", end);
+    leave = stop.on(() => reject(stop.signal.reason as Error));
   });
   try {
     return await Promise.race([answer, stopped]);

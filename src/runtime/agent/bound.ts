@@ -58,17 +58,17 @@ class Binding implements Omit<BoundAgent, Types> {
   }
 
   async run(id: string, input: Input, o?: RunOptions): Promise<RunResult> {
-    return this.#runs.run(this.#runs.request(this, id, input, o, () => {}));
+    return this.#runs.run(this.#runs.request(this, id, input, o));
   }
 
   async resume(id: string, o?: RunOptions): Promise<RunResult> {
-    return this.#runs.run(this.#runs.request(this, id, undefined, o, () => {}));
+    return this.#runs.run(this.#runs.request(this, id, undefined, o));
   }
 
   stream(id: string, input: Input, o?: RunOptions): RunStream {
     const queue = new EventQueue();
-    const request = this.#runs.request(this, id, input, o, (event) => queue.push(event));
-    const result = this.#runs.run(request).finally(() => queue.end());
+    const request = this.#runs.request(this, id, input, o);
+    const result = this.#runs.run(request, (event) => queue.push(event)).finally(() => queue.end());
     // Whoever only reads events learns of a failure when they end.
     result.catch(() => {});
     return {

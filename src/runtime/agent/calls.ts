@@ -248,7 +248,7 @@ export class Calls {
 
   /** Stages the tool messages of a reply, in the order of its calls, and with them the outcomes that are not recorded yet. */
   async #answer(reply: Message, calls: readonly ToolCallPart[], ends: ReadonlyMap<number, Ended>): Promise<void> {
-    const { held, sink, definition } = this.#running;
+    const { held, tell, definition } = this.#running;
     const { work } = held;
     // Everything that takes time comes before the first word is staged: what is staged from here on is one save.
     const told: Told[] = [];
@@ -268,7 +268,7 @@ export class Calls {
     work.course({ answered: reply.seq });
     restate(work);
     for (let i = before; i < work.fold.messageCount; i++)
-      sink({ type: "message", message: work.fold.messageAt(i) as Message, cursor: cursorOf(this.#running) });
+      tell(() => ({ type: "message", message: work.fold.messageAt(i) as Message, cursor: cursorOf(this.#running) }));
   }
 
   async #toModel(call: ToolCallPart, end: Ended, toModel: ToolDefinition["toModel"]): Promise<Told> {
@@ -304,8 +304,8 @@ export class Calls {
   }
 
   #say({ callId, name }: ToolCallPart, state: ToolState): void {
-    const { sink, ground, held, definition } = this.#running;
-    sink({ type: "tool", callId, name, state, cursor: cursorOf(this.#running) });
+    const { tell, ground, held, definition } = this.#running;
+    tell(() => ({ type: "tool", callId, name, state, cursor: cursorOf(this.#running) }));
     tellEvent(ground.telemetry, () => ({ type: "call", sessionId: held.id, agent: definition.name, callId, tool: name, state }));
   }
 }

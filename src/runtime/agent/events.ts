@@ -15,6 +15,7 @@ export type AgentEvent =
   | { readonly type: "status"; readonly status: string; readonly cursor: string };
 
 export type Sink = (event: AgentEvent) => void;
+export type Tell = (make: () => AgentEvent) => void;
 
 /** Deltas that nobody has read yet are put together from this many on. */
 const MANY = 1_000;

@@ -5,9 +5,8 @@
  * Commit points: the turn's input; each reply together with the intents of its calls, before any runs; each outcome of a call that acts.
  */
 import type { CheckpointOptions } from "../../core/checkpoint.js";
-import { sameOf } from "../../core/effect.js";
 import { HoldfastError, quote } from "../../core/errors.js";
-import { encode, type Json } from "../../core/json.js";
+import { encode, type Json, sortedText } from "../../core/json.js";
 import { type Asked, goesRound, MAX_PERIOD, pastLimit } from "../../core/limits.js";
 import { type EncodedMessage, type Message, type MessageInput, type ToolCallPart, textOf } from "../../core/message.js";
 import type { StatusEvent } from "../../core/status.js";
@@ -166,7 +165,7 @@ export class Loop {
   // ---- going
 
   async run(): Promise<LoopEnd> {
-    const { stop } = this.#running;
+    const stop = this.#running.stop.signal;
     try {
       for (;;) {
         if (stop.aborted) return { is: "stopped" };
@@ -239,7 +238,7 @@ export class Loop {
     try {
       encoded = await ask(this.#running, this.#prefix as Prefix, step);
     } catch (error) {
-      if (this.#running.stop.aborted) return { is: "stopped" };
+      if (this.#running.stop.signal.aborted) return { is: "stopped" };
       return this.#end("fail", words(error), error);
     }
     const reply = encoded.value;
@@ -248,7 +247,7 @@ export class Loop {
     if (calls.length === 0 || finish === "length" || finish === "content-filter" || finish === "error") return this.#last(encoded);
     const round = this.#goesRound(reply);
     const decisions = round === undefined ? await this.#calls.decide(calls, undefined) : [];
-    this.#running.stop.throwIfAborted();
+    this.#running.stop.signal.throwIfAborted();
     const message = this.#append(encoded);
     if (round !== undefined) return this.#end("halt", round);
     const ids = this.#calls.intend(message, decisions);
@@ -365,11 +364,11 @@ export class Loop {
   // ---- telling
 
   #tellMessage(): void {
-    this.#running.sink({ type: "message", message: this.#fold.messageAt(-1) as Message, cursor: cursorOf(this.#running) });
+    this.#running.tell(() => ({ type: "message", message: this.#fold.messageAt(-1) as Message, cursor: cursorOf(this.#running) }));
   }
 
   #tellStatus(): void {
-    this.#running.sink({ type: "status", status: this.#fold.status, cursor: cursorOf(this.#running) });
+    this.#running.tell(() => ({ type: "status", status: this.#fold.status, cursor: cursorOf(this.#running) }));
   }
 }
 
@@ -377,8 +376,12 @@ type MakeRest = Parameters<Calls["make"]> extends [Message, ...infer Rest] ? Res
 
 function askedIn(message: MessageInput): Asked {
   const calls = callsIn(message);
-  const text = calls.map(({ name, input }) => `${name}(${clip(JSON.stringify(input), 200)})`).join(" and ");
-  return { same: sameOf(calls.map(({ name, input }) => [name, input])), text };
+  return {
+    same: calls.map(({ name, input }) => `${name} ${sortedText(input)}`).join("\n"),
+    get text() {
+      return calls.map(({ name, input }) => `${name}(${clip(JSON.stringify(input), 200)})`).join(" and ");
+    },
+  };
 }
 
 /** JSON as models like to give it: in a fence. */

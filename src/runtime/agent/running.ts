@@ -6,9 +6,10 @@ import type { Bounds } from "../../core/limits.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
 import { lineAt } from "../journal.js";
+import type { Stop } from "../linked.js";
 import type { Definition } from "./define.js";
 import type { Input, SessionView } from "./definition.js";
-import type { Sink } from "./events.js";
+import type { Tell } from "./events.js";
 import type { RunResult } from "./result.js";
 
 type ChildRunner = (agent: unknown, id: string, input: Input) => Promise<RunResult>;
@@ -20,8 +21,9 @@ export interface Running {
   readonly session: SessionView<unknown>;
   readonly context: unknown;
   /** Aborts when nothing more is to be begun. */
-  readonly stop: AbortSignal;
-  readonly sink: Sink;
+  readonly stop: Stop;
+  /** Tells whoever follows the run; what nobody follows is not even made. */
+  readonly tell: Tell;
   readonly bounds: Bounds;
   readonly runChild: ChildRunner;
 }

@@ -16,7 +16,7 @@ import { observed } from "../telemetry.js";
 import { type Asking, askingOf, isMeant, MAX_WAITING, turnLetter, turnOpen } from "./asking.js";
 import { boundsOf, type Definition, definitionOf } from "./define.js";
 import type { Input, RunOptions } from "./definition.js";
-import type { Sink } from "./events.js";
+import type { Sink, Tell } from "./events.js";
 import type { RunResult } from "./result.js";
 import { lookAtTurn } from "./turn-end.js";
 import { type Begun, Turns } from "./turns.js";
@@ -36,7 +36,7 @@ export interface RunRequest {
   /** Absent where the latest turn is to go on, whatever it is. */
   readonly asking: Asking | undefined;
   readonly o: Partial<RunOptions>;
-  readonly sink: Sink;
+  readonly tell: Tell;
   readonly parent?: SessionId;
 }
 
@@ -53,22 +53,22 @@ export class Runs {
   constructor(ground: Ground) {
     this.#ground = ground;
     this.#turns = new Turns(ground, (agent, id, input, parent, signal) =>
-      this.run({ ...this.request(agent, id, input, { signal }, () => {}), parent }),
+      this.run({ ...this.request(agent, id, input, { signal }), parent }),
     );
   }
 
-  request(agent: unknown, id: unknown, input: Input | undefined, given: RunOptions | undefined, sink: Sink): RunRequest {
+  request(agent: unknown, id: unknown, input: Input | undefined, given: RunOptions | undefined): Omit<RunRequest, "tell"> {
     const o = options(given, "run", RUN_OPTIONS);
     oneOf(o.ifBusy, "ifBusy", BUSY);
     signalOf(o.signal);
     const definition = definitionOf(agent);
     boundsOf(o.limits, definition.limits);
-    return { definition, id: sessionId(id), asking: input === undefined ? undefined : askingOf(input, o.key), o, sink };
+    return { definition, id: sessionId(id), asking: input === undefined ? undefined : askingOf(input, o.key), o };
   }
 
   /** Runs until the turn has ended, waits for somebody, or is to stop. Two that ask for the same turn are given the same answer. */
-  async run(request: RunRequest): Promise<RunResult> {
-    const { id, asking, o, sink, definition } = request;
+  async run(request: Omit<RunRequest, "tell">, sink?: Sink): Promise<RunResult> {
+    const { id, asking, o, definition } = request;
     for (;;) {
       const active = this.#active.get(id);
       if (active === undefined) break;
@@ -81,7 +81,7 @@ export class Runs {
         continue;
       }
       if (turn !== undefined && (asking === undefined || isMeant(turn, asking, id))) {
-        active.sinks.add(sink);
+        if (sink !== undefined) active.sinks.add(sink);
         return going;
       }
       if ((o.ifBusy ?? "reject") === "reject" && (turn !== undefined || (await this.#look(id, asking)).isOther)) throw turnOpen(id);
@@ -89,8 +89,13 @@ export class Runs {
       if (o.ifBusy === "interrupt") await this.#interrupt(id);
       await going.catch(() => {});
     }
-    const sinks = new Set([sink]);
-    const result = this.#hold({ ...request, sink: (event) => sinks.forEach((each) => each(event)) });
+    const sinks = new Set(sink === undefined ? [] : [sink]);
+    const tell: Tell = (make) => {
+      if (sinks.size === 0) return;
+      const event = make();
+      for (const each of sinks) each(event);
+    };
+    const result = this.#hold({ ...request, tell });
     this.#active.set(id, { agent: definition.name, turn: asking && { key: asking.key, same: asking.same }, result, sinks });
     try {
       return await result;
@@ -119,7 +124,7 @@ export class Runs {
   }
 
   /** Puts the turn behind the one that is open, where it is safe, and takes part in running what comes before it. */
-  async #queue({ definition, id, o }: RunRequest, { message, key }: Asking, { isActive = false } = {}): Promise<RunResult> {
+  async #queue({ definition, id, o }: Omit<RunRequest, "tell">, { message, key }: Asking, { isActive = false } = {}): Promise<RunResult> {
     const turn = key ?? randomUUID();
     await this.refuseTooMany(id, MAX_WAITING);
     await this.#ground.post(id, turnLetter(turn, key, message), { id: `turn:${turn}` });

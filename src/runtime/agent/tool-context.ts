@@ -34,7 +34,7 @@ export class CallContext {
   }
 
   asTool(): ToolContext {
-    const { context, session, sink } = this.#running;
+    const { context, session, tell } = this.#running;
     const handle = this.#handle;
     return {
       key: this.#effect.key,
@@ -46,7 +46,10 @@ export class CallContext {
       context,
       session,
       set: (key, value) => this.#set(key, value),
-      emit: (data) => sink({ type: "data", callId: this.#callId, data: encode(data, "data").value }),
+      emit: (data) => {
+        const { value } = encode(data, "data");
+        tell(() => ({ type: "data", callId: this.#callId, data: value }));
+      },
       run: (agent, input, o) => this.#run(agent, input, o) as never,
       wait: (name, o) => this.#wait(name, o) as never,
     };

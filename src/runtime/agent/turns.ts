@@ -6,6 +6,7 @@ import type { MessageInput } from "../../core/message.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
 import { isOpen, readMail } from "../inbox.js";
+import { Stop } from "../linked.js";
 import { askingOf, isMeant, turnOpen } from "./asking.js";
 import { boundsOf, type Definition } from "./define.js";
 import type { Input } from "./definition.js";
@@ -73,7 +74,7 @@ export class Turns {
       await held.commit();
       return undefined;
     }
-    const loop = await this.#loop(held, { definition, o: {}, sink: () => {} }, stop);
+    const loop = await this.#loop(held, { definition, o: {}, tell: () => {} }, stop);
     if (isOpen(held.work)) await loop.resume();
     else if (!(await this.#beginNext(held, loop))) {
       held.work.redue();
@@ -144,7 +145,7 @@ export class Turns {
     }
   }
 
-  async #loop(held: Holding, { definition, o, sink }: Pick<RunRequest, "definition" | "o" | "sink">, stop: AbortSignal): Promise<Loop> {
+  async #loop(held: Holding, { definition, o, tell }: Pick<RunRequest, "definition" | "o" | "tell">, stop: AbortSignal): Promise<Loop> {
     const session = viewOf(held);
     const context: unknown = o.context !== undefined ? o.context : await definition.context?.(session);
     const running: Running = {
@@ -153,8 +154,8 @@ export class Turns {
       definition,
       session,
       context,
-      stop,
-      sink,
+      stop: new Stop(stop),
+      tell,
       bounds: boundsOf(o.limits, definition.limits),
       runChild: (agent, id, input) => this.#runChild(agent, id, input, held.id, stop),
     };

@@ -6,6 +6,7 @@ import { checkName } from "../../core/ids.js";
 import { encode, type Json } from "../../core/json.js";
 import type { Holding } from "../holding.js";
 import { restate } from "../inbox.js";
+import { Stop } from "../linked.js";
 import { callback, invalid, options } from "../options.js";
 import { attempt } from "./attempt.js";
 import { resultOf } from "./bodies.js";
@@ -28,6 +29,7 @@ type Run = (args: Json, context: { readonly key: string; readonly signal: AbortS
 
 export class ByHand {
   readonly #held: Holding;
+  readonly #stop: Stop;
   readonly #caller: Caller;
   readonly #repeats: Repeats;
   /** How often the same was asked for since the last checkpoint. */
@@ -37,7 +39,8 @@ export class ByHand {
 
   constructor(held: Holding) {
     this.#held = held;
-    this.#caller = new Caller(held, held.signal);
+    this.#stop = new Stop(held.signal);
+    this.#caller = new Caller(held, this.#stop);
     this.#repeats = new Repeats(held);
   }
 
@@ -135,7 +138,7 @@ export class ByHand {
       const attempted = await attempt(this.#held.ground, {
         id: key,
         leftMs: timeoutMs,
-        stop: this.#held.signal,
+        stop: this.#stop,
         run: ({ signal }) => run(args, { key, signal }),
         late: () => {},
       });
