@@ -163,8 +163,11 @@ export class Calls {
     if (fresh) this.#say(part, "started");
     const made = await this.#caller.make(id, call, { fresh });
     switch (made.is) {
-      case "finished":
-        return { is: "answer", effect: this.#course.get(id) ?? effect, made, sets: this.#sets.get(id) };
+      case "finished": {
+        const sets = this.#sets.get(id);
+        this.#sets.delete(id);
+        return { is: "answer", effect: this.#course.get(id) ?? effect, made, sets };
+      }
       case "done":
         return { is: "recorded", effect: made.effect };
       case "waits":

@@ -139,7 +139,7 @@ export class Decider {
             return result;
           },
         );
-        this.#sets.set(effect.id, context.sets);
+        if (context.sets.size > 0) this.#sets.set(effect.id, context.sets);
         return value;
       },
       check: check && (async (request) => check({ ...request, context: this.#running.context })),
