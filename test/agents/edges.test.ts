@@ -340,5 +340,27 @@ describe("edges", () => {
     expect(await bad.run("b", "go")).toMatchObject({ status: "failed", error: { message: "away" } });
     await hold.close();
   });
+
+  test("runs leave nothing behind on a signal that outlives them", async () => {
+    const { hold } = on.start();
+    const model = script();
+    const bot = hold.agent({ name: "bot", model });
+    const { signal } = new AbortController();
+    const seen = { added: 0, removed: 0 };
+    const { addEventListener, removeEventListener } = signal;
+    signal.addEventListener = (...args: Parameters<typeof addEventListener>) => {
+      seen.added += 1;
+      addEventListener.apply(signal, args);
+    };
+    signal.removeEventListener = (...args: Parameters<typeof removeEventListener>) => {
+      seen.removed += 1;
+      removeEventListener.apply(signal, args);
+    };
+    for (let i = 0; i < 3; i++) await bot.run("a", `turn ${i}`, { signal });
+    expect(seen.removed).toBe(seen.added);
+    // Those that are made of others are kept by these until they are collected, and a trace of them longer.
+    const sources = Object.getOwnPropertySymbols(signal).find((name) => name.description === "kDependantSignals");
+    expect(sources === undefined ? 0 : (((signal as never)[sources] as Set<unknown> | undefined)?.size ?? 0)).toBe(0);
+  });
   // more
 });
