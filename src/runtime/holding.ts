@@ -10,6 +10,7 @@ import { HoldfastError, quote } from "../core/errors.js";
 import type { LineId, SessionId } from "../core/ids.js";
 import { type Lease, releaseLease } from "../core/lease.js";
 import type { Change } from "../store/port.js";
+import { abortController } from "./aborting.js";
 import { lately } from "./breathe.js";
 import type { Ground } from "./ground.js";
 import { isOpen, type Letter, mailFor, takeIn } from "./inbox.js";
@@ -37,7 +38,7 @@ export class Holding implements Holder {
   /** Another one after a rewind or an adopt. */
   #work: Workspace;
   readonly #queue: SaveQueue;
-  readonly #abort = new AbortController();
+  readonly #abort = abortController();
   /** It was just opened, and whoever opened it has looked. */
   #lookedForMailAt = performance.now();
   #takesMail = Promise.resolve();

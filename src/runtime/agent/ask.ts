@@ -3,8 +3,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { content } from "../../core/diff.js";
 import { keyAt, sameOf } from "../../core/effect.js";
 import { type EncodedMessage, encodeMessage, type Message } from "../../core/message.js";
+import { onAbort } from "../aborting.js";
 import { backoff } from "../effects/spec.js";
-import type { Stop } from "../linked.js";
 import { invalid } from "../options.js";
 import { observed } from "../telemetry.js";
 import type { Delta, ModelRequest } from "./definition.js";
@@ -53,7 +53,7 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
           key ??= requestKey(running);
           return key;
         },
-        signal: stop.signal,
+        signal: stop,
         prefixSince,
         emit,
       };
@@ -79,11 +79,11 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
       );
     } catch (error) {
       if (shown) show(() => ({ type: "discard", step }));
-      if (stop.signal.aborted || tries >= modelRetry.attempts || !isWorthRepeating(error)) throw error;
+      if (stop.aborted || tries >= modelRetry.attempts || !isWorthRepeating(error)) throw error;
     } finally {
       isOver = true;
     }
-    await sleep(backoff(modelRetry, tries), undefined, { signal: stop.signal });
+    await sleep(backoff(modelRetry, tries), undefined, { signal: stop });
   }
 }
 
@@ -101,13 +101,13 @@ function requestKey({ held: { line, work } }: Running): string {
 }
 
 /** A model that does not listen to its signal is not waited for. */
-async function untilStopped<T>(answer: Promise<T>, stop: Stop): Promise<T> {
+async function untilStopped<T>(answer: Promise<T>, stop: AbortSignal): Promise<T> {
   // Nobody will hear what it still has to say, an error least of all.
   Promise.resolve(answer).catch(() => {});
-  if (stop.signal.aborted) throw stop.signal.reason;
+  if (stop.aborted) throw stop.reason;
   let leave = () => {};
   const stopped = new Promise<never>((_resolve, reject) => {
-    leave = stop.on(() => reject(stop.signal.reason as Error));
+    leave = onAbort(stop, () => reject(stop.reason as Error));
   });
   try {
     return await Promise.race([answer, stopped]);

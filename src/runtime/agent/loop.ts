@@ -165,7 +165,7 @@ export class Loop {
   // ---- going
 
   async run(): Promise<LoopEnd> {
-    const stop = this.#running.stop.signal;
+    const { stop } = this.#running;
     try {
       for (;;) {
         if (stop.aborted) return { is: "stopped" };
@@ -238,7 +238,7 @@ export class Loop {
     try {
       encoded = await ask(this.#running, this.#prefix as Prefix, step);
     } catch (error) {
-      if (this.#running.stop.signal.aborted) return { is: "stopped" };
+      if (this.#running.stop.aborted) return { is: "stopped" };
       return this.#end("fail", words(error), error);
     }
     const reply = encoded.value;
@@ -247,7 +247,7 @@ export class Loop {
     if (calls.length === 0 || finish === "length" || finish === "content-filter" || finish === "error") return this.#last(encoded);
     const round = this.#goesRound(reply);
     const decisions = round === undefined ? await this.#calls.decide(calls, undefined) : [];
-    this.#running.stop.signal.throwIfAborted();
+    this.#running.stop.throwIfAborted();
     const message = this.#append(encoded);
     if (round !== undefined) return this.#end("halt", round);
     const ids = this.#calls.intend(message, decisions);

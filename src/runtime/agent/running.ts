@@ -6,7 +6,6 @@ import type { Bounds } from "../../core/limits.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
 import { lineAt } from "../journal.js";
-import type { Stop } from "../linked.js";
 import type { Definition } from "./define.js";
 import type { Input, SessionView } from "./definition.js";
 import type { Tell } from "./events.js";
@@ -21,7 +20,7 @@ export interface Running {
   readonly session: SessionView<unknown>;
   readonly context: unknown;
   /** Aborts when nothing more is to be begun. */
-  readonly stop: Stop;
+  readonly stop: AbortSignal;
   /** Tells whoever follows the run; what nobody follows is not even made. */
   readonly tell: Tell;
   readonly bounds: Bounds;

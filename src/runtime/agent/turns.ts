@@ -6,7 +6,6 @@ import type { MessageInput } from "../../core/message.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
 import { isOpen, readMail } from "../inbox.js";
-import { Stop } from "../linked.js";
 import { askingOf, isMeant, turnOpen } from "./asking.js";
 import { boundsOf, type Definition } from "./define.js";
 import type { Input } from "./definition.js";
@@ -154,7 +153,7 @@ export class Turns {
       definition,
       session,
       context,
-      stop: new Stop(stop),
+      stop,
       tell,
       bounds: boundsOf(o.limits, definition.limits),
       runChild: (agent, id, input) => this.#runChild(agent, id, input, held.id, stop),

@@ -1,7 +1,7 @@
 /** One attempt at a call: run with a deadline, until it answers, throws, waits for something, runs out of time, or must stop. */
 import { NotDone, type WaitsFor } from "../../core/effect.js";
+import { onAbort } from "../aborting.js";
 import type { Ground } from "../ground.js";
-import type { Stop } from "../linked.js";
 
 export type Attempted =
   | { readonly is: "answered"; readonly value: unknown }
@@ -17,7 +17,7 @@ export interface Attempting {
   /** For how long it may still last. */
   readonly leftMs: number;
   /** Aborts when the run is to stop. */
-  readonly stop: Stop;
+  readonly stop: AbortSignal;
   readonly run: (handle: Handle) => unknown;
   /** Told what it answers after nobody waited any more. */
   readonly late: (answered: Extract<Attempted, { is: "answered" | "not-done" }>) => void;
@@ -37,7 +37,7 @@ export interface Handle {
 const GRACE_MS = 1_000;
 
 export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: Attempting): Promise<Attempted> {
-  if (stop.signal.aborted) return { is: "stopped" };
+  if (stop.aborted) return { is: "stopped" };
   // Others take it for ended by now, and may have done something about it: a process that was stopped meanwhile must not begin it.
   if (leftMs <= 0) return { is: "not-done", error: new NotDone("The call was not made: its time was up before it could begin.") };
   let leave: (attempted: Attempted) => void = () => {};
@@ -109,10 +109,10 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
   }
   let grace: NodeJS.Timeout | undefined;
   const stopped = () => {
-    end(stop.signal.reason);
+    end(stop.reason);
     grace = setTimeout(() => leave({ is: "stopped" }), GRACE_MS);
   };
-  const leaveStop = stop.on(stopped);
+  const leaveStop = onAbort(stop, stopped);
   function runOn(): void {
     timer = setTimeout(
       () => {
@@ -137,7 +137,7 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
     end(new DOMException("The call waits for something, and will be begun again.", "AbortError"));
   }
   // Told to stop, it threw: that is how calls stop, and says nothing else.
-  return stop.signal.aborted && attempted.is === "unknown" ? { is: "stopped" } : attempted;
+  return stop.aborted && attempted.is === "unknown" ? { is: "stopped" } : attempted;
 }
 
 function enter({ running }: Ground, id: string): void {

@@ -6,7 +6,6 @@ import { checkName } from "../../core/ids.js";
 import { encode, type Json } from "../../core/json.js";
 import type { Holding } from "../holding.js";
 import { restate } from "../inbox.js";
-import { Stop } from "../linked.js";
 import { callback, invalid, options } from "../options.js";
 import { attempt } from "./attempt.js";
 import { resultOf } from "./bodies.js";
@@ -29,7 +28,6 @@ type Run = (args: Json, context: { readonly key: string; readonly signal: AbortS
 
 export class ByHand {
   readonly #held: Holding;
-  readonly #stop: Stop;
   readonly #caller: Caller;
   readonly #repeats: Repeats;
   /** How often the same was asked for since the last checkpoint. */
@@ -39,8 +37,7 @@ export class ByHand {
 
   constructor(held: Holding) {
     this.#held = held;
-    this.#stop = new Stop(held.signal);
-    this.#caller = new Caller(held, this.#stop);
+    this.#caller = new Caller(held, held.signal);
     this.#repeats = new Repeats(held);
   }
 
@@ -138,7 +135,7 @@ export class ByHand {
       const attempted = await attempt(this.#held.ground, {
         id: key,
         leftMs: timeoutMs,
-        stop: this.#stop,
+        stop: this.#held.signal,
         run: ({ signal }) => run(args, { key, signal }),
         late: () => {},
       });

@@ -11,7 +11,6 @@ import type { Owner } from "../../core/lease.js";
 import { isoTime } from "../../core/time.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
-import type { Stop } from "../linked.js";
 import type { Settlement } from "../rows.js";
 import { type Attempted, attempt, type Handle } from "./attempt.js";
 import { backoff, type CallOptions, type CheckRequest, type Settled } from "./spec.js";
@@ -62,9 +61,9 @@ const RETRIES = 3;
 export class Caller {
   readonly #held: Holding;
   /** Aborts when nothing more is to be begun. */
-  readonly #stop: Stop;
+  readonly #stop: AbortSignal;
 
-  constructor(held: Holding, stop: Stop) {
+  constructor(held: Holding, stop: AbortSignal) {
     this.#held = held;
     this.#stop = stop;
   }
@@ -115,7 +114,7 @@ export class Caller {
     /** Of an attempt before this one nobody knows what became: that the next did nothing is then no outcome. */
     let isOpen = !fresh && this.#held.work.fold.course.get(id)?.phase !== "ready";
     for (;;) {
-      if (this.#stop.signal.aborted) return { is: "stopped" };
+      if (this.#stop.aborted) return { is: "stopped" };
       const known = this.#held.work.fold.course.get(id);
       if (known === undefined) return { is: "stopped" };
       // Of what does no harm the journal does not say that it was begun: without this it would be run again without end.
@@ -186,7 +185,7 @@ export class Caller {
           break;
       }
       if (tries < call.options.retry.attempts)
-        await sleep(backoff(call.options.retry, tries), undefined, { signal: this.#stop.signal }).catch(() => {});
+        await sleep(backoff(call.options.retry, tries), undefined, { signal: this.#stop }).catch(() => {});
     }
   }
 
