@@ -74,7 +74,7 @@ export class Course {
   #signals: readonly Signal[] = [];
   #children: readonly string[] = [];
   #replayed: readonly string[] = [];
-  /** About how much a base must say of the calls that stay. */
+  /** About how much a base must say of what stays: calls that were given a name, signals, children. */
   weight = 0;
 
   copy(): Course {
@@ -148,8 +148,14 @@ export class Course {
       this.prefixSince = since;
     }
     if (shape !== undefined) this.shape = shape;
-    if (signal !== undefined) this.#signals = [...this.#signals, { name: signal, body: body as Body }];
-    if (child !== undefined && !this.#children.includes(child)) this.#children = [...this.#children, child];
+    if (signal !== undefined) {
+      this.#signals = [...this.#signals, { name: signal, body: body as Body }];
+      this.weight += weightOfBody(body);
+    }
+    if (child !== undefined && !this.#children.includes(child)) {
+      this.#children = [...this.#children, child];
+      this.weight += child.length;
+    }
   }
 
   #event(event: EffectEvent, body: Body | undefined, at: number): void {
@@ -158,6 +164,7 @@ export class Course {
       // The oldest of that name which nobody has had.
       const first = this.#signals.find(({ name }) => name === event.name);
       given = first?.body;
+      if (first !== undefined) this.weight -= weightOfBody(given);
       this.#signals = this.#signals.filter((signal) => signal !== first);
     }
     const after = applyEvent(this.#calls.get(event.id), event, { at, holder: this.holder, body: given });
@@ -195,15 +202,20 @@ export class Course {
   /** Another line begins here: it does not own the calls that are open on the one it comes from. */
   leaveLine(): void {
     for (const [id, { phase }] of [...this.#calls]) if (phase !== "done") this.#calls.delete(id);
-    for (const [key, { phase }] of [...this.#named]) if (phase !== "done") this.#named.delete(key);
+    for (const [key, effect] of [...this.#named]) {
+      if (effect.phase === "done") continue;
+      this.#named.delete(key);
+      this.weight -= weightOf(effect);
+    }
     this.holder = undefined;
   }
 
   // ---- bases
 
   toBase(): CourseBase | undefined {
+    // Those that are not over come first, in their order: the first that waits for a signal is the one that is given it.
     const effects = new Map(
-      [...this.#named.values(), ...this.#passing.values(), ...this.#calls.values()].map((effect) => [effect.id, effect]),
+      [...this.#calls.values(), ...this.#named.values(), ...this.#passing.values()].map((effect) => [effect.id, effect]),
     );
     const base: CourseBase = {
       ...(effects.size > 0 && { effects: [...effects.values()] }),
@@ -233,11 +245,14 @@ export class Course {
     this.#signals = signals;
     this.#children = children;
     this.#replayed = replayed;
+    for (const { body } of signals) this.weight += weightOfBody(body);
+    for (const child of children) this.weight += child.length;
   }
 }
 
-const weightOf = (effect: Effect | undefined): number =>
-  effect === undefined ? 0 : 300 + (effect.result !== undefined && "value" in effect.result ? jsonBytes(effect.result.value) : 0);
+const weightOf = (effect: Effect | undefined): number => (effect === undefined ? 0 : 300 + weightOfBody(effect.result));
+
+const weightOfBody = (body: Body | undefined): number => (body === undefined ? 0 : "value" in body ? jsonBytes(body.value) : 100);
 
 const nameKey = (tool: string, name: string): string => `${tool}\n${name}`;
 
