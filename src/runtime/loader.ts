@@ -13,6 +13,7 @@ import type { Base, JournalRecord } from "../core/record.js";
 import { firstSeq, isGap, type Need, type Opened, open, type Save } from "../core/save.js";
 import type { SaveQuery, Store } from "../store/port.js";
 import { breathe } from "./breathe.js";
+import { Gate } from "./gate.js";
 import { hole, type Journal, lineAt, type Read, type Segment, type Standpoint } from "./journal.js";
 
 export interface Loaded {
@@ -27,16 +28,23 @@ export interface LoadOptions {
 }
 
 const ROWS = 1_000;
+/**
+ * How many loads are under way at once. A thousand side by side are no faster, and what each needs for a moment stays for as long as all of
+ * them last: a third more memory was measured. Over a wire some must wait for answers.
+ */
+const AT_ONCE = { here: 2, away: 16 };
 /** Where saves come over a wire, some pages of so many records are on their way while one is verified. */
 const AWAY = { records: 400, pages: 4 };
 
 export class Loader {
   readonly #store: Store;
   readonly #journal: Journal;
+  readonly #gate: Gate;
 
   constructor(store: Store, journal: Journal) {
     this.#store = store;
     this.#journal = journal;
+    this.#gate = new Gate(store.traits.oneMachine ? AT_ONCE.here : AT_ONCE.away);
   }
 
   /** The state at the end of a line. */
@@ -59,7 +67,11 @@ export class Loader {
   }
 
   /** The state at a save. Its past is looked up where the caller has not done so. */
-  async at({ save: end, digest }: Read, options: LoadOptions, past?: readonly Segment[]): Promise<Loaded> {
+  at(end: Read, options: LoadOptions, past?: readonly Segment[]): Promise<Loaded> {
+    return this.#gate.pass(() => this.#at(end, options, past));
+  }
+
+  async #at({ save: end, digest }: Read, options: LoadOptions, past?: readonly Segment[]): Promise<Loaded> {
     const fold = new Fold(options);
     const oldestFirst = (past ?? (await this.#journal.segments(end.line, end.seq))).toReversed();
     if (end.base > 0) await this.#loadBase(fold, oldestFirst, end.base);
