@@ -9,6 +9,7 @@ import { HoldfastError } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
 import { grantLease, type Lease } from "../core/lease.js";
 import type { SessionRow } from "../store/port.js";
+import { abortController } from "./aborting.js";
 import type { BoundAgent } from "./agent/bound.js";
 import { type Definition, definitionOf } from "./agent/define.js";
 import type { Loop } from "./agent/loop.js";
@@ -66,7 +67,8 @@ export class Worker {
   readonly #running = new Map<SessionId, Promise<void>>();
   /** Sessions that could not go on when they were last looked at. What waits in their inbox would have them taken up without end. */
   readonly #resting = new Map<SessionId, { readonly epoch: number; readonly until: number; readonly evenIfDue: boolean }>();
-  #abort = new AbortController();
+  #abort = abortController();
+  #stopping = false;
   #looking: Promise<void> | undefined;
   #wake: (() => void) | undefined;
   #woken = false;
@@ -95,14 +97,24 @@ export class Worker {
   /** Begins to take sessions up. Resolves once it has looked for the first time. */
   async start(): Promise<void> {
     if (this.#looking !== undefined) return;
-    this.#abort = new AbortController();
+    this.#abort = abortController();
+    this.#stopping = false;
     const leave = [
       this.#ground.watchers.followAll(() => this.#look()),
       this.#ground.store.watchAll(() => this.#look()),
       ...(this.#onSigterm ? [this.#untilSigterm()] : []),
     ];
-    await this.#takeSome();
-    this.#looking = this.#lookOn().finally(() => leave.forEach((stop) => stop()));
+    const first = this.#takeSome();
+    // From here on it can be stopped, also before it has looked for the first time.
+    this.#looking = first
+      .then(
+        () => this.#lookOn(),
+        () => {
+          this.#looking = undefined;
+        },
+      )
+      .finally(() => leave.forEach((stop) => stop()));
+    await first;
   }
 
   /** Takes nothing more up, and lets what it runs come to an end; what has not after the grace is handed back. */
@@ -111,9 +123,12 @@ export class Worker {
     const grace = graceMs === undefined ? GRACE_MS : wholeNumber(graceMs, "graceMs", 0, 3_600_000);
     const looking = this.#looking;
     this.#looking = undefined;
+    this.#stopping = true;
     this.#look();
     const patience = setTimeout(() => this.#abort.abort(handBack()), Math.max(0, grace - LAST_MS));
-    await Promise.all([looking, ...this.#running.values()]);
+    // What was being claimed when this began is run, or handed back, like the rest.
+    await looking;
+    await Promise.all(this.#running.values());
     clearTimeout(patience);
     this.#abort.abort(handBack());
   }
@@ -123,7 +138,8 @@ export class Worker {
     const { maxMs } = options(o, "drain", ["maxMs"]);
     const most = maxMs === undefined ? Number.POSITIVE_INFINITY : wholeNumber(maxMs, "maxMs", 0, Number.MAX_SAFE_INTEGER);
     if (this.#looking !== undefined) throw invalid("drain", "the worker has been started; it takes what there is by itself");
-    this.#abort = new AbortController();
+    this.#abort = abortController();
+    this.#stopping = false;
     const before = this.#counts.ran;
     const deadline = performance.now() + most;
     const patience =
@@ -151,8 +167,6 @@ export class Worker {
   }
 
   async #lookOn(): Promise<void> {
-    // Assigned once `start` has returned; until then this one has not been stopped.
-    await Promise.resolve();
     while (this.#looking !== undefined) {
       this.#woken = false;
       let took = false;
@@ -184,7 +198,7 @@ export class Worker {
   async #takeSome(): Promise<boolean> {
     let took = false;
     let idle = 0;
-    while (this.#running.size < this.#concurrency && idle < this.#agents.length && !this.#abort.signal.aborted) {
+    while (this.#running.size < this.#concurrency && idle < this.#agents.length && !this.#stopping && !this.#abort.signal.aborted) {
       const definition = this.#agents[this.#first % this.#agents.length] as Definition;
       this.#first += 1;
       const rows = await this.#ground.store.claim(

@@ -377,5 +377,44 @@ describe("edges", () => {
     process.off("warning", warned);
     expect(warnings).toEqual([]);
   });
+
+  test("a worker that is stopped while it starts is stopped, and can be started again", async () => {
+    const { hold } = on.start();
+    const bot = hold.agent({ name: "bot", model: script() });
+    const works = worker(hold, { agents: [bot] });
+    const starting = works.start();
+    await works.stop();
+    await starting;
+    const turn = await bot.submit("s", "hi");
+    await expect(turn.result({ timeoutMs: 150 })).rejects.toMatchObject(coded("BUSY"));
+    await works.start();
+    expect(await turn.result({ timeoutMs: 1_000 })).toMatchObject({ status: "completed" });
+    await works.stop();
+  });
+
+  test("a stop waits also for what was being claimed when it came", async () => {
+    const claiming = door();
+    const goOn = door();
+    let isFirst = true;
+    const hold = caught({
+      claim: (go) => {
+        if (isFirst) return go();
+        claiming.open();
+        return goOn.opened.then(go);
+      },
+    });
+    const bot = hold.agent({ name: "bot", model: async () => pause(50).then(() => ({ content: "done" })) });
+    const works = worker(hold, { agents: [bot] });
+    await works.start();
+    isFirst = false;
+    const turn = await bot.submit("s", "hi");
+    await claiming.opened;
+    const stopped = works.stop();
+    goOn.open();
+    await stopped;
+    expect(works.stats().running).toBe(0);
+    expect(await turn.result({ timeoutMs: 0 })).toMatchObject({ status: "completed" });
+    await hold.close();
+  });
   // more
 });
