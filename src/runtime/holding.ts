@@ -18,7 +18,7 @@ import { type Holder, superseded } from "./lease-keeper.js";
 import { type HeadDoc, headRow, type LabelDoc, leaseRow } from "./rows.js";
 import { SaveQueue } from "./save-queue.js";
 import { tellEvent } from "./telemetry.js";
-import { type Standing, Workspace } from "./workspace.js";
+import { notStored, type Standing, Workspace } from "./workspace.js";
 
 export interface Opening extends Standing {
   readonly label: LabelDoc;
@@ -99,6 +99,11 @@ export class Holding implements Holder {
   /** Makes everything staged durable, with a checkpoint at its end. */
   async checkpoint(mark: CheckpointOptions, drained: readonly string[] = []): Promise<Checkpoint> {
     return (await this.commit(mark, drained)) as Checkpoint;
+  }
+
+  /** Throws where a message could not be appended and saved; stages nothing. */
+  async tryMessage(message: unknown): Promise<void> {
+    for (const name of this.#work.tryMessage(message)) if ((await this.ground.store.blob(name)) === undefined) throw notStored(name);
   }
 
   /** Makes everything staged durable. What is staged when this is called is one save. */

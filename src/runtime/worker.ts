@@ -125,12 +125,14 @@ export class Worker {
     this.#looking = undefined;
     this.#stopping = true;
     this.#look();
-    const patience = setTimeout(() => this.#abort.abort(handBack()), Math.max(0, grace - LAST_MS));
+    // One that is started again meanwhile has another.
+    const abort = this.#abort;
+    const patience = setTimeout(() => abort.abort(handBack()), Math.max(0, grace - LAST_MS));
     // What was being claimed when this began is run, or handed back, like the rest.
     await looking;
     await Promise.all(this.#running.values());
     clearTimeout(patience);
-    this.#abort.abort(handBack());
+    abort.abort(handBack());
   }
 
   /** Runs what there is to do, and no longer than it may: for cron and serverless. */

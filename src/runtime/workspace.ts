@@ -10,7 +10,7 @@ import { HoldfastError, quote } from "../core/errors.js";
 import type { Fold } from "../core/fold.js";
 import { checkName, type LineId, MAX_SEQ, parsePlace, placeId, type SessionId } from "../core/ids.js";
 import { type Encoded, encode, equal, freeze, type Json, type JsonObject, textBytes } from "../core/json.js";
-import { type Blob, type EncodedMessage, encodeMessage, type Message, type MessageInput } from "../core/message.js";
+import { type Blob, blobsOf, type EncodedMessage, encodeMessage, type Message, type MessageInput } from "../core/message.js";
 import { record } from "../core/record.js";
 import { baseRefs } from "../core/refs.js";
 import { revive } from "../core/revive.js";
@@ -103,13 +103,7 @@ export class Workspace {
       ({ content: parts }) =>
         typeof parts !== "string" && parts.some((part) => part.type === "file" && "digest" in part.data && part.data.digest === name),
     );
-    if (named) {
-      throw new HoldfastError(
-        "INVALID_VALUE",
-        `messages: one names the file ${quote(name)}, which is not stored. Give its bytes instead.`,
-        { path: "messages", found: name },
-      );
-    }
+    if (named) throw notStored(name);
     this.#staging.notAFile(name);
   }
 
@@ -335,10 +329,12 @@ export class Workspace {
     return this.#fold.seq + this.#staging.itemCount + 1;
   }
 
-  /** Throws where a message could not be appended; stages nothing. */
-  tryMessage(message: unknown): void {
-    const encoded = encodeMessage(message, "input");
-    if (encoded.value.id !== undefined) this.#unknown([encoded], undefined);
+  /** Throws where a message could not be appended; stages nothing. Answers the files that it names and does not bring. */
+  tryMessage(message: unknown): readonly Digest[] {
+    const { value, blobs, ...rest } = encodeMessage(message, "input");
+    if (value.id !== undefined) this.#unknown([{ value, blobs, ...rest }], undefined);
+    const named = typeof value.content === "string" ? [] : blobsOf(value.content);
+    return named.filter((name) => !blobs.some(({ digest }) => digest === name));
   }
 
   /** Begins a turn with its input, which is staged next. */
@@ -454,6 +450,13 @@ export class Workspace {
     if (given.metadata !== undefined) mark.metadata = given.metadata;
     return mark;
   }
+}
+
+export function notStored(name: Digest): HoldfastError {
+  return new HoldfastError("INVALID_VALUE", `messages: one names the file ${quote(name)}, which is not stored. Give its bytes instead.`, {
+    path: "messages",
+    found: name,
+  });
 }
 
 function checkKey(key: unknown): string {

@@ -278,6 +278,20 @@ describe("edges", () => {
     await works.stop();
   });
 
+  test("a submitted turn whose message names a file that is not stored fails, too", async () => {
+    const { hold } = on.start();
+    const bot = hold.agent({ name: "bot", model: script() });
+    const gone = { type: "file", mediaType: "image/png", data: { digest: "A".repeat(43), sizeBytes: 3 } } as never;
+    const turn = await bot.submit("s", [gone]);
+    const works = worker(hold, { agents: [bot] });
+    await works.start();
+    expect(await turn.result({ timeoutMs: 1_000 })).toMatchObject({
+      status: "failed",
+      error: { message: expect.stringContaining("not stored") },
+    });
+    await works.stop();
+  });
+
   test("a submitted turn whose message cannot be appended fails once, and is not tried again and again", async () => {
     const { hold } = on.start();
     const bot = hold.agent({ name: "bot", model: script() });

@@ -77,7 +77,7 @@ export class Loop {
   async begin({ id, key, same, message, drained }: NewTurn): Promise<void> {
     const { held, definition, session, context } = this.#running;
     // Before anything is staged: what is left of a turn that could not be begun would be taken for one that was.
-    this.#work.tryMessage(message);
+    await held.tryMessage(message);
     // One that is there already would be passed over, and the turn would have no input.
     if (message.id !== undefined && this.#fold.messages.some((known) => known.id === message.id))
       throw new HoldfastError(

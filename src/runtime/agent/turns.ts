@@ -95,12 +95,13 @@ export class Turns {
     if (next?.doc.kind === "turn") {
       const { turn: id, key, input } = next.doc;
       const message = input as unknown as MessageInput;
+      // That it cannot be appended may be why it could not be begun. The turn is over without it.
+      const fits = await held.tryMessage(message).then(
+        () => true,
+        () => false,
+      );
       work.turn({ id, ...(key !== undefined && { key }), same: askingOf(message, undefined).same });
-      try {
-        work.append([message]);
-      } catch {
-        // That it cannot be appended may be why it could not be begun. The turn is over without it.
-      }
+      if (fits) work.append([message]);
       // On its own: a save that begins a turn does not say how one ended.
       await held.commit(undefined, [next.id]);
     }
