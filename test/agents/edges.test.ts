@@ -361,10 +361,10 @@ describe("edges", () => {
     const bot = hold.agent({ name: "bot", model });
     const { signal } = new AbortController();
     let listeners = 0;
-    const { addEventListener } = signal;
-    signal.addEventListener = (...args: Parameters<typeof addEventListener>) => {
+    const listen = signal.addEventListener.bind(signal);
+    signal.addEventListener = (...args: Parameters<typeof listen>) => {
       listeners += 1;
-      addEventListener.apply(signal, args);
+      listen(...args);
     };
     for (let i = 0; i < 3; i++) await bot.run("a", `turn ${i}`, { signal });
     expect(listeners).toBe(1);
@@ -430,5 +430,4 @@ describe("edges", () => {
     expect(await turn.result({ timeoutMs: 0 })).toMatchObject({ status: "completed" });
     await hold.close();
   });
-  // more
 });
