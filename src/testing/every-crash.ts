@@ -113,7 +113,7 @@ class Crash {
         const member: unknown = Reflect.get(target, name, target);
         if (typeof member !== "function") return member;
         return (...args: readonly unknown[]) =>
-          this.#call(() => Reflect.apply(member, target, args) as unknown, name === "apply" || name === "claim");
+          this.#call(() => Reflect.apply(member, target, args) as unknown, name === "apply" || name === "claim" || name === "post");
       },
     });
   }
