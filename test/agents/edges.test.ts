@@ -430,4 +430,23 @@ describe("edges", () => {
     expect(await turn.result({ timeoutMs: 0 })).toMatchObject({ status: "completed" });
     await hold.close();
   });
+
+  test("a child that an interrupted call waited for is cancelled: nobody would run it any more", async () => {
+    const { hold } = on.start();
+    const child = hold.agent({
+      name: "child",
+      model: script(asks(["act", {}])),
+      tools: { act: { mode: "keyed", approval: true, run: () => 1 } },
+    });
+    const bot = hold.agent({
+      name: "bot",
+      model: script(asks(["sub", {}])),
+      tools: { sub: { mode: "repeatable", run: async (_, { run }) => (await run(child, "go")).status } },
+    });
+    expect(await bot.run("s", "go")).toMatchObject({ status: "waiting" });
+    const [pending] = (await hold.effects.list({ status: "waiting", agent: "child" })).items;
+    expect(await bot.run("s", "never mind", { ifBusy: "interrupt" })).toMatchObject({ status: "completed" });
+    expect((await hold.effects.list({ status: "waiting" })).items).toEqual([]);
+    expect((await hold.sessions.get(pending?.sessionId ?? ""))?.status).toBe("cancelled");
+  });
 });

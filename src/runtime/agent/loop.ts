@@ -6,6 +6,7 @@
  */
 import type { CheckpointOptions } from "../../core/checkpoint.js";
 import { HoldfastError, quote } from "../../core/errors.js";
+import type { SessionId } from "../../core/ids.js";
 import { encode, type Json, sortedText } from "../../core/json.js";
 import { type Asked, goesRound, MAX_PERIOD, pastLimit } from "../../core/limits.js";
 import { type EncodedMessage, type Message, type MessageInput, type ToolCallPart, textOf } from "../../core/message.js";
@@ -15,6 +16,7 @@ import { clip } from "../../core/title.js";
 import { callsIn } from "../effects/bodies.js";
 import { words } from "../effects/caller.js";
 import { restate } from "../inbox.js";
+import { cancelSession } from "../outside.js";
 import { tellEvent } from "../telemetry.js";
 import { ask } from "./ask.js";
 import { Calls } from "./calls.js";
@@ -145,19 +147,28 @@ export class Loop {
     const { held } = this.#running;
     const open = unanswered(this.#fold);
     if (open !== undefined) {
-      for (const { id, phase, call } of this.#fold.course.open)
-        if ((phase === "waiting" || phase === "ready") && call?.[0] === open.reply.seq)
+      const left: string[] = [];
+      for (const { id, phase, call, waits } of this.#fold.course.open)
+        if ((phase === "waiting" || phase === "ready") && call?.[0] === open.reply.seq) {
+          if (waits?.for === "child") left.push(waits.session);
           this.#work.course({ effect: { id, is: "done", outcome: "denied", by: "interrupt" } }, encode(INTERRUPTED, "reason"));
+        }
       const known = this.#fold.course.ofReply(open.reply.seq);
       const decisions = (await this.#calls.decide(open.calls, open.reply)).map((decision, index) =>
         known.has(index) ? decision : ({ do: "refuse", says: INTERRUPTED } as const),
       );
       await held.commit();
+      // Nobody runs them any more: what they wait for is not to be asked about.
+      for (const child of left) await cancelSession(held.ground, child as SessionId, INTERRUPTED);
       const end = await this.#make(open.reply, open.calls, decisions, this.#calls.intend(open.reply, decisions));
-      if (end !== undefined)
-        throw new HoldfastError("TURN_OPEN", `Session ${quote(held.id)} has a call of which nobody knows what became. Settle it first.`, {
-          sessionId: held.id,
-        });
+      if (end !== undefined) {
+        const effectId = this.#fold.course.open.find(({ phase }) => phase === "doubt")?.id;
+        throw new HoldfastError(
+          "TURN_OPEN",
+          `Session ${quote(held.id)} has a call of which nobody knows what became. Settle ${effectId ?? "it"} first.`,
+          { sessionId: held.id, ...(effectId !== undefined && { effectId }) },
+        );
+      }
     }
     await held.commit();
   }
