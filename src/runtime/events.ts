@@ -8,6 +8,7 @@ import type { JournalRecord } from "../core/record.js";
 import { reviveRecord } from "../core/revive.js";
 import { firstSeq, isGap, open, type Save } from "../core/save.js";
 import type { SessionStatus } from "../core/status.js";
+import { linked } from "./aborting.js";
 import type { Ground } from "./ground.js";
 import { hole, lineAt, type Segment, sharedUpTo } from "./journal.js";
 import { invalid, options, signalOf } from "./options.js";
@@ -58,7 +59,6 @@ export async function* follow(
 ): AsyncGenerator<SessionEvent> {
   const { after, signal: asked } = options(given, "events", ["after", "signal"]);
   const own = signalOf(asked);
-  const signal = own === undefined ? closing : AbortSignal.any([own, closing]);
   const session = sessionId(id);
   let { line } = headOf(await requireSession(ground, session));
   let segments = await ground.journal.segments(line);
@@ -68,11 +68,13 @@ export async function* follow(
     line = place.line;
     segments = await ground.journal.segments(line);
   }
+  const { signal, unlink } = linked(closing, own);
   const watcher = ground.watchers.follow(session);
   const unwatch = ground.store.watch(session, () => watcher.tell());
   try {
     yield* live(ground, session, { line, segments, seen: place?.seq ?? 0 }, watcher, signal);
   } finally {
+    unlink();
     unwatch();
     watcher.leave();
   }

@@ -65,13 +65,14 @@ export class Ground {
   }
 
   /** Posts what nobody waits for. A store that is closing waits for it; where it is away, what was to be said stays unknown. */
-  postLate(session: SessionId, doc: MailDoc, o: PostOptions): void {
+  postLate(session: SessionId, doc: MailDoc, o: PostOptions): Promise<void> {
     const posting = this.post(session, doc, o).then(
       () => {},
       () => {},
     );
     this.#posting.add(posting);
     void posting.then(() => this.#posting.delete(posting));
+    return posting;
   }
 
   /** Resolves when all of that is posted. */

@@ -161,7 +161,11 @@ export class Holding implements Holder {
     const head = this.#work.takeHead();
     if (head === undefined && drained.length === 0) return;
     const change = { session: this.id, when: { epoch: this.lease.epoch }, drained, ...(head && { head: headRow(head) }) };
-    const applied = await this.ground.store.apply([change]);
+    const applied = await this.ground.store.apply([change]).catch((error: unknown) => {
+      // It goes with the next one.
+      if (head !== undefined) this.#work.headAgain();
+      throw error;
+    });
     if (!applied.ok) throw this.endIfStale(superseded(this.id));
     this.ground.watchers.changed(this.id);
   }

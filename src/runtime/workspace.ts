@@ -386,6 +386,11 @@ export class Workspace {
     return head;
   }
 
+  /** What was taken could not be written. */
+  headAgain(): void {
+    this.#headChanged = true;
+  }
+
   // ---- sealing
 
   /** Turns what is staged into a save, with a checkpoint at its end where one is wanted. */

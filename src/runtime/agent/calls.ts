@@ -134,8 +134,8 @@ export class Calls {
   }
 
   /** The commit that was to record outcomes has failed for good: whoever holds the session now is told of them. */
-  late({ fresh }: Settled): void {
-    for (const { effect, made } of fresh) this.#caller.late(effect, made);
+  async late({ fresh }: Settled): Promise<void> {
+    for (const { effect, made } of fresh) await this.#caller.late(effect, made);
   }
 
   async #makeOne(part: ToolCallPart, decision: Decision, { id, fresh }: { readonly id: string; readonly fresh: boolean }): Promise<Ended> {
@@ -204,7 +204,7 @@ export class Calls {
     try {
       await held.commitSurely();
     } catch (error) {
-      this.#caller.late(effect, end.made);
+      await this.#caller.late(effect, end.made);
       throw error;
     }
     ends.set(index, { is: "recorded", effect: this.#course.get(effect.id) ?? effect });

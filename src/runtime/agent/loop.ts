@@ -220,7 +220,7 @@ export class Loop {
       try {
         await held.commitSurely(mark);
       } catch (error) {
-        this.#calls.late(settled);
+        await this.#calls.late(settled);
         throw error;
       }
     }

@@ -20,7 +20,7 @@ export interface Attempting {
   readonly stop: AbortSignal;
   readonly run: (handle: Handle) => unknown;
   /** Told what it answers after nobody waited any more. */
-  readonly late: (answered: Extract<Attempted, { is: "answered" | "not-done" }>) => void;
+  readonly late: (answered: Extract<Attempted, { is: "answered" | "not-done" }>) => Promise<void>;
 }
 
 export interface Handle {
@@ -92,9 +92,10 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
     if (isInside) exit(ground, id);
     isInside = false;
   };
-  void answer.then((attempted) => {
+  void answer.then(async (attempted) => {
+    // What it answers too late is posted before it counts as gone: whoever looks in between must not take it for unknown.
+    if (over && (attempted.is === "answered" || attempted.is === "not-done")) await late(attempted);
     goesOut();
-    if (over && (attempted.is === "answered" || attempted.is === "not-done")) late(attempted);
   });
 
   function suspend(waits: WaitsFor): Promise<never> {

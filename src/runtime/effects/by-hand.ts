@@ -137,7 +137,7 @@ export class ByHand {
         leftMs: timeoutMs,
         stop: this.#held.signal,
         run: ({ signal }) => run(args, { key, signal }),
-        late: () => {},
+        late: async () => {},
       });
       if (attempted.is === "answered") {
         const made = finished(attempted.value);
@@ -235,7 +235,7 @@ export class ByHand {
         try {
           await this.#held.commitSurely();
         } catch (failure) {
-          this.#caller.late(effect, made);
+          await this.#caller.late(effect, made);
           throw failure;
         }
         if (outcome === "ok") return body.value;

@@ -216,11 +216,11 @@ export class Caller {
   }
 
   /** What is known too late to be recorded here goes to whoever holds the session now, or next. */
-  late(effect: Effect, { outcome, body }: Finished): void {
+  async late(effect: Effect, { outcome, body }: Finished): Promise<void> {
     if (!acts(effect)) return;
     const as: Settlement = outcome === "ok" ? { result: body.value } : { error: String(body.value) };
     const attempt = effect.attempt?.no ?? 1;
-    this.#ground.postLate(this.#held.id, { kind: "late", effect: effect.id, attempt, as }, { id: `late:${effect.id}:${attempt}` });
+    await this.#ground.postLate(this.#held.id, { kind: "late", effect: effect.id, attempt, as }, { id: `late:${effect.id}:${attempt}` });
   }
 
   #holderOf({ id, holder, holders = [], phase }: Effect): "dead" | "unknown" {
