@@ -43,7 +43,9 @@ export function supportAgent(world: World, { at, says }: Hooks) {
         run: ({ order }: { order: number }, { key, attempt }) => {
           at("before the bank was asked", order);
           says(
-            attempt === 1 ? `asks the bank to refund order ${order}` : `asks the bank again to refund order ${order}, under the same key`,
+            attempt === 1
+              ? `asks the bank to refund order ${order}`
+              : `asks the bank to refund order ${order}, under the same key as before`,
           );
           const receipt = world.refund(order, key);
           at("after the bank paid, before it answered", order);
