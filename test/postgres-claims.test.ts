@@ -1,6 +1,5 @@
 /** Claims in Postgres: many at once, what others keep locked, answers that are lost, what the server reads, and schemas from before. */
 import { createHash } from "node:crypto";
-import { createRequire } from "node:module";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openStore } from "../src/open.js";
@@ -14,15 +13,9 @@ import { migrations } from "../src/store/sql/postgres/schema.js";
 import { statementsIn } from "../src/store/sql/statements.js";
 import { SqlStore } from "../src/store/sql/store.js";
 import { begin, Fixture } from "../src/testing/fixture.js";
+import { type Client, PgClient } from "./support/pg-client.js";
 import { type Server, startPostgres } from "./support/postgres.mjs";
 import { type Direction, Proxy } from "./support/proxy.js";
-
-interface Client {
-  connect(): Promise<void>;
-  query(text: string, values?: readonly unknown[]): Promise<{ rows: Record<string, unknown>[] }>;
-  end(): Promise<void>;
-}
-const { Client: PgClient } = createRequire(import.meta.url)("pg") as { Client: new (options: object) => Client };
 
 let server: Server;
 let proxy: Proxy;

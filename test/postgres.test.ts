@@ -1,19 +1,12 @@
 /** A store in Postgres: opening it, what it refuses and says, tenants, poolers, and what is asked of the server. */
-import { createRequire } from "node:module";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HoldfastError, open } from "../src/index.js";
 import { openStore } from "../src/open.js";
 import { storeContract } from "../src/testing/index.js";
 import { errorOf } from "./support/error-of.js";
+import { type Client, PgClient } from "./support/pg-client.js";
 import { type Server, startPostgres } from "./support/postgres.mjs";
 import { Pooler } from "./support/proxy.js";
-
-interface Client {
-  connect(): Promise<void>;
-  query(text: string, values?: readonly unknown[]): Promise<{ rows: Record<string, unknown>[]; rowCount: number }>;
-  end(): Promise<void>;
-}
-const { Client: PgClient } = createRequire(import.meta.url)("pg") as { Client: new (options: object) => Client };
 
 let server: Server;
 beforeAll(async () => {

@@ -117,6 +117,14 @@ export class Course {
     return [...this.#calls.values()].filter(({ phase }) => phase !== "done");
   }
 
+  /** From when on something can be done without anybody's word: now, when a wait runs out, or, undefined, not before somebody has said it. */
+  goesOnAt(now: number): number | undefined {
+    const { open } = this;
+    if (open.length === 0 || open.some(({ phase }) => phase !== "waiting" && phase !== "doubt")) return now;
+    const ends = open.flatMap(({ waits }) => (waits?.for === "signal" && waits.until !== undefined ? [waits.until] : []));
+    return ends.length === 0 ? undefined : Math.min(...ends);
+  }
+
   /** How many calls are over and have no tool message yet. */
   get doneCount(): number {
     return this.#calls.size - this.open.length;

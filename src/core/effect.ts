@@ -42,25 +42,30 @@ export type Body = { readonly value: Json } | { readonly blob: Digest; readonly 
 
 export type Outcome = "ok" | "error" | "denied";
 
+/** What is known of a call from its beginning, and does not change. */
+interface Intent {
+  readonly id: string;
+  readonly name: string;
+  readonly mode: Mode;
+  readonly key: string;
+  /** The caller's own name for it: the same name is the same call. */
+  readonly named?: string;
+  /** In the loop: the number of the reply that asks for it, and which of its calls it is. */
+  readonly call?: readonly [reply: number, index: number];
+  /** A digest of its arguments. */
+  readonly same: string;
+  /** For how long its key keeps a second call from acting twice. */
+  readonly validMs?: number;
+}
+
 /** What the journal says of a call, an event at a time. The body is the arguments of an intent or an approval, the result of a `done`. */
 export type EffectEvent = { readonly id: string } & (
-  | {
+  | (Intent & {
       readonly is: "intent";
-      readonly name: string;
-      readonly mode: Mode;
-      readonly key: string;
-      /** The caller's own name for it: the same name is the same call. */
-      readonly named?: string;
-      /** In the loop: the number of the reply that asks for it, and which of its calls it is. */
-      readonly call?: readonly [reply: number, index: number];
-      /** A digest of its arguments. */
-      readonly same: string;
-      /** For how long its key keeps a second call from acting twice. */
-      readonly validMs?: number;
       readonly waits?: WaitsFor;
       /** Absent while it waits. */
       readonly attempt?: Attempt;
-    }
+    })
   | { readonly is: "begun"; readonly attempt: Attempt }
   | { readonly is: "waits"; readonly waits: WaitsFor }
   | { readonly is: "approved"; readonly by?: string; readonly note?: string }
@@ -83,15 +88,7 @@ type Phase =
   | "done";
 
 /** A call as it stands. */
-export interface Effect {
-  readonly id: string;
-  readonly name: string;
-  readonly mode: Mode;
-  readonly key: string;
-  readonly named?: string;
-  readonly call?: readonly [reply: number, index: number];
-  readonly same: string;
-  readonly validMs?: number;
+export interface Effect extends Intent {
   readonly since: number;
   readonly phase: Phase;
   readonly waits?: WaitsFor;

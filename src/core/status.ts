@@ -52,3 +52,6 @@ export function nextStatus(status: SessionStatus, event: StatusEvent): SessionSt
 }
 
 export const isStatus = (value: unknown): value is SessionStatus => typeof value === "string" && Object.hasOwn(statusTable, value);
+
+/** Whether something is still to be done, by the session itself or by somebody else. */
+export const isUnderWay = (status: unknown): boolean => status === "in-progress" || status === "waiting" || status === "in-doubt";

@@ -44,8 +44,6 @@ export class Holding implements Holder {
   #takesMail = Promise.resolve();
   #moving = false;
   #ended: HoldfastError | undefined;
-  /** Called when mail has changed something. */
-  onMail: (() => void) | undefined;
 
   constructor(ground: Ground, opening: Opening) {
     this.ground = ground;
@@ -298,14 +296,13 @@ export class Holding implements Holder {
       } finally {
         if (cancel !== undefined && ends) this.#abort.abort(this.#ended);
       }
-      await this.#tellParent();
-      this.onMail?.();
+      await this.wakeParent();
       if (cancel !== undefined && ends) return;
     }
   }
 
   /** A session that runs another waits for it, and goes on when something has changed there. */
-  async #tellParent(): Promise<void> {
+  async wakeParent(): Promise<void> {
     const { parent } = this.#work.head;
     if (parent !== undefined) await this.ground.post(parent, { kind: "wake", child: this.id }).catch(() => {});
   }

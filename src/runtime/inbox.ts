@@ -4,6 +4,7 @@ import type { Effect } from "../core/effect.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
 import { encode } from "../core/json.js";
+import { isUnderWay } from "../core/status.js";
 import type { Store } from "../store/port.js";
 import { type MailDoc, mailOf, mailText, type Settlement } from "./rows.js";
 import type { Workspace } from "./workspace.js";
@@ -128,8 +129,7 @@ function stage(work: Workspace, doc: MailDoc): boolean {
 const nthOf = ({ waits }: Effect) => (waits?.for === "signal" && waits.nth !== undefined ? { nth: waits.nth } : undefined);
 
 /** Whether a turn is under way, as far as the session's status says. */
-export const isOpen = ({ fold: { status, course } }: Workspace): boolean =>
-  course.turn !== undefined && (status === "in-progress" || status === "waiting" || status === "in-doubt");
+export const isOpen = ({ fold: { status, course } }: Workspace): boolean => course.turn !== undefined && isUnderWay(status);
 
 const said = ({ by, note }: { readonly by?: string; readonly note?: string }) => ({
   ...(by !== undefined && { by }),
@@ -155,7 +155,7 @@ function finish(
 /** The status that follows from the calls that are open, and when there is something to do: in-doubt outranks waiting outranks in-progress. */
 export function restate(work: Workspace): void {
   const { status, course } = work.fold;
-  if (status === "in-progress" || status === "waiting" || status === "in-doubt") {
+  if (isUnderWay(status)) {
     const phases = new Set(course.open.map(({ phase }) => phase));
     const target = phases.has("doubt") ? "in-doubt" : phases.has("waiting") ? "waiting" : "in-progress";
     if (target !== status && status !== "in-progress" && target !== "in-doubt") work.event("settle");

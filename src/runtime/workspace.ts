@@ -15,7 +15,7 @@ import { record } from "../core/record.js";
 import { baseRefs } from "../core/refs.js";
 import { revive } from "../core/revive.js";
 import { seal } from "../core/save.js";
-import type { StatusEvent } from "../core/status.js";
+import { isUnderWay, type StatusEvent } from "../core/status.js";
 import { titleOf } from "../core/title.js";
 import type { NewSave } from "../store/port.js";
 import type { Ground } from "./ground.js";
@@ -363,14 +363,11 @@ export class Workspace {
   /** Sets when there is something to do: at once, when a wait runs out, or not at all. Children are run by their parents. */
   redue(): void {
     const { status, course } = this.#fold;
-    const isOver = status === "completed" || status === "failed" || status === "halted" || status === "cancelled";
-    if (isOver || course.turn === undefined || this.#head.parent !== undefined) return this.due(undefined);
+    if (!isUnderWay(status) || course.turn === undefined || this.#head.parent !== undefined) return this.due(undefined);
     const now = this.#ground.wallMs();
-    const { open } = course;
-    const waits = open.every(({ phase }) => phase === "waiting" || phase === "doubt") && open.length > 0;
-    if (!waits) return this.due(Math.min(this.#head.due ?? now, now));
-    const ends = open.flatMap(({ waits: w }) => (w?.for === "signal" && w.until !== undefined ? [w.until] : []));
-    this.due(ends.length === 0 ? undefined : Math.min(...ends));
+    const at = course.goesOnAt(now);
+    // One that is due already keeps its place among those that wait for a worker.
+    this.due(at === now ? Math.min(this.#head.due ?? now, now) : at);
   }
 
   /** Where the next call that is begun will stand: unlike any other's, also on other lines. */

@@ -11,6 +11,20 @@ import { stores } from "../support/stores.js";
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
+/** An agent whose call runs another, which waits for somebody's word. */
+function withChild(hold: Holdfast) {
+  const child = hold.agent({
+    name: "child",
+    model: script(asks(["act", {}])),
+    tools: { act: { mode: "keyed", approval: true, run: () => 1 } },
+  });
+  return hold.agent({
+    name: "bot",
+    model: script(asks(["sub", {}])),
+    tools: { sub: { mode: "repeatable", run: async (_, { run }) => (await run(child, "go")).status } },
+  });
+}
+
 describe.each(stores.filter(({ name }) => name === "sqlite" || name === "postgres"))("edges on $name", ({ address }) => {
   let on: Processes;
   beforeEach(async () => {
@@ -126,16 +140,7 @@ describe("edges", () => {
         },
       },
     );
-    const child = hold.agent({
-      name: "child",
-      model: script(asks(["act", {}])),
-      tools: { act: { mode: "keyed", approval: true, run: () => 1 } },
-    });
-    const bot = hold.agent({
-      name: "bot",
-      model: script(asks(["sub", {}])),
-      tools: { sub: { mode: "repeatable", run: async (_, { run }) => (await run(child, "go")).status } },
-    });
+    const bot = withChild(hold);
     expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
     await hold.close();
   });
@@ -433,16 +438,7 @@ describe("edges", () => {
 
   test("a child that an interrupted call waited for is cancelled: nobody would run it any more", async () => {
     const { hold } = on.start();
-    const child = hold.agent({
-      name: "child",
-      model: script(asks(["act", {}])),
-      tools: { act: { mode: "keyed", approval: true, run: () => 1 } },
-    });
-    const bot = hold.agent({
-      name: "bot",
-      model: script(asks(["sub", {}])),
-      tools: { sub: { mode: "repeatable", run: async (_, { run }) => (await run(child, "go")).status } },
-    });
+    const bot = withChild(hold);
     expect(await bot.run("s", "go")).toMatchObject({ status: "waiting" });
     const [pending] = (await hold.effects.list({ status: "waiting", agent: "child" })).items;
     expect(await bot.run("s", "never mind", { ifBusy: "interrupt" })).toMatchObject({ status: "completed" });

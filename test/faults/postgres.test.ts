@@ -3,7 +3,6 @@
  * every loser is told why.
  */
 import { createHash } from "node:crypto";
-import { createRequire } from "node:module";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type HoldfastError, open } from "../../src/index.js";
@@ -13,18 +12,12 @@ import { thisMachine } from "../../src/store/machine.js";
 import { numbered, postgresDialect } from "../../src/store/sql/postgres/dialect.js";
 import { statementsIn } from "../../src/store/sql/statements.js";
 import { errorOf } from "../support/error-of.js";
+import { PgClient } from "../support/pg-client.js";
 import { type Server, startPostgres } from "../support/postgres.mjs";
 import { type Direction, Proxy } from "../support/proxy.js";
 import { type Child, start } from "./child.mjs";
 import { compete } from "./compete.mjs";
 import { newSeed } from "./random.mjs";
-
-interface Client {
-  connect(): Promise<void>;
-  query(text: string, values?: readonly unknown[]): Promise<{ rows: Record<string, unknown>[] }>;
-  end(): Promise<void>;
-}
-const { Client: PgClient } = createRequire(import.meta.url)("pg") as { Client: new (options: object) => Client };
 
 let server: Server;
 let proxy: Proxy;

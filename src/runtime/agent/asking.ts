@@ -55,3 +55,7 @@ export function turnOpen(id: string, status?: string): HoldfastError {
     sessionId: id,
   });
 }
+
+export function noTurn(id: string): HoldfastError {
+  return new HoldfastError("BAD_STATUS", `Session ${quote(id)} has no turn to go on with. Run the agent with an input.`, { sessionId: id });
+}

@@ -7,12 +7,11 @@
 import type { CheckpointOptions } from "../../core/checkpoint.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import type { SessionId } from "../../core/ids.js";
-import { encode, type Json, sortedText } from "../../core/json.js";
-import { type Asked, goesRound, MAX_PERIOD, pastLimit } from "../../core/limits.js";
+import { encode, type Json } from "../../core/json.js";
+import { pastLimit } from "../../core/limits.js";
 import { type EncodedMessage, type Message, type MessageInput, type ToolCallPart, textOf } from "../../core/message.js";
-import type { StatusEvent } from "../../core/status.js";
+import { isUnderWay, type StatusEvent } from "../../core/status.js";
 import type { StrategyEvent } from "../../core/strategy.js";
-import { clip } from "../../core/title.js";
 import { callsIn } from "../effects/bodies.js";
 import { words } from "../effects/caller.js";
 import { restate } from "../inbox.js";
@@ -20,10 +19,11 @@ import { cancelSession } from "../outside.js";
 import { tellEvent } from "../telemetry.js";
 import { ask } from "./ask.js";
 import { Calls } from "./calls.js";
+import { answerIn } from "./output.js";
 import { type Prefix, prefixOf, storedPrefix } from "./prefix.js";
-import { backwards, unanswered } from "./reply.js";
+import { unanswered } from "./reply.js";
+import { Rounds } from "./rounds.js";
 import { cursorOf, type Running } from "./running.js";
-import { validate } from "./schema.js";
 import { shapeState } from "./state.js";
 
 export type LoopEnd =
@@ -55,13 +55,13 @@ export class Loop {
   #prefix: Prefix | undefined;
   #markedAt = performance.now();
   #markedSteps: number;
-  /** What the last replies asked for. */
-  #asked: Asked[] | undefined;
+  readonly #rounds: Rounds;
   #misfits = 0;
 
   constructor(running: Running) {
     this.#running = running;
     this.#calls = new Calls(running);
+    this.#rounds = new Rounds(running.bounds.repeats);
     this.#markedSteps = this.#fold.replies;
   }
 
@@ -110,7 +110,7 @@ export class Loop {
     const pinned = this.#fold.course.prefix;
     this.#prefix = pinned === undefined || pinned === digest ? prefix : await storedPrefix(held.ground, pinned);
     const { status } = this.#fold;
-    if (status !== "in-progress" && status !== "waiting" && status !== "in-doubt") this.#work.event("work");
+    if (!isUnderWay(status)) this.#work.event("work");
     restate(this.#work);
     const { latest } = this.#work;
     const isMarked = this.#work.isSaved && this.#fold.prior === this.#fold.seq && latest?.kind === "recovery";
@@ -194,7 +194,7 @@ export class Loop {
   async #settle(reply: Message, calls: readonly ToolCallPart[]): Promise<LoopEnd | undefined> {
     const known = this.#fold.course.ofReply(reply.seq);
     if (known.size === 0) {
-      const round = this.#goesRound(undefined);
+      const round = this.#rounds.find(this.#fold, undefined);
       if (round !== undefined) return this.#end("halt", round);
     }
     const decisions = await this.#calls.decide(calls, reply);
@@ -256,7 +256,7 @@ export class Loop {
     const calls = callsIn(reply);
     const finish = reply.reply?.finish;
     if (calls.length === 0 || finish === "length" || finish === "content-filter" || finish === "error") return this.#last(encoded);
-    const round = this.#goesRound(reply);
+    const round = this.#rounds.find(this.#fold, reply);
     const decisions = round === undefined ? await this.#calls.decide(calls, undefined) : [];
     this.#running.stop.throwIfAborted();
     const message = this.#append(encoded);
@@ -301,7 +301,7 @@ export class Loop {
         break;
     }
     if (definition.output === undefined) return this.#end("complete", undefined, undefined, textOf(message));
-    const output = await this.#output(message);
+    const output = await answerIn(message, definition.output);
     if ("value" in output) return this.#end("complete", undefined, undefined, output.value);
     this.#misfits += 1;
     if (this.#misfits >= OUTPUT_TRIES) return this.#end("fail", `The answer does not fit the output's schema: ${output.flaw}`);
@@ -311,18 +311,6 @@ export class Loop {
     this.#tellMessage();
     await held.commit(this.#mark("model"));
     return undefined;
-  }
-
-  async #output(message: Message): Promise<{ readonly value: Json } | { readonly flaw: string }> {
-    const { output } = this.#running.definition;
-    let value: Json;
-    try {
-      value = encode(JSON.parse(unfenced(textOf(message))), "output").value;
-    } catch (error) {
-      return { flaw: `it is not JSON (${words(error)})` };
-    }
-    const parsed = await validate(output as NonNullable<typeof output>, value);
-    return "flaw" in parsed ? parsed : { value };
   }
 
   async #end(event: StatusEvent, reason?: string, error?: unknown, output?: Json): Promise<LoopEnd> {
@@ -353,25 +341,6 @@ export class Loop {
     return { kind, step: this.#fold.replies };
   }
 
-  // ---- going round in circles
-
-  /** Whether the last replies, and one that has just come, ask for the same again and again. */
-  #goesRound(reply: MessageInput | undefined): string | undefined {
-    const { repeats } = this.#running.bounds;
-    const most = repeats * MAX_PERIOD;
-    if (this.#asked === undefined) {
-      const from = this.#fold.course.turn?.from ?? 0;
-      this.#asked = [];
-      for (const message of backwards(this.#fold)) {
-        if (message.seq < from || this.#asked.length === most) break;
-        if (message.role === "assistant" && callsIn(message).length > 0) this.#asked.unshift(askedIn(message));
-      }
-    }
-    if (reply !== undefined) this.#asked.push(askedIn(reply));
-    if (this.#asked.length > most) this.#asked = this.#asked.slice(-most);
-    return goesRound(this.#asked, repeats);
-  }
-
   // ---- telling
 
   #tellMessage(): void {
@@ -384,23 +353,3 @@ export class Loop {
 }
 
 type MakeRest = Parameters<Calls["make"]> extends [Message, ...infer Rest] ? Rest : never;
-
-function askedIn(message: MessageInput): Asked {
-  const calls = callsIn(message);
-  return {
-    same: calls.map(({ name, input }) => `${name} ${sortedText(input)}`).join("\n"),
-    get text() {
-      return calls.map(({ name, input }) => `${name}(${clip(JSON.stringify(input), 200)})`).join(" and ");
-    },
-  };
-}
-
-/** JSON as models like to give it: in a fence. */
-function unfenced(text: string): string {
-  const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?\s*```\s*$/.exec(text);
-  return fenced?.[1] ?? text;
-}
-
-export function noTurn(id: string): HoldfastError {
-  return new HoldfastError("BAD_STATUS", `Session ${quote(id)} has no turn to go on with. Run the agent with an input.`, { sessionId: id });
-}

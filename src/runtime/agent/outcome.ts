@@ -6,9 +6,9 @@ import { pendingOf } from "../effects/pending.js";
 import type { Holding } from "../holding.js";
 import type { Definition } from "./define.js";
 import type { LoopEnd } from "./loop.js";
+import { outputOf } from "./output.js";
 import { backwards } from "./reply.js";
 import type { RunResult } from "./result.js";
-import { validate } from "./schema.js";
 
 export async function resultOf(held: Holding, definition: Definition, end: LoopEnd, replayed: boolean): Promise<RunResult> {
   const { fold, segments } = held.work;
@@ -47,13 +47,6 @@ function whyStopped({ ended, work }: Holding): "aborted" | "cancelled" | "supers
   // What a call answered after the cancel may have been staged, as work that is never saved.
   if (work.fold.status === "cancelled" || ended?.details.found === "cancelled") return "cancelled";
   return ended?.code === "STALE_LEASE" ? "superseded" : "aborted";
-}
-
-/** As the schema gives it out. What was stored fitted when it was: if the schema has changed since, it is given as it is. */
-export async function outputOf({ output }: Definition, value: unknown): Promise<unknown> {
-  if (output === undefined) return value;
-  const parsed = await validate(output, value);
-  return "value" in parsed ? parsed.value : value;
 }
 
 function errorOf(error: unknown, reason: string | undefined): { readonly name: string; readonly message: string; readonly code?: string } {

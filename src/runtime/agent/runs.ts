@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { checkText, MAX_REASON } from "../../core/checkpoint.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { type SessionId, sessionId } from "../../core/ids.js";
+import { isUnderWay } from "../../core/status.js";
 import { linked } from "../aborting.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
@@ -129,7 +130,7 @@ export class Runs {
     await this.refuseTooMany(id, MAX_WAITING);
     await this.#ground.post(id, turnLetter(turn, key, message), { id: `turn:${turn}` });
     for (;;) {
-      if (o.signal?.aborted) return { sessionId: id, turnId: turn, usage: {}, status: "stopped", reason: "aborted" };
+      if (o.signal?.aborted) return aborted(id, turn);
       const end = await lookAtTurn(this.#ground, definition, id, turn);
       if (end !== undefined) return end;
       // Where this run is itself the one that is under way here, it does not wait for itself.
@@ -166,7 +167,7 @@ export class Runs {
     };
     let waited = 0;
     for (;;) {
-      if (o.signal?.aborted) return this.#aborted(id, asking);
+      if (o.signal?.aborted) return aborted(id, asking?.key ?? "");
       try {
         const held = await openHolding(this.#ground, id, given, { make: asking !== undefined, ...(parent !== undefined && { parent }) });
         return await this.#drive(held, request);
@@ -192,10 +193,6 @@ export class Runs {
     return { turn, isOther };
   }
 
-  async #aborted(id: SessionId, asking: Asking | undefined): Promise<RunResult> {
-    return { sessionId: id, turnId: asking?.key ?? "", usage: {}, status: "stopped", reason: "aborted" };
-  }
-
   async #drive(held: Holding, request: RunRequest): Promise<RunResult> {
     const { signal: stop, unlink } = linked(held.signal, request.o.signal);
     try {
@@ -205,7 +202,7 @@ export class Runs {
       // What rides with the next commit goes now: there is none.
       await held.flush().catch(() => {});
       await held.close({ discard: true }).catch(() => {});
-      if (request.parent === undefined) await this.#wakeParent(held);
+      if (request.parent === undefined) await held.wakeParent();
     }
   }
 
@@ -216,12 +213,6 @@ export class Runs {
       if (result !== undefined) tell({ status: result.status, turnId: result.turnId });
       return result;
     });
-  }
-
-  /** A call of another session waits for this one. */
-  async #wakeParent({ id, work }: Holding): Promise<void> {
-    const { parent } = work.head;
-    if (parent !== undefined) await this.#ground.post(parent, { kind: "wake", child: id }).catch(() => {});
   }
 
   /**
@@ -238,7 +229,7 @@ export class Runs {
       unlink();
       this.#active.delete(held.id);
       settle();
-      await this.#wakeParent(held);
+      await held.wakeParent();
     }
   }
 
@@ -246,6 +237,9 @@ export class Runs {
     return this.#turns.fail(held, reason);
   }
 }
+
+/** How a run ends that was stopped before it held its session. */
+const aborted = (sessionId: string, turnId: string): RunResult => ({ sessionId, turnId, usage: {}, status: "stopped", reason: "aborted" });
 
 /** A promise for those who wait until a run in this process is over. They look for themselves how it ended. */
 function announced(): { readonly promise: Promise<never>; readonly settle: () => void } {
@@ -256,5 +250,3 @@ function announced(): { readonly promise: Promise<never>; readonly settle: () =>
   promise.catch(() => {});
   return { promise, settle };
 }
-
-const isUnderWay = (status: string | undefined): boolean => status === "in-progress" || status === "waiting" || status === "in-doubt";

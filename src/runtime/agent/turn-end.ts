@@ -8,7 +8,8 @@ import type { Ground } from "../ground.js";
 import { noSession, readMail } from "../inbox.js";
 import { headOf } from "../rows.js";
 import type { Definition } from "./define.js";
-import { lastReply, outputOf } from "./outcome.js";
+import { lastReply } from "./outcome.js";
+import { outputOf } from "./output.js";
 import type { RunResult } from "./result.js";
 
 const POLL_MS = 500;

@@ -6,10 +6,10 @@ import type { MessageInput } from "../../core/message.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
 import { isOpen, readMail } from "../inbox.js";
-import { askingOf, isMeant, turnOpen } from "./asking.js";
+import { askingOf, isMeant, noTurn, turnOpen } from "./asking.js";
 import { boundsOf, type Definition } from "./define.js";
 import type { Input } from "./definition.js";
-import { Loop, type LoopEnd, type NewTurn, noTurn } from "./loop.js";
+import { Loop, type LoopEnd, type NewTurn } from "./loop.js";
 import { resultOf } from "./outcome.js";
 import type { RunResult } from "./result.js";
 import { type Running, viewOf } from "./running.js";
@@ -17,6 +17,9 @@ import type { RunRequest } from "./runs.js";
 
 /** Answers whether a turn that has been taken up is to go on. */
 export type Begun = (loop: Loop) => Promise<boolean>;
+
+/** Whoever may be inside a call may be seen to be dead long before its time is over. */
+const LOOK_AGAIN_MS = 2_000;
 
 /** Runs an agent in a session that belongs to a call of another. */
 type RunChild = (agent: unknown, id: string, input: Input, parent: SessionId, signal: AbortSignal) => Promise<RunResult>;
@@ -68,7 +71,8 @@ export class Turns {
   /** The open turn, or one that waits in the inbox; undefined where there is nothing to do. */
   async takeUp(held: Holding, definition: Definition, stop: AbortSignal, begun: Begun): Promise<RunResult | undefined> {
     // Somebody must decide first: whatever else waits in its inbox comes after that.
-    if (isOpen(held.work) && !canGoOn(held, this.#ground.wallMs())) {
+    const now = this.#ground.wallMs();
+    if (isOpen(held.work) && (held.work.fold.course.goesOnAt(now) ?? Number.POSITIVE_INFINITY) > now) {
       held.work.redue();
       await held.commit();
       return undefined;
@@ -83,7 +87,8 @@ export class Turns {
     if (!(await begun(loop))) return resultOf(held, definition, { is: "ended" }, false);
     const end = await loop.run();
     if (end.is !== "pause") return resultOf(held, definition, end, false);
-    held.work.due(this.#ground.wallMs() + Math.max(10, end.until - this.#ground.nowAbout()));
+    const leftMs = Math.max(10, end.until - this.#ground.nowAbout());
+    held.work.due(this.#ground.wallMs() + Math.min(leftMs, LOOK_AGAIN_MS));
     await held.commit();
     return resultOf(held, definition, { is: "stopped" }, false);
   }
@@ -161,14 +166,4 @@ export class Turns {
     };
     return new Loop(running);
   }
-}
-
-/** Whether something of an open turn can be done now, without anybody's word. */
-function canGoOn({ work }: Holding, now: number): boolean {
-  const { open } = work.fold.course;
-  const waits = open.every(({ phase, waits: on }) => {
-    const isOver = on?.for === "signal" && on.until !== undefined && on.until <= now;
-    return (phase === "waiting" && !isOver) || phase === "doubt";
-  });
-  return open.length === 0 || !waits;
 }

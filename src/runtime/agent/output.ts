@@ -1,0 +1,34 @@
+/** What an agent answers, where its answer has a schema. */
+import { encode, type Json } from "../../core/json.js";
+import { type Message, textOf } from "../../core/message.js";
+import { words } from "../effects/caller.js";
+import type { Definition } from "./define.js";
+import { validate } from "./schema.js";
+
+/** The answer in an agent's last words, as it is stored; or what is wrong with it, in words for the model. */
+export async function answerIn(
+  message: Message,
+  output: NonNullable<Definition["output"]>,
+): Promise<{ readonly value: Json } | { readonly flaw: string }> {
+  let value: Json;
+  try {
+    value = encode(JSON.parse(unfenced(textOf(message))), "output").value;
+  } catch (error) {
+    return { flaw: `it is not JSON (${words(error)})` };
+  }
+  const parsed = await validate(output, value);
+  return "flaw" in parsed ? parsed : { value };
+}
+
+/** As the schema gives it out. What was stored fitted when it was: if the schema has changed since, it is given as it is. */
+export async function outputOf({ output }: Definition, value: unknown): Promise<unknown> {
+  if (output === undefined) return value;
+  const parsed = await validate(output, value);
+  return "value" in parsed ? parsed.value : value;
+}
+
+/** JSON as models like to give it: in a fence. */
+function unfenced(text: string): string {
+  const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?\s*```\s*$/.exec(text);
+  return fenced?.[1] ?? text;
+}
