@@ -14,6 +14,7 @@ import {
   type Freed,
   type Granting,
   type InboxQuery,
+  isForNow,
   type LineQuery,
   type LineRow,
   MAX_CANDIDATES,
@@ -229,7 +230,10 @@ export class MemoryStore implements Store {
     const granted: SessionRow[] = [];
     const candidates = [...sessions.values()]
       .filter(({ head }) => head.agent === agent)
-      .map((row) => ({ row, due: Math.min(...[row.head, ...this.#waiting(row.id)].map(({ due }) => due ?? Number.POSITIVE_INFINITY)) }))
+      .map((row) => {
+        const mail = this.#waiting(row.id).filter((one) => isForNow(row.head, one));
+        return { row, due: Math.min(...[row.head, ...mail].map(({ due }) => due ?? Number.POSITIVE_INFINITY)) };
+      })
       .filter(({ due }) => due <= dueBy)
       .sort((a, b) => a.due - b.due || a.row.no - b.row.no)
       .slice(0, MAX_CANDIDATES);

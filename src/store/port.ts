@@ -166,6 +166,16 @@ export interface Mail {
   readonly due: number;
 }
 
+/** How the ids of mail begin that begins a turn. A session that waits for somebody has no use for it until then. */
+export const TURN_MAIL = "turn:";
+
+/** What a session's status is while it waits for somebody. */
+export const WAITS: readonly string[] = ["waiting", "in-doubt"];
+
+/** Whether mail makes a session one to be claimed. */
+export const isForNow = ({ status }: Pick<Head, "status">, { id }: Pick<Mail, "id">): boolean =>
+  !WAITS.includes(status) || !id.startsWith(TURN_MAIL);
+
 export interface InboxQuery {
   /** Wall time: entries that are due by then. */
   readonly dueBy: number;
@@ -174,7 +184,7 @@ export interface InboxQuery {
 
 export interface ClaimQuery {
   readonly agent: string;
-  /** Wall time: sessions that are due by then, or have mail that is. */
+  /** Wall time: sessions that are due by then, or have mail that is. For turns a session that waits for somebody is not offered. */
   readonly dueBy: number;
   readonly limit: number;
 }

@@ -1,5 +1,6 @@
 /** An agent bound to a store. */
 import { randomUUID } from "node:crypto";
+import { TURN_MAIL } from "../../store/port.js";
 import type { Ground } from "../ground.js";
 import { ensureSession } from "../opening.js";
 import { options, signalOf, wholeNumber } from "../options.js";
@@ -95,7 +96,7 @@ class Binding implements Omit<BoundAgent, Types> {
       ...(o.metadata !== undefined && { metadata: o.metadata }),
     });
     await this.#runs.refuseTooMany(session, MAX_WAITING);
-    await this.#ground.post(session, doc, { id: `turn:${turn}`, due });
+    await this.#ground.post(session, doc, { id: `${TURN_MAIL}${turn}`, due });
     return this.turn(session, turn);
   }
 

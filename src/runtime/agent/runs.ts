@@ -5,6 +5,7 @@ import { checkText, MAX_REASON } from "../../core/checkpoint.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { type SessionId, sessionId } from "../../core/ids.js";
 import { isUnderWay } from "../../core/status.js";
+import { TURN_MAIL } from "../../store/port.js";
 import { linked } from "../aborting.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
@@ -128,7 +129,7 @@ export class Runs {
   async #queue({ definition, id, o }: Omit<RunRequest, "tell">, { message, key }: Asking, { isActive = false } = {}): Promise<RunResult> {
     const turn = key ?? randomUUID();
     await this.refuseTooMany(id, MAX_WAITING);
-    await this.#ground.post(id, turnLetter(turn, key, message), { id: `turn:${turn}` });
+    await this.#ground.post(id, turnLetter(turn, key, message), { id: `${TURN_MAIL}${turn}` });
     for (;;) {
       if (o.signal?.aborted) return aborted(id, turn);
       const end = await lookAtTurn(this.#ground, definition, id, turn);

@@ -1,6 +1,6 @@
 /** What a claim may take: sessions that the index knows to be due, and those that mail waits for. */
 import { join } from "node:path";
-import { type ClaimQuery, MAX_CANDIDATES, type SessionRow } from "../port.js";
+import { type ClaimQuery, isForNow, MAX_CANDIDATES, type SessionRow } from "../port.js";
 import { Inbox } from "./inbox.js";
 import type { IndexFile } from "./index-file.js";
 import { nameOf, pathOfName } from "./names.js";
@@ -82,7 +82,8 @@ export class Due {
   }
 
   #firstDue(doc: SessionDoc): number | undefined {
-    return doc.head === null ? undefined : this.#inbox(doc).firstDue(doc.drained);
+    const { head, drained } = doc;
+    return head === null ? undefined : this.#inbox(doc).firstDue(drained, (mail) => isForNow(head, mail));
   }
 
   /** A name that is no id says which directory it is, and the file there says whose. */

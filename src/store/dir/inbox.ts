@@ -69,10 +69,11 @@ export class Inbox {
       .map(({ id, text, due }) => ({ id, text, due }));
   }
 
-  /** From when on something waits; undefined where nothing does. */
-  firstDue(drained: readonly string[]): number | undefined {
+  /** From when on something waits that counts, which may be never; undefined where nothing waits. */
+  firstDue(drained: readonly string[], counts: (mail: Mail) => boolean = () => true): number | undefined {
     const waiting = this.waiting(drained, { dueBy: Number.POSITIVE_INFINITY, limit: Number.POSITIVE_INFINITY });
-    return waiting.length === 0 ? undefined : waiting.reduce((first, { due }) => Math.min(first, due), Number.POSITIVE_INFINITY);
+    if (waiting.length === 0) return undefined;
+    return waiting.filter(counts).reduce((first, { due }) => Math.min(first, due), Number.POSITIVE_INFINITY);
   }
 
   /** Whether somebody may be posting just now. What a killed process has left is no draft for ever. */

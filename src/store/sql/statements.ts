@@ -1,4 +1,5 @@
 /** Every statement that both databases know, once. Values are always parameters; the only text put together here is our own. */
+import { TURN_MAIL, WAITS } from "../port.js";
 import type { Dialect } from "./database.js";
 
 /** Not a bare parameter: SQLite looks at the value of one in LIMIT while planning, and then plans the statement anew at every call. */
@@ -19,7 +20,9 @@ const bytes = "coalesce(octet_length(items), 0) + coalesce(octet_length(state), 
 const lines = "line l LEFT JOIN session s ON s.no = l.session";
 
 /** From when on a claim finds a session: when its head is due, or the first of its mail that waits, whichever comes first. */
-const firstMail = "(SELECT min(m.due) FROM mail m WHERE m.session = session.no AND m.drained = 0)";
+const waits = `status IN (${WAITS.map((status) => `'${status}'`).join(", ")})`;
+const isTurn = `substr(m.id, 1, ${TURN_MAIL.length}) = '${TURN_MAIL}'`;
+const firstMail = `(SELECT min(m.due) FROM mail m WHERE m.session = session.no AND m.drained = 0 AND NOT (${waits} AND ${isTurn}))`;
 const wakes = `CASE WHEN due <= ${firstMail} THEN due ELSE coalesce(${firstMail}, due) END`;
 
 /** The number a line ends at: that of its last save, or its origin's where it has none. Parameters: line, origin's number. */
@@ -59,6 +62,8 @@ export function statementsIn(dialect: Dialect) {
     updateWake: `UPDATE session SET wake = ${wakes} WHERE no = ? AND wake IS DISTINCT FROM ${wakes}`,
     /** After mail was posted. Parameters: its time, tenant, session, and its time again. */
     hasten: "UPDATE session SET wake = ? WHERE tenant = ? AND id = ? AND (wake IS NULL OR wake > ?)",
+    /** The same for mail that a session which waits for somebody has no use for. */
+    hastenUnlessWaits: `UPDATE session SET wake = ? WHERE tenant = ? AND id = ? AND (wake IS NULL OR wake > ?) AND NOT ${waits}`,
     updateLease: "UPDATE session SET epoch = ?, until = ?, lease = ? WHERE no = ?",
     updateLabel: "UPDATE session SET version = ?, archived = ?, tags = ?, label = ? WHERE no = ?",
     deleteTags: "DELETE FROM tag WHERE session = ?",

@@ -1,7 +1,18 @@
 /** What changes the database, as steps: each yields statements to be run together, and is given what they answered. */
 import { type LineId, MAX_SEQ } from "../../core/ids.js";
 import { firstSeq, type Save } from "../../core/save.js";
-import type { Applied, Change, Freed, Mail, NewLine, NewSave, Posted, Refusal, Replacement } from "../port.js";
+import {
+  type Applied,
+  type Change,
+  type Freed,
+  type Mail,
+  type NewLine,
+  type NewSave,
+  type Posted,
+  type Refusal,
+  type Replacement,
+  TURN_MAIL,
+} from "../port.js";
 import { change, changed, look, row, rowsOf } from "./asks.js";
 import type { Ask, Begun, Dialect, Job, Lock, Row, Steps } from "./database.js";
 import { checkOf, epochRow, pack, saveParams, sessionRow } from "./rows.js";
@@ -279,7 +290,8 @@ export class Writer {
 
   *#post(session: string, { id, text, due }: Mail): Steps<Posted> {
     if ((yield* changed(this.#sql.post, id, text, due, this.#tenant, session)) > 0) {
-      yield [change(this.#sql.hasten, due, this.#tenant, session, due)];
+      const hasten = id.startsWith(TURN_MAIL) ? this.#sql.hastenUnlessWaits : this.#sql.hasten;
+      yield [change(hasten, due, this.#tenant, session, due)];
       return "posted";
     }
     const before = (yield* row(this.#sql.mailBody, this.#tenant, session, id))?.[0];

@@ -52,6 +52,33 @@ export const claims: readonly ContractCase[] = [
     },
   }),
 
+  define("turns in its mail do not make a session due that waits for somebody; anything else does, and they do once it goes on", {
+    async act(store) {
+      const made = ["in-progress", "waiting", "in-doubt", "completed"].map((status) => {
+        const one = begin(status, { agent: "x" });
+        return { ...one, head: { ...one.head, status } };
+      });
+      for (const one of made) ok(await store.apply([one]));
+      for (const { session } of made) assert.equal(await store.post(session, { id: "turn:1", text: "x", due: 10 }), "posted");
+      assert.deepEqual(await offered(store, 100), ["in-progress", "completed"]);
+      assert.equal(await store.post("waiting", { id: "turn", text: "x", due: 20 }), "posted");
+      assert.equal(await store.post("in-doubt", { id: "TURN:2", text: "x", due: 30 }), "posted");
+      assert.deepEqual(await offered(store, 100), ["in-progress", "completed", "waiting", "in-doubt"]);
+      ok(await store.apply([{ session: "waiting", when: { epoch: 1 }, drained: ["turn"] }]));
+      const [goes, , doubts, waits] = made as [(typeof made)[number], unknown, (typeof made)[number], (typeof made)[number]];
+      const as = ({ session, head }: typeof goes, status: string) => ({ session, when: { epoch: 1 }, head: { ...head, status } });
+      ok(await store.apply([as(goes, "waiting"), as(waits, "waiting"), as(doubts, "failed")]));
+      return undefined;
+    },
+    async check(store) {
+      assert.deepEqual(await offered(store, 100), ["in-doubt"]);
+      assert.deepEqual(
+        (await store.inbox("waiting", { dueBy: 100, limit: 10 })).map(({ id }) => id),
+        ["turn:1"],
+      );
+    },
+  }),
+
   define("mail that is due makes its session due, by the first of all that waits", {
     async act(store) {
       const made = ["a", "b", "c", "d", "e"].map((id) => begin(id, { agent: "x", ...(id === "b" && { due: 50 }) }));
