@@ -4,7 +4,7 @@
  * E1  a call is begun only after its intent, or a later `begun`, is in the journal under the holder's epoch.
  * E2  a call whose outcome is in the journal is never made again.
  * E3  only a `keyed` call, and only while its key outlasts one more attempt, is made again without an answer to what became of it; a `once`
- *     call never is.
+ *     call never is. What is in doubt is not made again without somebody's word.
  * E4  while another process may still be inside a call, nothing is asked or done about it before its time has passed.
  * E5  the key of a call is drawn once and stands in its intent. The mode it was begun with counts, whatever the code says today.
  */
@@ -232,7 +232,6 @@ export function nextMove(effect: Effect, situation: Situation): Move {
     case "ready":
       return { do: "run" };
     case "doubt":
-      return { do: situation.canCheck ? "check" : "doubt" };
     case "begun":
       break;
   }
@@ -240,7 +239,8 @@ export function nextMove(effect: Effect, situation: Situation): Move {
   if (effect.mode === "repeatable") return { do: triesLeft ? "run" : "fail" };
   const until = endOf(effect);
   if (holder === "unknown" && now < until) return { do: "pause", until };
-  if (effect.mode === "keyed" && triesLeft && isKeyValid(effect, situation)) return { do: "run" };
+  const mayRun = effect.phase === "begun" && effect.mode === "keyed" && triesLeft;
+  if (mayRun && isKeyValid(effect, situation)) return { do: "run" };
   return { do: canCheck ? "check" : "doubt" };
 }
 

@@ -241,6 +241,11 @@ export class Fold {
     this.output = output;
   }
 
+  /** Cancelled while nobody knew what became of a call: once that is settled, the session is over. */
+  get isCancelling(): boolean {
+    return this.status === "in-doubt" && this.reason !== undefined;
+  }
+
   /** Answers the status after an event, or undefined where it stays as it is. */
   transition(event: StatusEvent): SessionStatus | undefined {
     const next = nextStatus(this.status, event);

@@ -38,7 +38,8 @@ export const statusTable: Readonly<Record<SessionStatus, Row>> = {
     halt: "halted",
     cancel: "cancelled",
   },
-  "in-doubt": { work: "in-doubt", wait: "in-doubt", doubt: "in-doubt", settle: "in-progress", cancel: "cancelled" },
+  // Cancelled, it stays in doubt until that is settled: what nobody knows of must not be out of sight.
+  "in-doubt": { work: "in-doubt", wait: "in-doubt", doubt: "in-doubt", settle: "in-progress", cancel: "in-doubt" },
   completed: atRest("completed", "complete"),
   failed: atRest("failed", "fail"),
   halted: atRest("halted", "halt"),

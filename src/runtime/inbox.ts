@@ -1,6 +1,6 @@
 /** Mail to a session from those who do not hold it. Idempotent by id; the holder takes it in between its steps. */
 import { randomUUID } from "node:crypto";
-import type { Effect } from "../core/effect.js";
+import { acts, type Effect } from "../core/effect.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
 import { encode } from "../core/json.js";
@@ -77,7 +77,7 @@ function stage(work: Workspace, doc: MailDoc): boolean {
       return false;
     case "cancel":
       if (doc.turn !== undefined && (doc.turn !== course.turn?.id || !isOpen(work))) return true;
-      work.event("cancel", work.fold.transition("cancel") === undefined ? undefined : (doc.reason ?? "cancelled"));
+      if (isUnderWay(work.fold.status)) cancel(work, doc.reason ?? "cancelled");
       return true;
     case "approve": {
       const effect = course.get(doc.effect);
@@ -128,13 +128,26 @@ function stage(work: Workspace, doc: MailDoc): boolean {
 
 const nthOf = ({ waits }: Effect) => (waits?.for === "signal" && waits.nth !== undefined ? { nth: waits.nth } : undefined);
 
-/** Whether a turn is under way, as far as the session's status says. */
-export const isOpen = ({ fold: { status, course } }: Workspace): boolean => course.turn !== undefined && isUnderWay(status);
+/** Whether a turn is under way and is to go on, as far as the session's status says. */
+export const isOpen = ({ fold: { status, course, isCancelling } }: Workspace): boolean =>
+  course.turn !== undefined && isUnderWay(status) && !isCancelling;
 
 const said = ({ by, note }: { readonly by?: string; readonly note?: string }) => ({
   ...(by !== undefined && { by }),
   ...(note !== undefined && { note }),
 });
+
+function cancel(work: Workspace, reason: string): void {
+  leaveInDoubt(work);
+  work.event("cancel", reason);
+}
+
+/** Nobody goes on with this session by itself: of calls that have begun, somebody must say what became of them, unless they say it themselves. */
+export function leaveInDoubt(work: Workspace): void {
+  for (const effect of work.fold.course.open)
+    if (effect.phase === "begun" && acts(effect)) work.course({ effect: { id: effect.id, is: "doubt" } });
+  restate(work);
+}
 
 function settle(work: Workspace, effect: Effect, as: Settlement, by: string | undefined): void {
   if ("retry" in as) work.course({ effect: { id: effect.id, is: "retry", ...(by !== undefined && { by }) } });
@@ -154,12 +167,13 @@ function finish(
 
 /** The status that follows from the calls that are open, and when there is something to do: in-doubt outranks waiting outranks in-progress. */
 export function restate(work: Workspace): void {
-  const { status, course } = work.fold;
+  const { status, reason, course, isCancelling } = work.fold;
   if (isUnderWay(status)) {
     const phases = new Set(course.open.map(({ phase }) => phase));
     const target = phases.has("doubt") ? "in-doubt" : phases.has("waiting") ? "waiting" : "in-progress";
     if (target !== status && status !== "in-progress" && target !== "in-doubt") work.event("settle");
-    if (target !== status && target !== "in-progress") work.event(target === "in-doubt" ? "doubt" : "wait");
+    if (isCancelling && target !== "in-doubt") work.event("cancel", reason);
+    else if (target !== status && target !== "in-progress") work.event(target === "in-doubt" ? "doubt" : "wait");
   }
   work.redue();
 }

@@ -300,7 +300,8 @@ export class Workspace {
 
   /** Moves the status, where the event changes it or has something to say. Work on a session that had come to rest sets it going again. */
   event(event: StatusEvent, reason?: string, output?: Json): void {
-    const next = this.#fold.transition(event);
+    // Whoever goes on with a session that is being cancelled takes that back.
+    const next = event === "work" && this.#fold.isCancelling ? this.#fold.status : this.#fold.transition(event);
     if (next === undefined && reason === undefined && output === undefined) return;
     const status = next ?? this.#fold.status;
     this.#staging.status(status, reason, output === undefined ? undefined : JSON.stringify(output));
@@ -362,8 +363,8 @@ export class Workspace {
 
   /** Sets when there is something to do: at once, when a wait runs out, or not at all. Children are run by their parents. */
   redue(): void {
-    const { status, course } = this.#fold;
-    if (!isUnderWay(status) || course.turn === undefined || this.#head.parent !== undefined) return this.due(undefined);
+    const { status, course, isCancelling } = this.#fold;
+    if (!isUnderWay(status) || isCancelling || course.turn === undefined || this.#head.parent !== undefined) return this.due(undefined);
     const now = this.#ground.wallMs();
     const at = course.goesOnAt(now);
     // One that is due already keeps its place among those that wait for a worker.

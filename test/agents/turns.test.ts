@@ -162,7 +162,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
       await inside.opened;
       const other = where === "here" ? bot : stuck(on.start().hold).bot;
       const second = other.run("a", "stop that", { ifBusy: "interrupt" });
-      await expect.poll(async () => (await on.start().hold.sessions.get("a"))?.status).toBe("cancelled");
+      await expect.poll(async () => (await on.start().hold.sessions.get("a"))?.status).toBe("in-doubt");
       gate.open("acted");
       expect(await first).toMatchObject({ status: "stopped", reason: "cancelled" });
       expect(await second).toMatchObject({ status: "completed" });
@@ -327,14 +327,100 @@ describe.each(stores)("turns on $name", ({ address }) => {
     await inside.opened;
     const { hold } = on.start();
     await hold.cancel("a", "from afar");
-    await expect.poll(async () => (await hold.sessions.get("a"))?.status).toBe("cancelled");
+    // Until the call says what became of it.
+    await expect.poll(() => hold.sessions.get("a")).toMatchObject({ status: "in-doubt", reason: "from afar" });
     gate.open("acted");
     for await (const _event of stream);
     expect(await stream.result()).toMatchObject({ status: "stopped", reason: "cancelled" });
-    expect(await on.start().hold.sessions.get("a")).toMatchObject({ status: "cancelled", reason: "from afar" });
+    await expect.poll(() => on.start().hold.sessions.get("a")).toMatchObject({ status: "cancelled", reason: "from afar" });
   });
 
-  test("cancelling a session that is in doubt, waits or is over", async () => {
+  /** Calls a tool that acts, of which nobody knows what became. */
+  const unknown = (hold: Holdfast, o: { readonly mode?: "keyed" | "once"; readonly onCall?: () => void } = {}) =>
+    hold.agent({
+      name: "bot",
+      model: script(asks(["act", {}]), "fine"),
+      tools: {
+        act: {
+          mode: o.mode ?? "once",
+          retry: { attempts: 1 },
+          run: () => {
+            o.onCall?.();
+            throw new Error("reset");
+          },
+        },
+      },
+    });
+
+  test.each(["once", "keyed"] as const)(
+    "cancelling a session that is in doubt: it stays in sight until it is settled, and is cancelled then (%s)",
+    async (mode) => {
+      const { hold } = on.start();
+      let made = 0;
+      const bot = unknown(hold, { mode, onCall: () => (made += 1) });
+      expect(await bot.run("a", "go", { key: "k" })).toMatchObject({ status: "in-doubt" });
+      await hold.cancel("a", "enough");
+      await hold.cancel("a", "enough, I say");
+      expect(await hold.sessions.get("a")).toMatchObject({ status: "in-doubt", reason: "enough, I say" });
+      expect(await bot.run("a", "go", { key: "k" })).toMatchObject({ status: "in-doubt", pending: [{ status: "in-doubt" }] });
+      const worker = hold.worker({ agents: [bot], onSigterm: false });
+      await worker.drain();
+      const { items } = await hold.effects.list({ status: "in-doubt" });
+      expect(items).toMatchObject([{ tool: "act", sessionId: "a" }]);
+      await hold.effects.settle(items[0]?.effectId as string, { retry: true });
+      expect(await hold.sessions.get("a")).toMatchObject({ status: "cancelled", reason: "enough, I say" });
+      await worker.drain();
+      expect(made).toBe(1);
+      expect(await hold.sessions.get("a")).toMatchObject({ status: "cancelled" });
+    },
+  );
+
+  test("resuming a session that is being cancelled takes the cancel back", async () => {
+    const { hold } = on.start();
+    const bot = unknown(hold);
+    await bot.run("a", "go");
+    await hold.cancel("a", "enough");
+    expect(await bot.resume("a")).toMatchObject({ status: "in-doubt" });
+    const about = await hold.sessions.get("a");
+    expect(about).toMatchObject({ status: "in-doubt" });
+    expect(about?.reason).toBeUndefined();
+    const [doubt] = (await hold.effects.list({ status: "in-doubt" })).items;
+    await hold.effects.settle(doubt?.effectId as string, { result: 1 });
+    expect(await hold.sessions.get("a")).toMatchObject({ status: "in-progress" });
+    expect(await bot.resume("a")).toMatchObject({ status: "completed" });
+  });
+
+  test("a call that is under way when its session is cancelled, and never says what became of it, stays in sight", async () => {
+    const { hold } = on.start();
+    const inside = door();
+    const bot = hold.agent({
+      name: "bot",
+      model: script(asks(["act", {}]), "fine"),
+      tools: {
+        act: {
+          mode: "keyed",
+          run: (_args, { signal }) =>
+            new Promise((_resolve, reject) => {
+              signal.addEventListener("abort", () => reject(signal.reason as Error));
+              inside.open();
+            }),
+        },
+      },
+    });
+    const turn = await bot.submit("a", "go");
+    const worker = hold.worker({ agents: [bot], onSigterm: false });
+    await worker.start();
+    await inside.opened;
+    await turn.cancel("enough");
+    expect(await turn.result()).toMatchObject({ status: "in-doubt", pending: [{ tool: "act" }] });
+    const [doubt] = (await hold.effects.list({ status: "in-doubt" })).items;
+    await hold.effects.settle(doubt?.effectId as string, { result: "it happened" });
+    expect(await turn.result()).toMatchObject({ status: "stopped", reason: "cancelled" });
+    await worker.stop();
+    expect(await hold.sessions.get("a")).toMatchObject({ status: "cancelled", reason: "enough" });
+  });
+
+  test("cancelling a session that waits or is over", async () => {
     const { hold } = on.start();
     const bot = hold.agent({
       name: "bot",

@@ -392,6 +392,34 @@ describe.each(stores)("workers on $name", ({ address }) => {
     for (const turn of bad) expect(await turn.result(soon)).toMatchObject({ status: "failed", error: { message: "no database" } });
   });
 
+  test("a worker whose agent throws leaves a call in sight of which nobody knows what became", async () => {
+    const first = on.start({ leaseMs: 150 });
+    const inside = door();
+    const agentOf = (hold: Holdfast, context: () => object) =>
+      hold.agent({
+        name: "bot",
+        model: script(asks(["pay", {}]), "paid"),
+        context,
+        tools: { pay: { mode: "once", run: () => (inside.open(), new Promise(() => {})) } },
+      });
+    void agentOf(first.hold, () => ({})).run("a", "go");
+    await inside.opened;
+    first.kill();
+    const { hold } = on.start();
+    let isAway = true;
+    const bot = agentOf(hold, () => {
+      if (isAway) throw new Error("no database");
+      return {};
+    });
+    const worker = await start(hold, { agents: [bot] });
+    await expect.poll(async () => (await hold.sessions.get("a"))?.status, { timeout: 5_000 }).toBe("in-doubt");
+    expect(worker.stats()).toMatchObject({ failed: 1 });
+    const [doubt] = (await hold.effects.list({ status: "in-doubt" })).items;
+    isAway = false;
+    await hold.effects.settle(doubt?.effectId as string, { result: "it happened" });
+    await expect.poll(async () => (await hold.sessions.get("a"))?.status, { timeout: 5_000 }).toBe("completed");
+  });
+
   test("a session that cannot be read does not keep workers busy, and the others are run", async () => {
     const { hold } = on.start({ unreadable: "bad" });
     const bot = hold.agent({ name: "bot", model: script() });

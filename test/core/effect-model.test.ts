@@ -68,6 +68,10 @@ const invariants: readonly Invariant[] = [
     holds: (_, { acted }) => !(acted?.mode === "keyed" && acted.again && acted.inTime),
   },
   {
+    name: "E3: what is in doubt is not begun again without a word",
+    holds: ({ course }, { about }) => about?.is !== "begun" || about.asked === true || course.get(about.id)?.phase !== "doubt",
+  },
+  {
     name: "E4: nobody asks about, or begins, what another may be inside of in its time",
     holds({ processes, lease, now, course }, { about }) {
       if (about === undefined || processes[about.by].epoch !== lease.epoch) return true;
@@ -212,6 +216,7 @@ const onAnotherLine = [...kinds, ...named, ...named.map((kind): Kind => ({ ...ki
 
 const searches: Readonly<Record<string, readonly Search[]>> = {
   "one call, made twice at most, by two holders": alone(kinds, wide),
+  "one call, cancelled": alone(kinds, { ...wide, cancels: true }),
   "one call, by three holders": alone([repeatable, keyedChecked, once, onceChecked].map(calm), long),
   "one call, made three times at most, with two letters on their way": alone(kinds, talkative),
   "one call, and back to before or behind it": [
@@ -265,6 +270,7 @@ const OUTCOME_CHANGED = "E2: a recorded outcome never changes";
 const UNTRUE = "E2: what is recorded is what happened";
 const ONCE_TWICE = "E3: a once call acts at most once";
 const KEYED_TWICE = "E3: a keyed call acts at most once, as long as its attempts keep to their time";
+const UNASKED_IN_DOUBT = "E3: what is in doubt is not begun again without a word";
 const TOO_EARLY = "E4: nobody asks about, or begins, what another may be inside of in its time";
 const NOT_DEAD = "E4: where check is told that the holder is dead, nobody is inside";
 const KEY_CHANGED = "E5: the key and the mode of a call never change";
@@ -332,6 +338,23 @@ const mutants: readonly Mutant[] = [
     keyed,
     wide,
     { next: (effect, situation) => nextMove(effect, { ...situation, holder: "dead" }) },
+  ],
+  [
+    "a deadline that is ignored where a call was left in doubt by a cancel",
+    TOO_EARLY,
+    onceChecked,
+    { ...wide, cancels: true },
+    {
+      next: (effect, situation) =>
+        effect.phase === "doubt" ? { do: situation.canCheck ? "check" : "doubt" } : nextMove(effect, situation),
+    },
+  ],
+  [
+    "a keyed call that is run again after it was cancelled",
+    UNASKED_IN_DOUBT,
+    keyed,
+    { ...wide, cancels: true },
+    { next: (effect, situation) => nextMove(effect.phase === "doubt" ? { ...effect, phase: "begun" } : effect, situation) },
   ],
   [
     "a late outcome that overwrites a recorded one",

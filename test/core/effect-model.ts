@@ -56,6 +56,8 @@ export interface Scope {
   readonly restarts: number;
   readonly goesBack: boolean;
   readonly forks: boolean;
+  /** Whether the session may be cancelled. Whoever takes it up again after that goes on with it. */
+  readonly cancels?: true;
 }
 
 // ---- what there is
@@ -236,6 +238,8 @@ export const situations = [
   "check: no answer",
   "check told that somebody may be inside",
   "in doubt",
+  "cancelled while it is inside",
+  "cancelled after it acted",
   "settled: result",
   "settled: error",
   "settled: retry",
@@ -267,7 +271,13 @@ export interface Step {
   /** The code of a call was started. */
   readonly started?: Running;
   /** The journal says that an attempt begins, or another asks what became of one. `told`: what `check` is told. */
-  readonly about?: { readonly id: string; readonly by: Who; readonly is: "begun" | "check"; readonly told?: "dead" | "unknown" };
+  readonly about?: {
+    readonly id: string;
+    readonly by: Who;
+    readonly is: "begun" | "check";
+    readonly told?: "dead" | "unknown";
+    readonly asked?: boolean;
+  };
   /** On a line that others were left for: a call that begins there, and what was made in the part left behind. */
   readonly begins?: { readonly effect: Effect; readonly left: readonly Effect[] };
   /** It happened, for the first time or again. */
@@ -454,9 +464,26 @@ export class Model {
     for (const [call, one] of making.entries()) found.push(...this.#make(world, who, call, one));
     if (epoch === world.lease.epoch) {
       for (const [i, letter] of world.inbox.entries()) if (world.inbox.indexOf(letter) === i) found.push(this.#take(world, who, letter));
-      found.push(...this.#lines(world, who));
+      found.push(...this.#lines(world, who), ...(this.#scope.cancels ? this.#cancel(world, who) : []));
     }
     return found;
+  }
+
+  /** A cancel that is taken in ends the holder. What it has begun is in doubt from then on. */
+  #cancel(world: World, who: Who): Step[] {
+    const begun = openIn(world.course).filter((effect) => acts(effect) && effect.phase === "begun");
+    if (begun.length === 0) return [];
+    const doubts = begun.map(({ id }): EffectEvent => ({ id, is: "doubt" }));
+    return [
+      this.#save(world, who, doubts, (saved) => ({
+        name: "cancel",
+        to: this.#superseded(saved, who).to,
+        met: met(
+          begun.some(({ id }) => isInside(world, id)) && "cancelled while it is inside",
+          begun.some(({ id }) => happened(world, id)) && "cancelled after it acted",
+        ),
+      })),
+    ];
   }
 
   /** The calls of the reply that the journal says nothing of. */
@@ -656,7 +683,7 @@ export class Model {
           effect.mode === "keyed" && effect.phase === "begun" && !one.mustRun && "run again under its key",
           effect.waited?.[0]?.for === "repeat" && "repeat approved and made",
         ),
-        about: { id: effect.id, by: who, is: "begun" },
+        about: { id: effect.id, by: who, is: "begun", asked: one.mustRun || effect.phase === "ready" },
         begins: { effect: saved.course.get(effect.id) as Effect, left: world.left },
       })),
     ];

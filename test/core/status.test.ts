@@ -9,7 +9,7 @@ const table: Readonly<Record<SessionStatus, readonly (SessionStatus | "no")[]>> 
   //              work           wait        doubt       settle         complete     fail      halt      cancel
   "in-progress": ["in-progress", "waiting", "in-doubt", "in-progress", "completed", "failed", "halted", "cancelled"],
   waiting: ["waiting", "waiting", "in-doubt", "in-progress", "no", "failed", "halted", "cancelled"],
-  "in-doubt": ["in-doubt", "in-doubt", "in-doubt", "in-progress", "no", "no", "no", "cancelled"],
+  "in-doubt": ["in-doubt", "in-doubt", "in-doubt", "in-progress", "no", "no", "no", "in-doubt"],
   completed: ["in-progress", "no", "no", "completed", "completed", "no", "no", "completed"],
   failed: ["in-progress", "no", "no", "failed", "no", "failed", "no", "failed"],
   halted: ["in-progress", "no", "no", "halted", "no", "no", "halted", "halted"],

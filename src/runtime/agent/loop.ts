@@ -109,8 +109,8 @@ export class Loop {
     const { prefix, digest } = await prefixOf(definition, { context, session });
     const pinned = this.#fold.course.prefix;
     this.#prefix = pinned === undefined || pinned === digest ? prefix : await storedPrefix(held.ground, pinned);
-    const { status } = this.#fold;
-    if (!isUnderWay(status)) this.#work.event("work");
+    const { status, isCancelling } = this.#fold;
+    if (!isUnderWay(status) || isCancelling) this.#work.event("work");
     restate(this.#work);
     const { latest } = this.#work;
     const isMarked = this.#work.isSaved && this.#fold.prior === this.#fold.seq && latest?.kind === "recovery";

@@ -1,12 +1,13 @@
 /** Waiting for the end of a turn that somebody else runs. Needs no lease. */
 import { HoldfastError, quote } from "../../core/errors.js";
 import { MAX_SEQ, type SessionId, sessionId } from "../../core/ids.js";
+import type { Lease } from "../../core/lease.js";
 import type { JournalRecord } from "../../core/record.js";
 import { isGap, open } from "../../core/save.js";
 import { pendingOf } from "../effects/pending.js";
 import type { Ground } from "../ground.js";
 import { noSession, readMail } from "../inbox.js";
-import { headOf } from "../rows.js";
+import { headOf, leaseOf } from "../rows.js";
 import type { Definition } from "./define.js";
 import { lastReply } from "./outcome.js";
 import { outputOf } from "./output.js";
@@ -72,9 +73,11 @@ export async function lookAtTurn(
       const full = { ...about, usage: fold.usage, ...(message !== undefined && { message }) };
       return endedAs(definition, full, status, reason, fold.output);
     }
+    // Cancelled just now: its call may say by itself what became of it.
+    if (reason !== undefined && isHeld(ground, leaseOf(present.row))) return undefined;
     // Something may be ready to go on: then somebody takes it up.
     const open = course.open.filter(({ phase }) => phase === "waiting" || phase === "doubt");
-    if (open.length < course.open.length || open.length === 0) return undefined;
+    if (reason === undefined && (open.length < course.open.length || open.length === 0)) return undefined;
     const segments = await ground.journal.segments(present.head.line);
     const pending = await Promise.all(open.map((effect) => pendingOf(ground, session, segments, effect)));
     return { ...about, status, pending };
@@ -87,6 +90,8 @@ export async function lookAtTurn(
   // Taken back before it could begin.
   return (await hasBegun(ground, session, turnId)) ? undefined : { ...about, status: "stopped", reason: "cancelled" };
 }
+
+const isHeld = (ground: Ground, { owner, until }: Lease): boolean => owner !== null && ground.nowAbout() < until;
 
 /** Between two looks it may have been begun. */
 async function hasBegun(ground: Ground, session: SessionId, turnId: string): Promise<boolean> {

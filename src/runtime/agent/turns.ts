@@ -5,7 +5,7 @@ import type { SessionId } from "../../core/ids.js";
 import type { MessageInput } from "../../core/message.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
-import { isOpen, readMail } from "../inbox.js";
+import { isOpen, leaveInDoubt, readMail } from "../inbox.js";
 import { askingOf, isMeant, noTurn, turnOpen } from "./asking.js";
 import { boundsOf, type Definition } from "./define.js";
 import type { Input } from "./definition.js";
@@ -46,6 +46,7 @@ export class Turns {
       const { status } = held.work.fold;
       if (status === "completed") return resultOf(held, definition, { is: "ended" }, true);
       if (status === "cancelled") return resultOf(held, definition, { is: "stopped" }, false);
+      if (held.work.fold.isCancelling) return resultOf(held, definition, { is: "waiting" }, false);
       return this.#goOn(held, request, stop, await this.#loop(held, request, stop));
     }
     let loop: Loop | undefined;
@@ -72,7 +73,8 @@ export class Turns {
   async takeUp(held: Holding, definition: Definition, stop: AbortSignal, begun: Begun): Promise<RunResult | undefined> {
     // Somebody must decide first: whatever else waits in its inbox comes after that.
     const now = this.#ground.wallMs();
-    if (isOpen(held.work) && (held.work.fold.course.goesOnAt(now) ?? Number.POSITIVE_INFINITY) > now) {
+    const { course, isCancelling } = held.work.fold;
+    if (isCancelling || (isOpen(held.work) && (course.goesOnAt(now) ?? Number.POSITIVE_INFINITY) > now)) {
       held.work.redue();
       await held.commit();
       return undefined;
@@ -110,7 +112,9 @@ export class Turns {
       // On its own: a save that begins a turn does not say how one ended.
       await held.commit(undefined, [next.id]);
     }
-    work.event("fail", reason);
+    leaveInDoubt(work);
+    // What nobody knows of comes first: once it is settled the turn is gone on with, and fails again if it must.
+    if (work.fold.status !== "in-doubt") work.event("fail", reason);
     work.redue();
     await held.commit({ kind: "automatic" });
   }
