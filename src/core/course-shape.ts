@@ -102,4 +102,5 @@ export const isCourseBase = fields({
   signals: maybe(listOf(signal)),
   children: maybe(listOf(text)),
   replayed: maybe(listOf(text)),
+  turns: maybe(listOf(text)),
 });

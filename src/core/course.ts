@@ -2,7 +2,7 @@
  * The course of a run: what a session has begun and not finished. Part of the fold, and small: of calls that are over only those are kept
  * that may be asked for again.
  */
-import type { Digest } from "./digest.js";
+import { type Digest, digest } from "./digest.js";
 import { applyEvent, type Body, type Effect, type EffectEvent } from "./effect.js";
 import { type Json, jsonBytes } from "./json.js";
 import type { Owner } from "./lease.js";
@@ -57,6 +57,7 @@ export interface CourseBase {
   readonly signals?: readonly Signal[];
   readonly children?: readonly string[];
   readonly replayed?: readonly string[];
+  readonly turns?: readonly string[];
 }
 
 export class Course {
@@ -74,6 +75,8 @@ export class Course {
   #signals: readonly Signal[] = [];
   #children: readonly string[] = [];
   #replayed: readonly string[] = [];
+  /** Short digests of the keys that turns were given, the newest last. */
+  #turns: readonly string[] = [];
   /** About how much a base must say of what stays: calls that were given a name, signals, children. */
   weight = 0;
 
@@ -86,6 +89,7 @@ export class Course {
     twin.#signals = this.#signals;
     twin.#children = this.#children;
     twin.#replayed = this.#replayed;
+    twin.#turns = this.#turns;
     return twin;
   }
 
@@ -143,13 +147,18 @@ export class Course {
     return this.#replayed;
   }
 
+  /** Whether a turn of this key was begun; of many turns only the latest are known. */
+  hadTurn(key: string): boolean {
+    return this.#turns.includes(shortOf(key));
+  }
+
   // ---- records
 
   apply(record: CourseRecord, body: Body | undefined, at: number): void {
     const { effect, answered, turn, held, prefix, since = 0, shape, signal, child } = record;
     if (effect !== undefined) this.#event(effect, body, at);
     if (answered !== undefined) this.#answered(answered);
-    if (turn !== undefined) this.turn = turn;
+    if (turn !== undefined) this.#begins(turn);
     if (held !== undefined) this.holder = held;
     if (prefix !== undefined) {
       this.prefix = prefix;
@@ -164,6 +173,14 @@ export class Course {
       this.#children = [...this.#children, child];
       this.weight += child.length;
     }
+  }
+
+  #begins(turn: Turn): void {
+    this.turn = turn;
+    if (turn.key === undefined) return;
+    this.weight -= weightOfTurns(this.#turns);
+    this.#turns = [...this.#turns, shortOf(turn.key)].slice(-MAX_TURNS);
+    this.weight += weightOfTurns(this.#turns);
   }
 
   #event(event: EffectEvent, body: Body | undefined, at: number): void {
@@ -234,11 +251,13 @@ export class Course {
       ...(this.#signals.length > 0 && { signals: this.#signals }),
       ...(this.#children.length > 0 && { children: this.#children }),
       ...(this.#replayed.length > 0 && { replayed: this.#replayed }),
+      ...(this.#turns.length > 0 && { turns: this.#turns }),
     };
     return Object.keys(base).length === 0 ? undefined : base;
   }
 
-  applyBase({ effects = [], turn, held, prefix, since = 0, shape, signals = [], children = [], replayed = [] }: CourseBase): void {
+  applyBase(base: CourseBase): void {
+    const { effects = [], turn, held, prefix, since = 0, shape, signals = [], children = [], replayed = [], turns = [] } = base;
     for (const effect of effects) {
       const isOver = effect.phase === "done";
       if (!isOver || effect.call !== undefined) this.#calls.set(effect.id, effect);
@@ -253,6 +272,8 @@ export class Course {
     this.#signals = signals;
     this.#children = children;
     this.#replayed = replayed;
+    this.#turns = turns;
+    this.weight += weightOfTurns(turns);
     for (const { body } of signals) this.weight += weightOfBody(body);
     for (const child of children) this.weight += child.length;
   }
@@ -261,6 +282,12 @@ export class Course {
 const weightOf = (effect: Effect | undefined): number => (effect === undefined ? 0 : 300 + weightOfBody(effect.result));
 
 const weightOfBody = (body: Body | undefined): number => (body === undefined ? 0 : "value" in body ? jsonBytes(body.value) : 100);
+
+/** A turn that is asked for again under its key is answered from the record: for so many turns back. */
+const MAX_TURNS = 1_000;
+const SHORT_CHARS = 11;
+const weightOfTurns = ({ length }: readonly string[]): number => length * (SHORT_CHARS + 3);
+const shortOf = (key: string): string => digest(key).slice(0, SHORT_CHARS);
 
 const nameKey = (tool: string, name: string): string => `${tool}\n${name}`;
 

@@ -153,6 +153,60 @@ describe.each(stores)("turns on $name", ({ address }) => {
     ]);
   });
 
+  test("a turn before the latest that is asked for again under its key is answered from the record, also while another is under way", async () => {
+    const { hold } = on.start();
+    let asked = 0;
+    const { inside, gate } = { inside: door(), gate: door() };
+    const bot = hold.agent({
+      name: "bot",
+      model: async () => {
+        asked += 1;
+        if (asked === 2) throw new Error("away");
+        if (asked === 4) await (inside.open(), gate.opened);
+        return { content: `answer ${asked}` };
+      },
+      modelRetry: { attempts: 1 },
+    });
+    expect(await bot.run("a", "one", { key: "m1" })).toMatchObject({ status: "completed", replayed: false, output: "answer 1" });
+    expect(await bot.run("a", "two", { key: "m2" })).toMatchObject({ status: "failed" });
+    expect(await bot.run("a", "three", { key: "m3" })).toMatchObject({ status: "completed", output: "answer 3" });
+    const replayed = { status: "completed", replayed: true, output: "answer 1", turnId: "m1" };
+    expect(await bot.run("a", "one", { key: "m1" })).toMatchObject(replayed);
+    expect(await bot.run("a", "two", { key: "m2" })).toMatchObject({ status: "failed", error: { message: "away" } });
+    await expect(bot.run("a", "something else", { key: "m1" })).rejects.toMatchObject(coded("CONFLICT"));
+    // Submitted under a key that was run before, it is not begun again.
+    await bot.submit("a", "one", { key: "m1" });
+    const worker = hold.worker({ agents: [bot], onSigterm: false });
+    expect(await worker.drain()).toEqual({ ran: 0 });
+    const fourth = bot.run("a", "four", { key: "m4" });
+    await inside.opened;
+    const elsewhere = on.start().hold.agent({ name: "bot", model: script() });
+    for (const other of [bot, elsewhere]) expect(await other.run("a", "one", { key: "m1", ifBusy: "interrupt" })).toMatchObject(replayed);
+    gate.open();
+    expect(await fourth).toMatchObject({ status: "completed", output: "answer 4" });
+    expect(asked).toBe(4);
+    expect((await messagesOf("a")).filter(({ role }) => role === "user").map(({ content }) => content)).toEqual([
+      "one",
+      "two",
+      "three",
+      "four",
+    ]);
+  });
+
+  test("gone back to before a turn, its key is free again", async () => {
+    const { hold } = on.start();
+    const bot = hold.agent({ name: "bot", model: script("one", "two", "three") });
+    await bot.run("a", "one", { key: "m1" });
+    const [before] = (await hold.checkpoints.list("a", { limit: 1 })).items;
+    await bot.run("a", "two", { key: "m2" });
+    await bot.run("a", "three", { key: "m3" });
+    const session = await hold.session("a");
+    await session.rewind(before?.id as string);
+    await session.close();
+    expect(await bot.run("a", "two", { key: "m2" })).toMatchObject({ status: "completed", replayed: false });
+    expect(await bot.run("a", "one", { key: "m1" })).toMatchObject({ status: "completed", replayed: true });
+  });
+
   test.each(["here", "elsewhere"])(
     "ifBusy interrupt, %s: the open turn ends, and the transcript stays one that providers take",
     async (where) => {

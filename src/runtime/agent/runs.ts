@@ -20,7 +20,7 @@ import { boundsOf, type Definition, definitionOf } from "./define.js";
 import type { Input, RunOptions } from "./definition.js";
 import type { Sink, Tell } from "./events.js";
 import type { RunResult } from "./result.js";
-import { lookAtTurn } from "./turn-end.js";
+import { earlierTurn, lookAtTurn } from "./turn-end.js";
 import { type Begun, Turns } from "./turns.js";
 
 /** A run that is under way in this process. */
@@ -86,7 +86,9 @@ export class Runs {
         if (sink !== undefined) active.sinks.add(sink);
         return going;
       }
-      if ((o.ifBusy ?? "reject") === "reject" && (turn !== undefined || (await this.#look(id, asking)).isOther)) throw turnOpen(id);
+      const { isOther, earlier } = await this.#look(id, definition, asking);
+      if (earlier !== undefined) return earlier;
+      if ((o.ifBusy ?? "reject") === "reject" && (turn !== undefined || isOther)) throw turnOpen(id);
       if (turn !== undefined && asking !== undefined && o.ifBusy === "queue") return this.#queue(request, asking);
       if (o.ifBusy === "interrupt") await this.#interrupt(id);
       await going.catch(() => {});
@@ -174,7 +176,8 @@ export class Runs {
         return await this.#drive(held, request);
       } catch (error) {
         if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") throw error;
-        const { turn, isOther: isBusyElsewhere } = await this.#look(id, asking);
+        const { turn, isOther: isBusyElsewhere, earlier } = await this.#look(id, definition, asking);
+        if (earlier !== undefined) return earlier;
         if (isBusyElsewhere && (o.ifBusy ?? "reject") === "reject") throw turnOpen(id);
         if (isBusyElsewhere && asking !== undefined && o.ifBusy === "queue") return this.#queue(request, asking, { isActive: true });
         if (isBusyElsewhere && o.ifBusy === "interrupt" && waited === 0) await this.#interrupt(id);
@@ -186,12 +189,15 @@ export class Runs {
     }
   }
 
-  /** The turn that a session is at, and whether that is under way and another than is asked for. */
-  async #look(id: SessionId, asking: Asking | undefined) {
+  /** The turn that a session is at, whether that is under way and another than is asked for, and how that one ended if it came before. */
+  async #look(id: SessionId, definition: Definition, asking: Asking | undefined) {
     const present = await this.#ground.journal.present(id);
-    const turn = present && (await this.#ground.loader.courseAt(present)).turn;
-    const isOther = turn !== undefined && asking !== undefined && !isMeant(turn, asking, id) && isUnderWay(present?.head.status);
-    return { turn, isOther };
+    if (present === undefined) return { turn: undefined, isOther: false, earlier: undefined };
+    const course = await this.#ground.loader.courseAt(present);
+    const { turn } = course;
+    const isOther = turn !== undefined && asking !== undefined && !isMeant(turn, asking, id) && isUnderWay(present.head.status);
+    const earlier = await earlierTurn(this.#ground, definition, { session: id, line: present.head.line, course }, asking);
+    return { turn, isOther, earlier };
   }
 
   async #drive(held: Holding, request: RunRequest): Promise<RunResult> {

@@ -1,6 +1,7 @@
 /** Waiting for the end of a turn that somebody else runs. Needs no lease. */
+import type { Course, Turn } from "../../core/course.js";
 import { HoldfastError, quote } from "../../core/errors.js";
-import { MAX_SEQ, type SessionId, sessionId } from "../../core/ids.js";
+import { type LineId, MAX_SEQ, type SessionId, sessionId } from "../../core/ids.js";
 import type { Lease } from "../../core/lease.js";
 import type { JournalRecord } from "../../core/record.js";
 import { isGap, open } from "../../core/save.js";
@@ -8,6 +9,7 @@ import { pendingOf } from "../effects/pending.js";
 import type { Ground } from "../ground.js";
 import { noSession, readMail } from "../inbox.js";
 import { headOf, leaseOf } from "../rows.js";
+import { type Asking, isMeant } from "./asking.js";
 import type { Definition } from "./define.js";
 import { lastReply } from "./outcome.js";
 import { outputOf } from "./output.js";
@@ -85,7 +87,7 @@ export async function lookAtTurn(
   // While its letter is there it has not begun. This comes first: whoever waits looks often, and the past may be long.
   const mail = await readMail(ground, session, Number.MAX_SAFE_INTEGER);
   if (mail.some(({ doc }) => doc.kind === "turn" && doc.turn === turnId)) return undefined;
-  const past = await pastEnd(ground, present.head.line, turnId);
+  const past = (await pastTurn(ground, present.head.line, turnId))?.end;
   if (past !== undefined) return endedAs(definition, about, past.status ?? "", past.reason, past.output);
   // Taken back before it could begin.
   return (await hasBegun(ground, session, turnId)) ? undefined : { ...about, status: "stopped", reason: "cancelled" };
@@ -118,12 +120,27 @@ async function endedAs(
   }
 }
 
-/** How a turn before the latest ended: the last status before the next turn began. */
-async function pastEnd(
+/** The answer of a turn before the latest, which is asked for again under its key; undefined where there was none, or it is the latest. */
+export async function earlierTurn(
   ground: Ground,
-  line: Parameters<Ground["journal"]["segments"]>[0],
+  definition: Definition,
+  { session, line, course }: { readonly session: SessionId; readonly line: LineId; readonly course: Course },
+  asking: Asking | undefined,
+): Promise<RunResult | undefined> {
+  const { key } = asking ?? {};
+  if (asking === undefined || key === undefined || course.turn?.key === key || !course.hadTurn(key)) return undefined;
+  const past = await pastTurn(ground, line, key);
+  if (past === undefined || !isMeant(past.turn, asking, session)) return undefined;
+  const { status = "", reason, output } = past.end ?? {};
+  return endedAs(definition, { sessionId: session, turnId: key, usage: {} }, status, reason, output);
+}
+
+/** A turn before the latest, and how it ended: the last status before the next turn began. */
+async function pastTurn(
+  ground: Ground,
+  line: LineId,
   turnId: string,
-): Promise<JournalRecord | undefined> {
+): Promise<{ readonly turn: Turn; readonly end: JournalRecord | undefined } | undefined> {
   let last: JournalRecord | undefined;
   for (const segment of await ground.journal.segments(line)) {
     for (let to = segment.to; to >= segment.from; ) {
@@ -141,7 +158,7 @@ async function pastEnd(
         const turn = state.find((record) => record.turn !== undefined)?.turn;
         const status = items.findLast((record) => record.status !== undefined && record.status !== "in-progress");
         // A save that begins a turn may hold the status that goes with it, and never the end of the one before.
-        if (turn?.id === turnId) return last;
+        if (turn?.id === turnId) return { turn, end: last };
         if (turn !== undefined) last = undefined;
         else last ??= status;
       }

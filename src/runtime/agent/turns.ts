@@ -14,6 +14,7 @@ import { resultOf } from "./outcome.js";
 import type { RunResult } from "./result.js";
 import { type Running, viewOf } from "./running.js";
 import type { RunRequest } from "./runs.js";
+import { earlierTurn } from "./turn-end.js";
 
 /** Answers whether a turn that has been taken up is to go on. */
 export type Begun = (loop: Loop) => Promise<boolean>;
@@ -49,6 +50,8 @@ export class Turns {
       if (held.work.fold.isCancelling) return resultOf(held, definition, { is: "waiting" }, false);
       return this.#goOn(held, request, stop, await this.#loop(held, request, stop));
     }
+    const earlier = await earlierTurn(this.#ground, definition, { session: held.id, line: held.line, course }, asking);
+    if (earlier !== undefined) return earlier;
     let loop: Loop | undefined;
     if (isOpen(held.work)) {
       const how = o.ifBusy ?? "reject";
@@ -125,9 +128,8 @@ export class Turns {
       if (doc.kind !== "turn") continue;
       const message = doc.input as unknown as MessageInput;
       const { same } = askingOf(message, undefined);
-      const known = held.work.fold.course.turn;
       // Run by somebody under the same key since it was submitted.
-      if (doc.key !== undefined && known?.key === doc.key) await held.commit(undefined, [id]);
+      if (doc.key !== undefined && held.work.fold.course.hadTurn(doc.key)) await held.commit(undefined, [id]);
       else {
         if (loop.isUnanswered) await loop.interrupt();
         await loop.begin({ id: doc.turn, key: doc.key, same, message, drained: [id] });
