@@ -160,8 +160,8 @@ test("events tell of every step, call, checkpoint and resume", async () => {
     "resume",
     "call done",
     "checkpoint automatic",
-    "step",
     "checkpoint automatic",
+    "step",
   ]);
 });
 

@@ -335,6 +335,29 @@ describe.each(stores)("the loop on $name", ({ address }) => {
     expect((await bot.run("a", "more")).usage).toMatchObject({ inputTokens: 21, outputTokens: 4 });
   });
 
+  test("a message is told once it is saved, and not where its save was the last of its process", async () => {
+    const told = async (diesAt: number, done: boolean) => {
+      const process = on.start({ diesAt: { write: diesAt, done } });
+      const bot = process.hold.agent({
+        name: "bot",
+        model: script(asks(["act", {}]), "fine"),
+        tools: { act: { mode: "keyed", run: () => "acted" } },
+      });
+      const roles: string[] = [];
+      void (async () => {
+        for await (const event of bot.stream(`s${diesAt}${done}`, "go")) if (event.type === "message") roles.push(event.message.role);
+      })();
+      await process.died;
+      await new Promise((resolve) => setImmediate(resolve));
+      return { told: roles.length, saved: (await messagesOf(`s${diesAt}${done}`)).length };
+    };
+    // Making the session, the input, the reply, the outcome, the end.
+    for (const write of [2, 3, 4, 5]) {
+      expect(await told(write, false)).toEqual({ told: write - 2, saved: write - 2 });
+      expect(await told(write, true)).toEqual({ told: write - 2, saved: write - 1 });
+    }
+  });
+
   test("a model that fails is asked again, and what it had shown is taken back", async () => {
     let asked = 0;
     const bot = on.start().hold.agent({

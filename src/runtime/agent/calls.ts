@@ -251,7 +251,7 @@ export class Calls {
 
   /** Stages the tool messages of a reply, in the order of its calls, and with them the outcomes that are not recorded yet. */
   async #answer(reply: Message, calls: readonly ToolCallPart[], ends: ReadonlyMap<number, Ended>): Promise<void> {
-    const { held, tell, definition } = this.#running;
+    const { held, definition } = this.#running;
     const { work } = held;
     // Everything that takes time comes before the first word is staged: what is staged from here on is one save.
     const told: Told[] = [];
@@ -270,8 +270,6 @@ export class Calls {
       if (end.is === "answer" && end.effect?.mode === "repeatable") for (const [key, value] of end.sets ?? []) work.set(key, value);
     work.course({ answered: reply.seq });
     restate(work);
-    for (let i = before; i < work.fold.messageCount; i++)
-      tell(() => ({ type: "message", message: work.fold.messageAt(i) as Message, cursor: cursorOf(this.#running) }));
   }
 
   async #toModel(call: ToolCallPart, end: Ended, toModel: ToolDefinition["toModel"]): Promise<Told> {

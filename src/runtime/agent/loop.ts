@@ -57,12 +57,15 @@ export class Loop {
   #markedSteps: number;
   readonly #rounds: Rounds;
   #misfits = 0;
+  /** How many messages whoever follows knows of: those that were there, and what has been saved since. */
+  #told: number;
 
   constructor(running: Running) {
     this.#running = running;
     this.#calls = new Calls(running);
     this.#rounds = new Rounds(running.bounds.repeats);
     this.#markedSteps = this.#fold.replies;
+    this.#told = this.#fold.messageCount;
   }
 
   get #work() {
@@ -98,8 +101,8 @@ export class Loop {
     if (this.#fold.course.prefix !== digest) this.#work.prefix(encoded);
     this.#work.append([message]);
     this.#work.redue();
-    this.#tellMessage();
     await held.commit(this.#mark("step"), drained);
+    this.#tellMessages();
   }
 
   /** Goes on with a turn that was begun before, by this process or another. */
@@ -224,6 +227,7 @@ export class Loop {
         throw error;
       }
     }
+    this.#tellMessages();
     if (failure !== undefined) throw failure.error;
     if (settled.all) return undefined;
     if (settled.stopped) return { is: "stopped" };
@@ -263,22 +267,13 @@ export class Loop {
     if (round !== undefined) return this.#end("halt", round);
     const ids = this.#calls.intend(message, decisions);
     await held.commit(this.#markBefore(calls.map(({ name }) => name)) ?? this.#mark("model"));
+    this.#tellMessages();
     return this.#make(message, calls, decisions, ids);
   }
 
   #append(reply: EncodedMessage): Message {
     this.#work.appendEncoded(reply);
-    this.#tellMessage();
-    const { held, definition } = this.#running;
-    const message = this.#fold.messageAt(-1) as Message;
-    tellEvent(held.ground.telemetry, () => ({
-      type: "step",
-      sessionId: held.id,
-      agent: definition.name,
-      step: this.#fold.replies,
-      reply: message,
-    }));
-    return message;
+    return this.#fold.messageAt(-1) as Message;
   }
 
   // ---- ending
@@ -296,6 +291,7 @@ export class Loop {
         return this.#end("fail", "The model's provider ended the reply with an error.");
       case "pause":
         await held.commit(this.#mark("model") ?? this.#mark("step"));
+        this.#tellMessages();
         return undefined;
       default:
         break;
@@ -308,8 +304,8 @@ export class Loop {
     this.#work.append([
       { role: "user", content: `Your answer does not fit: ${output.flaw}. Answer again, with nothing but JSON that fits.` },
     ]);
-    this.#tellMessage();
     await held.commit(this.#mark("model"));
+    this.#tellMessages();
     return undefined;
   }
 
@@ -318,6 +314,7 @@ export class Loop {
     this.#work.event(event, reason, output);
     this.#work.redue();
     await held.commit(definition.marksAny ? this.#newMark("automatic") : undefined);
+    this.#tellMessages();
     this.#tellStatus();
     return { is: "ended", ...(error !== undefined && { error }) };
   }
@@ -343,8 +340,16 @@ export class Loop {
 
   // ---- telling
 
-  #tellMessage(): void {
-    this.#running.tell(() => ({ type: "message", message: this.#fold.messageAt(-1) as Message, cursor: cursorOf(this.#running) }));
+  /** Told once they are saved: what a crash takes back was never said. Only results that do no harm may still be on their way. */
+  #tellMessages(): void {
+    const { tell, held, definition } = this.#running;
+    for (; this.#told < this.#fold.messageCount; this.#told++) {
+      const message = this.#fold.messageAt(this.#told) as Message;
+      tell(() => ({ type: "message", message, cursor: cursorOf(this.#running) }));
+      if (message.role !== "assistant") continue;
+      const about = { sessionId: held.id, agent: definition.name, step: this.#fold.replies };
+      tellEvent(held.ground.telemetry, () => ({ type: "step", ...about, reply: message }));
+    }
   }
 
   #tellStatus(): void {
