@@ -7,7 +7,7 @@
  */
 import { HoldfastError } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
-import { grantLease, type Lease } from "../core/lease.js";
+import { grantLease, type Lease, releaseLease } from "../core/lease.js";
 import type { SessionRow } from "../store/port.js";
 import { abortController } from "./aborting.js";
 import type { BoundAgent } from "./agent/bound.js";
@@ -235,7 +235,7 @@ export class Worker {
       // Damaged: nothing that could be run, and the others are not held up by it.
       return undefined;
     }
-    if (this.#isResting(row, before)) return undefined;
+    if (this.#isResting(row, before) || (before.owner === null && this.#isHopeless(before))) return undefined;
     const { machine, store } = this.#ground;
     const grant = grantLease(before, {
       owner: machine.self,
@@ -273,7 +273,7 @@ export class Worker {
     const lease = leaseOf(row);
     let held: Holding | undefined;
     try {
-      if ((lease.attempts ?? 0) > this.#attempts + HOPELESS) return await this.#giveUp(row, lease);
+      if (this.#isHopeless(lease)) return await this.#giveUp(row, lease);
       held = await enter(this.#ground, id, lease, this.#leaseMs);
       const holding = held;
       const result = await this.#runs.takeUp(holding, definition, this.#abort.signal, (loop) => this.#goesOn(holding, loop));
@@ -322,11 +322,16 @@ export class Worker {
     }
   }
 
-  /** Opening it ends the process: it is left alone, and stays as it is. */
+  #isHopeless({ attempts = 0 }: Lease): boolean {
+    return attempts > this.#attempts + HOPELESS;
+  }
+
+  /** Opening it ends the process: it is left alone, whatever waits for it, and stays as it is until somebody opens it by hand. */
   async #giveUp(row: SessionRow, lease: Lease): Promise<void> {
     this.#counts.setAside += 1;
     const { due: _due, ...head } = headOf(row);
-    const released = leaseRow(row.id as SessionId, { epoch: lease.epoch, owner: null, until: 0 });
+    const { attempts = 0 } = lease;
+    const released = leaseRow(row.id as SessionId, { ...releaseLease(lease), attempts });
     await this.#ground.store.apply([{ session: row.id, when: { epoch: lease.epoch }, head: headRow(head), lease: released }]);
   }
 

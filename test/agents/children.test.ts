@@ -132,6 +132,20 @@ describe.each(stores)("children on $name", ({ address }) => {
     expect(await parent.run("a", "go")).toMatchObject({ status: "completed" });
   });
 
+  test.each(["denied", "settled"])("a child of a call that is %s is cancelled: nobody runs it any more", async (how) => {
+    const { hold } = on.start();
+    const pay = { mode: "once", approval: true, run: () => expect.fail("made") };
+    const bot = family(hold, script(asks(["pay", {}])), { tools: { pay } });
+    const waiting = await bot.run("a", "go");
+    const id = waiting.status === "waiting" ? (waiting.pending[0]?.effectId as string) : "";
+    if (how === "denied") await hold.effects.deny(id, { reason: "not now" });
+    else await hold.effects.settle(id, { result: { status: "done by hand" } });
+    const [child] = (await hold.sessions.list({ agent: "child" })).items;
+    expect(child).toMatchObject({ status: "cancelled" });
+    expect((await hold.effects.list({ status: "waiting" })).items).toEqual([]);
+    expect(await bot.resume("a")).toMatchObject({ status: "completed" });
+  });
+
   test("a child that fails is an answer, too", async () => {
     const { hold } = on.start();
     const broken = async () => {

@@ -228,6 +228,26 @@ describe.each(stores)("workers on $name", ({ address }) => {
     expect(await mended.resume("a")).toMatchObject({ status: "completed" });
   });
 
+  test("a session that cannot even be opened is left alone in the end, though turns wait for it; by hand it can be", async () => {
+    const { hold } = on.start();
+    const agentOf = (of: Holdfast) => of.agent({ name: "bot", model: script("fine") });
+    for (const input of ["one", "two"]) await agentOf(hold).submit("a", input);
+    let deaths = 0;
+    for (let i = 0; i < 8; i++) {
+      const victim = on.start({ leaseMs: 100, diesReading: "a" });
+      const worker = victim.hold.worker({ agents: [agentOf(victim.hold)], attempts: 1, onSigterm: false });
+      const died = await Promise.race([worker.drain().then(() => 0), victim.died.then(() => 1)]);
+      deaths += died;
+      if (died === 0) victim.kill();
+      await pause(110);
+    }
+    // As often as it may, and the three times that are left to a hope.
+    expect(deaths).toBe(4);
+    expect(await agentOf(hold).run("a", "by hand", { ifBusy: "wait" })).toMatchObject({ status: "completed" });
+    const worker = hold.worker({ agents: [agentOf(hold)], attempts: 1, onSigterm: false });
+    expect(await worker.drain()).toEqual({ ran: 2 });
+  });
+
   test("stop lets what runs come to its end; what does not is handed back, and another takes it", async () => {
     const { hold } = on.start();
     const inside = door();

@@ -10,6 +10,8 @@ export interface ProcessOptions {
   readonly clock?: Clock;
   /** A session that it cannot read: damaged, say. */
   readonly unreadable?: string;
+  /** A session that it dies of when it reads it. */
+  readonly diesReading?: string;
   /** It takes every other process for dead. */
   readonly steals?: boolean;
   /** It dies at this write (counted from 1), before it is done or after. */
@@ -41,7 +43,7 @@ export class Processes {
     return new Processes(await openStore(address));
   }
 
-  start({ leaseMs = 30_000, clock = { now: Date.now }, steals, unreadable, diesAt }: ProcessOptions = {}): Process {
+  start({ leaseMs = 30_000, clock = { now: Date.now }, steals, unreadable, diesReading, diesAt }: ProcessOptions = {}): Process {
     const honest = thisMachine();
     const machine = steals ? { ...honest, isDead: () => true } : honest;
     let gone = false;
@@ -67,6 +69,7 @@ export class Processes {
         return async (...args: unknown[]) => {
           if (gone) return never();
           if (name === "present" && args[0] === unreadable) throw new Error("damaged");
+          if (name === "present" && args[0] === diesReading) kill();
           const isLast = name === "apply" && ++writes === diesAt?.write;
           if (isLast && !diesAt.done) kill();
           if (gone) return never();

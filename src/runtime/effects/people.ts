@@ -7,7 +7,7 @@ import { encode, type Json } from "../../core/json.js";
 import type { SessionRow } from "../../store/port.js";
 import type { Ground } from "../ground.js";
 import { invalid, limitOf, numberOf, oneOf, options, type Page } from "../options.js";
-import { takeIn } from "../outside.js";
+import { cancelSession, takeIn } from "../outside.js";
 import { headOf, type Settlement } from "../rows.js";
 import { type Pending, pendingOf } from "./pending.js";
 
@@ -91,8 +91,10 @@ export class Effects {
   /** A call that waits is not made; the model is told why. */
   async deny(id: string, o: Decided & { readonly reason: string }): Promise<void> {
     const { by, reason } = options(o, "effects.deny", ["by", "reason"]);
-    const { session } = await this.#require(id, ["waiting"]);
-    await this.#decide(session, { kind: "deny", effect: id, ...who(by), reason: checkText(reason, "reason", MAX_REASON) });
+    const why = checkText(reason, "reason", MAX_REASON);
+    const { session, effect } = await this.#require(id, ["waiting"]);
+    await this.#decide(session, { kind: "deny", effect: id, ...who(by), reason: why });
+    await this.#leaveChild(effect, why);
   }
 
   /** Says what became of a call: its result, its error, or that it did not happen and is to be made again. */
@@ -118,6 +120,12 @@ export class Effects {
     const { session, effect } = await this.#require(id, ["waiting", "doubt"]);
     const attempt = effect.attempt === undefined ? undefined : { attempt: effect.attempt.no };
     await this.#decide(session, { kind: "settle", effect: id, ...attempt, ...who(given.by), as });
+    if (!("retry" in as)) await this.#leaveChild(effect, "The call that ran it was settled.");
+  }
+
+  /** Nobody runs the child of a call that is over: what it waits for is not to be asked about. */
+  async #leaveChild({ waits }: Effect, reason: string): Promise<void> {
+    if (waits?.for === "child") await cancelSession(this.#ground, waits.session as SessionId, reason);
   }
 
   async #decide(session: SessionId, doc: Parameters<Ground["post"]>[1]): Promise<void> {
