@@ -227,6 +227,19 @@ describe.each(stores)("turns on $name", ({ address }) => {
     },
   );
 
+  test("ifBusy interrupt waits for a call that does not listen, and has its outcome", async () => {
+    const { bot, inside, gate, made } = stuck(on.start({ leaseMs: 600 }).hold);
+    const first = bot.run("a", "go");
+    await inside.opened;
+    const second = bot.run("a", "stop that", { ifBusy: "interrupt" });
+    // Longer than a call that was told to stop is waited for.
+    expect(await first).toMatchObject({ status: "stopped", reason: "cancelled" });
+    setTimeout(() => gate.open("acted after all"), 300);
+    expect(await second).toMatchObject({ status: "completed" });
+    expect(results(await messagesOf("a"))).toMatchObject([{ outcome: "ok", output: "acted after all" }]);
+    expect(made()).toBe(1);
+  });
+
   test("another input for a session that waits: calls that nobody approved are not made, and the model is told", async () => {
     const { hold } = on.start();
     const model = script(asks(["pay", {}], ["look", {}]), "fine");

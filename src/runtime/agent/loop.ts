@@ -144,8 +144,8 @@ export class Loop {
     return unanswered(this.#fold) !== undefined;
   }
 
-  /** Ends the turn before for another input: calls that have begun are seen to their end, the others are not made. */
-  async interrupt(): Promise<void> {
+  /** Ends the turn before for another input: calls that have begun are seen to their end, the others are not made. Answers what it is kept by. */
+  async interrupt(): Promise<LoopEnd | undefined> {
     await this.resume();
     const { held } = this.#running;
     const open = unanswered(this.#fold);
@@ -164,6 +164,7 @@ export class Loop {
       // Nobody runs them any more: what they wait for is not to be asked about.
       for (const child of left) await cancelSession(held.ground, child as SessionId, INTERRUPTED);
       const end = await this.#make(open.reply, open.calls, decisions, this.#calls.intend(open.reply, decisions));
+      if (end?.is === "pause" || end?.is === "stopped") return end;
       if (end !== undefined) {
         const effectId = this.#fold.course.open.find(({ phase }) => phase === "doubt")?.id;
         throw new HoldfastError(
@@ -174,6 +175,7 @@ export class Loop {
       }
     }
     await held.commit();
+    return undefined;
   }
 
   // ---- going

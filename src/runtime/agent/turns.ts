@@ -57,8 +57,9 @@ export class Turns {
       const how = o.ifBusy ?? "reject";
       if (how === "reject") throw turnOpen(held.id);
       loop = await this.#loop(held, request, stop);
-      if (how === "interrupt") await loop.interrupt();
-      else {
+      if (how === "interrupt") {
+        if (!(await this.#interrupted(held, stop, loop))) return resultOf(held, definition, { is: "stopped" }, false);
+      } else {
         const before = await this.#goOn(held, request, stop, loop);
         if (before.status === "waiting" || before.status === "in-doubt") throw turnOpen(held.id, before.status);
         if (before.status === "stopped") return before;
@@ -66,7 +67,7 @@ export class Turns {
     }
     loop ??= await this.#loop(held, request, stop);
     // A turn that was cancelled or halted may have left calls that were never made.
-    if (loop.isUnanswered) await loop.interrupt();
+    if (loop.isUnanswered && !(await this.#interrupted(held, stop, loop))) return resultOf(held, definition, { is: "stopped" }, false);
     const turn: NewTurn = { id: asking.key ?? randomUUID(), key: asking.key, same: asking.same, message: asking.message, drained: [] };
     await loop.begin(turn);
     return resultOf(held, definition, await this.#paced(held, stop, loop), false);
@@ -84,7 +85,7 @@ export class Turns {
     }
     const loop = await this.#loop(held, { definition, o: {}, tell: () => {} }, stop);
     if (isOpen(held.work)) await loop.resume();
-    else if (!(await this.#beginNext(held, loop))) {
+    else if (!(await this.#beginNext(held, stop, loop))) {
       held.work.redue();
       await held.commit();
       return undefined;
@@ -123,7 +124,7 @@ export class Turns {
   }
 
   /** Begins the oldest turn that waits in the inbox, if there is one. */
-  async #beginNext(held: Holding, loop: Loop): Promise<boolean> {
+  async #beginNext(held: Holding, stop: AbortSignal, loop: Loop): Promise<boolean> {
     for (const { id, doc } of await readMail(this.#ground, held.id)) {
       if (doc.kind !== "turn") continue;
       const message = doc.input as unknown as MessageInput;
@@ -131,7 +132,7 @@ export class Turns {
       // Run by somebody under the same key since it was submitted.
       if (doc.key !== undefined && held.work.fold.course.hadTurn(doc.key)) await held.commit(undefined, [id]);
       else {
-        if (loop.isUnanswered) await loop.interrupt();
+        if (loop.isUnanswered && !(await this.#interrupted(held, stop, loop))) return false;
         await loop.begin({ id: doc.turn, key: doc.key, same, message, drained: [id] });
         return true;
       }
@@ -149,11 +150,25 @@ export class Turns {
     for (;;) {
       const end = await loop.run();
       if (end.is !== "pause") return end;
-      const ms = Math.max(10, end.until - this.#ground.nowAbout());
-      await sleep(Math.min(ms, 1_000), undefined, { signal: stop }).catch(() => {});
+      await this.#pause(held, stop, end.until);
       if (stop.aborted) return { is: "stopped" };
-      await held.takeMail({ ends: true });
     }
+  }
+
+  /** Ends the turn before, for another. Answers false where this run is to stop first. */
+  async #interrupted(held: Holding, stop: AbortSignal, loop: Loop): Promise<boolean> {
+    for (;;) {
+      const end = await loop.interrupt();
+      if (end === undefined) return true;
+      if (end.is === "pause") await this.#pause(held, stop, end.until);
+      if (end.is === "stopped" || stop.aborted) return false;
+    }
+  }
+
+  async #pause(held: Holding, stop: AbortSignal, until: number): Promise<void> {
+    const ms = Math.max(10, until - this.#ground.nowAbout());
+    await sleep(Math.min(ms, 1_000), undefined, { signal: stop }).catch(() => {});
+    if (!stop.aborted) await held.takeMail({ ends: true });
   }
 
   async #loop(held: Holding, { definition, o, tell }: Pick<RunRequest, "definition" | "o" | "tell">, stop: AbortSignal): Promise<Loop> {
