@@ -6,6 +6,7 @@ import { thisMachine } from "../src/store/machine.js";
 import { MemoryStore } from "../src/store/memory.js";
 import type { Change, Store } from "../src/store/port.js";
 import { errorOf } from "./support/error-of.js";
+import { asks, script } from "./support/processes.js";
 
 describe("answers that were lost", () => {
   /** A store that does what it is told, and then says that it cannot be reached. */
@@ -67,4 +68,73 @@ describe("answers that were lost", () => {
     expect(await other.sessions.get("a")).toBeDefined();
     expect(await errorOf(() => hold.sessions.delete("never was"))).toMatchObject({ code: "NOT_FOUND" });
   });
+
+  /** An agent that acts twice, once after it was approved, on a store that is away for one of its writes, before it is done or after. */
+  async function actsTwice(write: number, done: boolean) {
+    const inner = new MemoryStore();
+    let writes = 0;
+    const away = new Proxy(inner, {
+      get: (target, name) => {
+        const value: unknown = target[name as keyof Store & keyof MemoryStore];
+        if (name !== "apply" && name !== "post") return typeof value === "function" ? value.bind(target) : value;
+        return async (...args: unknown[]) => {
+          writes += 1;
+          const isAway = writes === write;
+          if (isAway && !done) throw new HoldfastError("UNREACHABLE", "The connection was lost.");
+          const answer = await (value as (...args: unknown[]) => Promise<unknown>).apply(target, args);
+          if (isAway) throw new HoldfastError("UNREACHABLE", "The connection was lost.");
+          return answer;
+        };
+      },
+    });
+    const ledger: string[] = [];
+    const hold = new Holdfast(away, thisMachine(), { now: Date.now }, 30_000);
+    const act = (name: string) => () => ledger.push(name);
+    const bot = hold.agent({
+      name: "bot",
+      model: script(asks(["pay", {}], ["look", {}]), asks(["send", {}])),
+      tools: {
+        pay: { mode: "keyed", run: act("pay") },
+        look: { mode: "repeatable", run: () => "seen" },
+        send: { mode: "once", approval: true, run: act("send") },
+      },
+    });
+    // Whoever is told that the store was away tries again.
+    const patiently = async <T>(go: () => Promise<T>): Promise<T> => {
+      try {
+        return await go();
+      } catch (error) {
+        if ((error as HoldfastError).code !== "UNREACHABLE") throw error;
+        return go();
+      }
+    };
+    let result = await patiently(() => bot.run("a", "go", { key: "k" }));
+    // A run that lost its session's store in the middle says that it was stopped, and is run again.
+    for (let i = 0; i < 3 && result.status !== "completed"; i++) {
+      const { items } = await hold.effects.list({ status: "waiting" });
+      for (const { effectId } of items) await patiently(() => hold.effects.approve(effectId));
+      result = await patiently(() => bot.run("a", "go", { key: "k" }));
+    }
+    const session = await patiently(() => hold.session("a", { waitMs: 1_000 }));
+    const roles = session.messages.map(({ role }) => role);
+    await session.close();
+    await hold.close().catch(() => {});
+    return { status: result.status, ledger, roles, writes };
+  }
+
+  const right = {
+    status: "completed",
+    ledger: ["pay", "send"],
+    roles: ["user", "assistant", "tool", "tool", "assistant", "tool", "assistant"],
+  };
+
+  test.each(["before it is done", "after"])(
+    "an agent's run whose store is away for one write, %s: nothing is lost and nothing made twice",
+    async (when) => {
+      const { writes } = await actsTwice(0, false);
+      expect(writes).toBeGreaterThan(8);
+      for (let write = 1; write <= writes; write++)
+        expect({ write, ...(await actsTwice(write, when === "after")) }).toMatchObject({ write, ...right });
+    },
+  );
 });

@@ -27,7 +27,10 @@ export interface Opening extends Standing {
 }
 
 const MAIL_EVERY_MS = 200;
-const PATIENCE_MS = 60_000;
+/** For how long a store that is away is waited for: with an outcome, and before anything has happened. */
+const OUTCOME_MS = 60_000;
+export const STEP_MS = 10_000;
+const RELEASES = 3;
 
 export class Holding implements Holder {
   readonly id: SessionId;
@@ -136,15 +139,16 @@ export class Holding implements Holder {
   }
 
   /**
-   * The same for what must not be lost for a passing reason: the outcome of a call that has been made. While the store is busy, full or
-   * away, it is tried again; the call would otherwise be one of which nobody knows.
+   * The same for what must not be lost for a passing reason: a reply that was paid for, that a call is begun, and longest of all the
+   * outcome of a call that has been made. While the store is busy, full or away, it is tried again; the call would otherwise be one of which
+   * nobody knows.
    */
-  async commitSurely(mark?: CheckpointOptions): Promise<void> {
-    const deadline = performance.now() + PATIENCE_MS;
+  async commitSurely(mark?: CheckpointOptions, drained: readonly string[] = [], patienceMs: number = OUTCOME_MS): Promise<void> {
+    const deadline = performance.now() + patienceMs;
     for (let pause = 50; ; pause = Math.min(2 * pause, 2_000)) {
       try {
         // Once it is sealed it waits in the queue, and is sent again from there. A file that could not be read comes before that.
-        await (pause === 50 || !this.#work.isSaved ? this.commit(mark) : this.flush());
+        await (pause === 50 || !this.#work.isSaved ? this.commit(mark, drained) : this.flush());
         return;
       } catch (error) {
         const isPassing = error instanceof HoldfastError && error.retryable && this.#ended === undefined;
@@ -330,12 +334,23 @@ export class Holding implements Holder {
     this.ground.keeper.remove(this);
     this.#ended = new HoldfastError("CLOSED", `Session ${quote(this.id)} has been closed. Open it again.`, { sessionId: this.id });
     if (aborts) this.#abort.abort(this.#ended);
-    if (!stale)
-      await this.ground.store.apply([
-        { session: this.id, when: { epoch: this.lease.epoch }, lease: leaseRow(this.id, releaseLease(this.lease)) },
-      ]);
+    if (!stale) await this.#release();
     this.ground.watchers.changed(this.id);
     if (!stale) await this.ground.released(this.id);
+  }
+
+  /** Where that cannot be said to the store, others must wait until the lease has run out. */
+  async #release(): Promise<void> {
+    const lease = leaseRow(this.id, releaseLease(this.lease));
+    for (let tries = 1; ; tries++) {
+      try {
+        await this.ground.store.apply([{ session: this.id, when: { epoch: this.lease.epoch }, lease }]);
+        return;
+      } catch (error) {
+        if (tries === RELEASES || !(error instanceof HoldfastError && error.retryable)) throw error;
+      }
+      await sleep(50 * tries);
+    }
   }
 }
 

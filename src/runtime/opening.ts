@@ -5,7 +5,7 @@ import { HoldfastError, quote } from "../core/errors.js";
 import { checkName, MAX_SEQ, type Place, placeId, type SessionId, sessionId } from "../core/ids.js";
 import type { Json, JsonObject } from "../core/json.js";
 import { describeOwner, freeLease, grantLease, type Lease, MAX_LEASE_MS } from "../core/lease.js";
-import type { Applied, NewLine, SessionRow } from "../store/port.js";
+import type { Applied, Change, NewLine, SessionRow } from "../store/port.js";
 import { breatheNowAndThen } from "./breathe.js";
 import type { EffectPolicy } from "./effects/repeats.js";
 import type { Ground } from "./ground.js";
@@ -152,7 +152,12 @@ async function begin(
   for (let buried = 0; ; buried = await ground.store.buriedEpoch(head.id)) {
     const lease = { ...held, epoch: buried + 1 };
     const change = { head: headRow(head), label: labelRow(label), lease: leaseRow(head.id, lease), line };
-    const applied = await ground.store.apply([{ session: head.id, when: { absent: true, buried }, ...change }]);
+    const applied = await orFound(
+      ground,
+      { session: head.id, when: { absent: true, buried }, ...change },
+      // The id of its line is nobody else's.
+      (row) => row.head.text === change.head.text,
+    );
     if (applied.ok || applied.why !== "epoch") return { applied, lease };
   }
 }
@@ -191,10 +196,24 @@ async function take(ground: Ground, row: SessionRow, want: Wanted, deadline: num
     await sleep(Math.min(left, grant.remainingMs, 50) + Math.random() * 10);
     return undefined;
   }
-  const applied = await ground.store.apply([
-    { session: want.id, when: { epoch: before.epoch, until: before.until }, lease: leaseRow(want.id, grant.granted) },
-  ]);
+  const lease = leaseRow(want.id, grant.granted);
+  const applied = await orFound(
+    ground,
+    { session: want.id, when: { epoch: before.epoch, until: before.until }, lease },
+    (now) => now.lease.text === lease.text,
+  );
   return applied.ok ? grant.granted : undefined;
+}
+
+/** Where the answer was lost, the store is asked whether it was done: a lease that nobody knows of would keep all others waiting. */
+async function orFound(ground: Ground, change: Change, isDone: (row: SessionRow) => boolean): Promise<Applied> {
+  try {
+    return await ground.store.apply([change]);
+  } catch (error) {
+    const row = await ground.store.session(change.session).catch(() => undefined);
+    if (row !== undefined && isDone(row)) return { ok: true };
+    throw error;
+  }
 }
 
 /** With the lease in hand: reads the session's state. If that fails, the lease is let go again. */

@@ -42,8 +42,8 @@ async function open(ground: Ground, id: SessionId): Promise<void> {
     const held = await openHolding(ground, id, undefined, { make: false });
     await held.close({ discard: true });
   } catch (error) {
-    // Held by another, or in a store that another process writes: whoever holds it, or opens it next, takes the letter in.
-    if (!(error instanceof HoldfastError) || (error.code !== "LEASE_HELD" && error.code !== "BUSY")) throw error;
+    // Held by another, or in a store that is busy or away: whoever holds it, or opens it next, takes the letter in.
+    if (!(error instanceof HoldfastError) || !error.retryable) throw error;
   }
 }
 

@@ -14,6 +14,7 @@ import { isUnderWay, type StatusEvent } from "../../core/status.js";
 import type { StrategyEvent } from "../../core/strategy.js";
 import { callsIn } from "../effects/bodies.js";
 import { words } from "../effects/caller.js";
+import { STEP_MS } from "../holding.js";
 import { restate } from "../inbox.js";
 import { cancelSession } from "../outside.js";
 import { tellEvent } from "../telemetry.js";
@@ -101,7 +102,7 @@ export class Loop {
     if (this.#fold.course.prefix !== digest) this.#work.prefix(encoded);
     this.#work.append([message]);
     this.#work.redue();
-    await held.commit(this.#mark("step"), drained);
+    await held.commitSurely(this.#mark("step"), drained, STEP_MS);
     this.#tellMessages();
   }
 
@@ -205,7 +206,7 @@ export class Loop {
     const decisions = await this.#calls.decide(calls, reply);
     const ids = this.#calls.intend(reply, decisions);
     // A letter may have changed what a call waits for; and what is intended now must be there before it runs.
-    if (!this.#work.isSaved) await this.#running.held.commit();
+    if (!this.#work.isSaved) await this.#commit(undefined);
     return this.#make(reply, calls, decisions, ids);
   }
 
@@ -241,7 +242,7 @@ export class Loop {
   }
 
   async #step(): Promise<LoopEnd | undefined> {
-    const { bounds, held } = this.#running;
+    const { bounds } = this.#running;
     const turn = this.#fold.course.turn;
     const used = {
       steps: this.#fold.replies - (turn?.steps ?? 0),
@@ -268,7 +269,7 @@ export class Loop {
     const message = this.#append(encoded);
     if (round !== undefined) return this.#end("halt", round);
     const ids = this.#calls.intend(message, decisions);
-    await held.commit(this.#markBefore(calls.map(({ name }) => name)) ?? this.#mark("model"));
+    await this.#commit(this.#markBefore(calls.map(({ name }) => name)) ?? this.#mark("model"));
     this.#tellMessages();
     return this.#make(message, calls, decisions, ids);
   }
@@ -282,7 +283,7 @@ export class Loop {
 
   /** A reply that asks for nothing more, or that must not be acted on. */
   async #last(reply: EncodedMessage): Promise<LoopEnd | undefined> {
-    const { definition, held } = this.#running;
+    const { definition } = this.#running;
     const message = this.#append(reply);
     switch (message.reply?.finish) {
       case "length":
@@ -292,7 +293,7 @@ export class Loop {
       case "error":
         return this.#end("fail", "The model's provider ended the reply with an error.");
       case "pause":
-        await held.commit(this.#mark("model") ?? this.#mark("step"));
+        await this.#commit(this.#mark("model") ?? this.#mark("step"));
         this.#tellMessages();
         return undefined;
       default:
@@ -306,19 +307,22 @@ export class Loop {
     this.#work.append([
       { role: "user", content: `Your answer does not fit: ${output.flaw}. Answer again, with nothing but JSON that fits.` },
     ]);
-    await held.commit(this.#mark("model"));
+    await this.#commit(this.#mark("model"));
     this.#tellMessages();
     return undefined;
   }
 
   async #end(event: StatusEvent, reason?: string, error?: unknown, output?: Json): Promise<LoopEnd> {
-    const { held, definition } = this.#running;
     this.#work.event(event, reason, output);
     this.#work.redue();
-    await held.commit(definition.marksAny ? this.#newMark("automatic") : undefined);
+    await this.#commit(this.#running.definition.marksAny ? this.#newMark("automatic") : undefined);
     this.#tellMessages();
     this.#tellStatus();
     return { is: "ended", ...(error !== undefined && { error }) };
+  }
+
+  #commit(mark: CheckpointOptions | undefined): Promise<void> {
+    return this.#running.held.commitSurely(mark, [], STEP_MS);
   }
 
   // ---- checkpoints

@@ -10,7 +10,7 @@ import { type Encoded, encode, type Json } from "../../core/json.js";
 import type { Owner } from "../../core/lease.js";
 import { isoTime } from "../../core/time.js";
 import type { Ground } from "../ground.js";
-import type { Holding } from "../holding.js";
+import { type Holding, STEP_MS } from "../holding.js";
 import type { Settlement } from "../rows.js";
 import { type Attempted, attempt, type Handle } from "./attempt.js";
 import { backoff, type CallOptions, type CheckRequest, type Settled } from "./spec.js";
@@ -194,7 +194,7 @@ export class Caller {
     if (acts(effect)) {
       this.#tellHolder();
       this.#held.work.course({ effect: { id: effect.id, is: "begun", attempt: this.#attempt((effect.attempt?.no ?? 0) + 1, options) } });
-      await this.#held.commit();
+      await this.#held.commitSurely(undefined, [], STEP_MS);
     }
     return this.#held.work.fold.course.get(effect.id);
   }
