@@ -1,17 +1,18 @@
 /**
- * Runs an agent over sessions until it is killed, or nothing is left to do. What the store has acknowledged is said at once, and numbered
- * together with the lines of the ledger, so that what came first is known. At one point of those it is told it says so, and stands still.
+ * Runs an agent over sessions until it is killed, or nothing is left to do. What the store has acknowledged is said at once. At one
+ * point of those it is told it says so, and stands still.
  */
-import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { baseTuning } from "../../dist/core/fold.js";
-import { agent, NotDone } from "../../dist/index.js";
+import { agent } from "../../dist/index.js";
 import { openStore } from "../../dist/open.js";
 import { Holdfast } from "../../dist/runtime/holdfast.js";
 import { thisMachine } from "../../dist/store/machine.js";
-import { forgetful, stripped, wrapped } from "./agent-broken.mjs";
+import { forgetful, stripped } from "./agent-broken.mjs";
 import { Ledger } from "./agent-ledger.mjs";
+import { fail, Points } from "./agent-points.mjs";
 import { replyTo, scriptOf, TOOLS } from "./agent-script.mjs";
+import { Tools } from "./agent-tools.mjs";
 import { random } from "./random.mjs";
 import { hear, say } from "./said.mjs";
 
@@ -25,53 +26,8 @@ const rng = random(seed * 13 + run);
 const ledger = new Ledger(order.ledger);
 const scripts = new Map(sessions.map((id) => [id, order.scripts?.[id] ?? scriptOf(seed, id)]));
 
-let count = 0;
-const next = () => ++count;
+const points = new Points(stopAt);
 process.on("unhandledRejection", fail);
-
-function fail(error) {
-  say({ fault: `${error.code ?? error.name}: ${error.message}\n${error.stack}` });
-  process.exit(1);
-}
-
-// ---- points
-
-const reached = new Map();
-
-/** Stands still where it was told to, and nothing of this process moves, until it is killed or told to go on. */
-function at(point) {
-  const nth = (reached.get(point) ?? 0) + 1;
-  reached.set(point, nth);
-  if (stopAt?.point !== point || stopAt.nth !== nth) return;
-  say({ at: point });
-  while (!hear().go);
-}
-
-const POINTS = {
-  intent: ["before-intent", "after-intent"],
-  begun: ["before-begun", "after-begun"],
-  done: ["after-tool", "after-outcome"],
-  doubt: ["before-doubt", "after-doubt"],
-};
-const carried = (changes) =>
-  Object.keys(POINTS).filter((is) => changes.some(({ saves = [] }) => saves.some(({ save }) => save.state?.includes(`"is":"${is}"`))));
-
-/** The store, with the points around its commits. */
-function watched(store) {
-  return wrapped(store, {
-    async apply(changes) {
-      const what = carried(changes);
-      for (const is of what) at(POINTS[is][0]);
-      const applied = await store.apply(changes);
-      const saves = changes.flatMap(({ session, saves = [] }) =>
-        saves.map(({ save: { line, seq, check } }) => ({ session, line, seq, check })),
-      );
-      if (applied.ok && saves.length > 0) say({ saved: saves, n: next() });
-      if (applied.ok) for (const is of what) at(POINTS[is][1]);
-      return applied;
-    },
-  });
-}
 
 const BREAKS = {
   "forgets-intents": (store) => forgetful(store, "intent"),
@@ -81,39 +37,7 @@ const BREAKS = {
 
 // ---- tools
 
-const aMoment = () => (rng.next() < 0.5 ? undefined : sleep(rng.between(0, 3)));
-
-async function call(name, args, { key, callId, session, set }) {
-  await aMoment();
-  at("inside-tool-before-act");
-  const before = ledger.under(key);
-  const how = args.course?.[before.length] ?? "act";
-  const line = { tool: name, key, args, session: session.id, callId, pid: process.pid, run };
-  if (how === "refuse") {
-    ledger.write({ ...line, n: next(), did: "nothing" });
-    throw new NotDone("refused");
-  }
-  const known = TOOLS[name].mode === "keyed" ? before.find(({ did }) => did === "acted") : undefined;
-  const receipt = known?.receipt ?? randomUUID();
-  ledger.write({ ...line, n: next(), did: known === undefined ? "acted" : "deduped", receipt });
-  at("inside-tool-after-act");
-  await aMoment();
-  // The broken tool takes every failure for one before the act.
-  if (how === "drop") throw broken === "errors-as-outcomes" ? new NotDone("socket hang up") : new Error("socket hang up");
-  set(callId, receipt);
-  return { receipt, ...(args.pad && { pad: "p".repeat(args.pad) }) };
-}
-
-/** Looks whether it happened. The broken one always says that it did not. */
-async function check(name, { key, args, holder }) {
-  await aMoment();
-  at("inside-check");
-  const act = ledger.actUnder(key);
-  if (broken === "check-says-retry") return { retry: true };
-  if (act !== undefined) return { result: { receipt: act.receipt, ...(args.pad && { pad: "p".repeat(args.pad) }) } };
-  return holder === "dead" ? { retry: true } : undefined;
-}
-
+const world = new Tools({ ledger, points, rng, run, declared: TOOLS, broken });
 const tools = Object.fromEntries(
   Object.entries(TOOLS).map(([name, { checked, ...declared }]) => [
     name,
@@ -121,9 +45,9 @@ const tools = Object.fromEntries(
       retry: { attempts: name === "refund" ? 3 : 1, backoffMs: 1 },
       ...declared,
       ...(timeoutMs !== undefined && { timeoutMs }),
-      ...(checked && { check: (request) => check(name, request) }),
+      ...(checked && { check: (request) => world.check(request) }),
       ...(name === "charge" && { toModel: ({ receipt }) => `charged ${receipt}` }),
-      run: (args, context) => call(name, args, context),
+      run: (args, context) => world.act(name, args, context),
     },
   ]),
 );
@@ -131,7 +55,7 @@ const tools = Object.fromEntries(
 // ---- runs
 
 const sound = await openStore(address);
-const store = watched(BREAKS[broken]?.(sound) ?? sound);
+const store = points.around(BREAKS[broken]?.(sound) ?? sound);
 const hold = new Holdfast(store, thisMachine(), { now: Date.now }, leaseMs);
 const bound = hold.agent(
   agent({
@@ -139,7 +63,7 @@ const bound = hold.agent(
     tools,
     ...(checkpoint !== undefined && { checkpoint }),
     async model({ messages }) {
-      await aMoment();
+      await world.aMoment();
       return replyTo(scripts.get(messages[0].content.split(":")[0]), messages);
     },
   }),

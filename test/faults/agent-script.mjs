@@ -70,7 +70,7 @@ function courseOf(rng) {
 }
 
 /** Every reply of a session, in order: those that ask for calls, and at the end of each turn one that does not. */
-export const repliesOf = (turns) => turns.flatMap(({ replies }) => [...replies, []]);
+const repliesOf = (turns) => turns.flatMap(({ replies }) => [...replies, []]);
 
 /** The model. Its last words in a turn say how many answers of tools it has seen, so that one too few or too many is seen. */
 export function replyTo(turns, messages) {

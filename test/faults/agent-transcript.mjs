@@ -1,11 +1,13 @@
 /** Whether a session's transcript is the script's, word for word, and whether what the model was told of each call is what happened. */
 import { isDeepStrictEqual } from "node:util";
-import { acts, repliesOf, TOOLS } from "./agent-script.mjs";
+import { acts, TOOLS } from "./agent-script.mjs";
 
-/** Answers what is wrong, in words. `effects`: the session's calls as its journal has them. */
-export function transcriptFaults({ id, turns, session: { messages, state }, effects, ledger }) {
+/**
+ * Answers what is wrong, in words. `effects`: the session's calls as its journal has them; `answered`: what is wrong with one answer. A turn
+ * that was `cut` ends where the next begins.
+ */
+export function transcriptFaults({ id, turns, messages, effects, answered }) {
   const wrong = [];
-  const inputs = turns.map(({ input }) => input);
   let at = 0;
   let answers = 0;
   const next = (role) => {
@@ -14,35 +16,33 @@ export function transcriptFaults({ id, turns, session: { messages, state }, effe
       wrong.push(`${id}: message ${at} should be of the ${role} and is ${JSON.stringify(message)?.slice(0, 200)}`);
     return message;
   };
-  let isNewTurn = true;
-  for (const calls of repliesOf(turns)) {
-    if (isNewTurn && next("user")?.content !== inputs.shift()) wrong.push(`${id}: message ${at} is another input`);
-    isNewTurn = calls.length === 0;
-    const reply = next("assistant");
-    if (wrong.length > 0) return wrong;
-    if (isNewTurn) {
-      if (reply.content !== `${answers} answers`)
-        wrong.push(`${id}: message ${at} should say ${answers} answers and says ${reply.content}`);
-      continue;
-    }
-    const asked = reply.content.map(({ callId, name, input }) => ({ id: callId, name, arguments: input }));
-    if (!isDeepStrictEqual(asked, calls)) wrong.push(`${id}: message ${at} asks for ${JSON.stringify(asked)}`);
-    for (const [index, call] of calls.entries()) {
-      const parts = next("tool")?.content ?? [];
-      const own = effects.find((effect) => isDeepStrictEqual(effect.call, [reply.seq, index]));
-      if (parts.length !== 1 || parts[0].callId !== call.id) wrong.push(`${id}: message ${at} does not answer ${call.id}`);
-      else
-        wrong.push(
-          ...answerFaults({ call, own, effects, told: parts[0], state, ledger }).map((what) => `${call.name} ${call.id} of ${id} ${what}`),
-        );
-      answers += 1;
+  for (const { input, replies, cut } of turns) {
+    if (next("user")?.content !== input) wrong.push(`${id}: message ${at} is another input`);
+    for (const calls of [...replies, []]) {
+      if (cut && messages[at]?.role !== "assistant") break;
+      const reply = next("assistant");
+      if (wrong.length > 0) return wrong;
+      if (calls.length === 0) {
+        if (reply.content !== `${answers} answers`)
+          wrong.push(`${id}: message ${at} should say ${answers} answers and says ${reply.content}`);
+        continue;
+      }
+      const asked = reply.content.map(({ callId, name, input }) => ({ id: callId, name, arguments: input }));
+      if (!isDeepStrictEqual(asked, calls)) wrong.push(`${id}: message ${at} asks for ${JSON.stringify(asked)}`);
+      for (const [index, call] of calls.entries()) {
+        const parts = next("tool")?.content ?? [];
+        const own = effects.find((effect) => isDeepStrictEqual(effect.call, [reply.seq, index]));
+        if (parts.length !== 1 || parts[0].callId !== call.id) wrong.push(`${id}: message ${at} does not answer ${call.id}`);
+        else wrong.push(...answered({ call, own, told: parts[0] }).map((what) => `${call.name} ${call.id} of ${id} ${what}`));
+        answers += 1;
+      }
     }
   }
   if (at !== messages.length) wrong.push(`${id} has ${messages.length} messages instead of ${at}`);
   return wrong;
 }
 
-function answerFaults({ call, own, effects, told: { outcome, output }, state, ledger }) {
+export function answerFaults({ call, own, effects, told: { outcome, output }, state, ledger }) {
   if (!acts(TOOLS[call.name])) return ledger.under(own.key).some(({ receipt }) => receipt === output.receipt) ? [] : ["never said that"];
   // Without an intent of its own it was answered from another of the same name.
   const from = own ? [own] : effects.filter(({ named }) => named === `refund:${call.arguments.order}`);

@@ -1,163 +1,35 @@
-/**
- * What is known of one store and its ledger while children are killed over it, and what must be so. Nothing here asks the runtime what it
- * thinks: the journal is read from the store as it stands, save by save, and the ledger is the truth about the world.
- */
-import { acts, scriptOf, TOOLS } from "./agent-script.mjs";
+/** The agents of a campaign, their sessions and their scripts: what must be so once nothing moves any more, and at the end. */
+import { Journals, name } from "./agent-journals.mjs";
+import { scriptOf, sessionIds, TOOLS } from "./agent-script.mjs";
 import { settle } from "./agent-settle.mjs";
-import { transcriptFaults } from "./agent-transcript.mjs";
+import { answerFaults, transcriptFaults } from "./agent-transcript.mjs";
 
-const PAGE = 500;
-const isOver = ({ done }) => done !== undefined;
+const STRATEGIES = [undefined, "never", "after-model", "before-step"];
+const SESSIONS = 5;
 
-export class World {
-  /** By line and number: what was acknowledged, and what was found. */
-  #acknowledged = new Map();
-  #found = new Map();
-  #ends = new Map();
-  /** By id, and by key. */
-  effects = new Map();
-  #byKey = new Map();
-  #ledger;
+export class World extends Journals {
   #seed;
-  #sessions;
-  #heard = 0;
-  counts = { acknowledged: 0, calls: 0, acts: 0, deduped: 0, settled: 0, checked: 0 };
-  wrong = [];
+  #rng;
+  #sessions = sessionIds(SESSIONS);
 
-  constructor({ ledger, seed, sessions }) {
-    this.#ledger = ledger;
+  constructor({ ledger, seed, rng }) {
+    super({ ledger, declared: TOOLS });
     this.#seed = seed;
-    this.#sessions = sessions;
+    this.#rng = rng;
   }
 
-  // ---- taking in
-
-  /** What a child has said, up to now. */
-  hear(lines) {
-    for (const line of lines) {
-      if (line.fault) this.wrong.push(`the child failed: ${line.fault}`);
-      for (const save of line.saved ?? []) this.#acknowledged.set(`${save.line}-${save.seq}`, { ...save, n: line.n });
-    }
-    this.counts.acknowledged = this.#acknowledged.size;
+  orders() {
+    return { sessions: this.#sessions, checkpoint: STRATEGIES[this.#seed % STRATEGIES.length] };
   }
-
-  /** Reads what is new in the journals and in the ledger, and holds the one against the other. `run`: whose end this is. */
-  async look(store, run) {
-    for (const session of this.#sessions) {
-      const line = (await store.session(session))?.head.line;
-      if (line !== undefined) await this.#readLine(store, line, session, run);
-    }
-    for (const [place, { check, session }] of this.#acknowledged) {
-      if (this.#found.get(place) === check) continue;
-      this.wrong.push(`save ${place} of ${session} was acknowledged and is gone`);
-      this.#acknowledged.delete(place);
-    }
-    this.#hold();
-  }
-
-  async #readLine(store, line, session, run) {
-    for (;;) {
-      const from = (this.#ends.get(line) ?? 0) + 1;
-      const saves = await store.saves(line, { from, to: Number.MAX_SAFE_INTEGER, limit: PAGE, items: true, state: true });
-      for (const save of saves) {
-        const place = `${line}-${save.seq}`;
-        this.#found.set(place, save.check);
-        this.#ends.set(line, save.seq);
-        // What nobody acknowledged was there when its process ended, at the latest.
-        const when = { run, n: this.#acknowledged.get(place)?.n ?? Number.POSITIVE_INFINITY };
-        for (const record of JSON.parse(save.state ?? "[]")) if (record.effect !== undefined) this.#event(record, session, when);
-      }
-      if (saves.length < PAGE) return;
-    }
-  }
-
-  #event({ effect: event }, session, when) {
-    const { id, is } = event;
-    if (is === "intent") {
-      const effect = { ...event, session, attempts: event.attempt === undefined ? 0 : 1, isDoubtful: false };
-      this.effects.set(id, effect);
-      this.#byKey.set(event.key, effect);
-      return;
-    }
-    const effect = this.effects.get(id);
-    if (effect === undefined) {
-      this.wrong.push(`${id} of ${session}: ${is} without an intent`);
-      return;
-    }
-    if (is === "begun") {
-      effect.attempts += 1;
-      if (isOver(effect)) this.wrong.push(`${name(effect)} was begun again after its outcome was recorded`);
-    }
-    if (is === "doubt") effect.isDoubtful = true;
-    else if (is === "retry" || is === "begun") effect.isDoubtful = false;
-    if (is === "done") {
-      effect.isDoubtful = false;
-      if (event.by === "check") this.counts.checked += 1;
-      // A second one says nothing: the first counts.
-      effect.done ??= { ...event, when };
-    }
-  }
-
-  // ---- at every kill
-
-  /** The calls that reached the world since the last look, against what the journal says of them. */
-  #hold() {
-    const lines = this.#ledger.read();
-    for (const line of lines.slice(this.#heard)) {
-      this.counts.calls += 1;
-      if (line.did === "acted") this.counts.acts += 1;
-      if (line.did === "deduped") this.counts.deduped += 1;
-      const effect = this.#byKey.get(line.key);
-      const what = `${line.tool} ${line.callId} of ${line.session}`;
-      if (!acts(TOOLS[line.tool])) continue;
-      if (effect === undefined) {
-        this.wrong.push(`${what} was called without an intent in the journal`);
-        continue;
-      }
-      const calls = this.#ledger.under(line.key).length;
-      if (calls > effect.attempts) this.wrong.push(`${what} was called ${calls} times and begun ${effect.attempts} times`);
-    }
-    this.#heard = lines.length;
-    for (const effect of this.effects.values()) this.#holdOne(effect);
-  }
-
-  #holdOne(effect) {
-    const { key, mode, done } = effect;
-    if (!acts(effect)) return;
-    const calls = this.#ledger.under(key);
-    if (done !== undefined) {
-      const { run, n } = done.when;
-      const after = calls.find((line) => line.run > run || (line.run === run && line.n > n));
-      if (after !== undefined) this.#once(effect, `${name(effect)} was called again after its outcome was recorded`);
-    }
-    const reached = calls.filter(({ did }) => did !== "nothing").length;
-    if (mode === "once" && reached > 1) this.#once(effect, `${name(effect)}, to be called once, reached the world ${reached} times`);
-    // The call itself, whatever keys it was given; a refund by its order.
-    const same = ({ tool, session, callId, args }) =>
-      tool === effect.name &&
-      session === effect.session &&
-      (effect.named === undefined ? callId === calls[0]?.callId : `refund:${args.order}` === effect.named);
-    const happened = calls.length === 0 ? 0 : this.#ledger.lines.filter((line) => line.did === "acted" && same(line)).length;
-    if (happened > 1) this.#once(effect, `${name(effect)} happened ${happened} times`);
-  }
-
-  /** The same is not said again at every kill. */
-  #once(effect, what) {
-    effect.told ??= new Set();
-    if (!effect.told.has(what)) this.wrong.push(what);
-    effect.told.add(what);
-  }
-
-  // ---- when nothing moves any more
 
   /**
    * What a child answers once it can do no more: whatever is not over must be listed, and the rest be done. A person then settles what is
    * in doubt by what really happened. Answers whether all sessions are done.
    */
-  async settleAll(store, ends, rng) {
+  async idle({ store }, ends) {
     let all = true;
     for (const { session, status, pending, error, reason } of ends) {
-      const open = [...this.effects.values()].filter((effect) => effect.session === session && acts(effect) && !isOver(effect));
+      const open = this.openIn(session);
       const listed = new Set(pending.map(({ effectId }) => effectId));
       for (const effect of open)
         if (!listed.has(effect.id)) this.wrong.push(`${name(effect)} is open, and ${session} (${status}) does not list it`);
@@ -170,41 +42,25 @@ export class World {
       for (const effect of open) {
         if (!effect.isDoubtful) this.wrong.push(`${name(effect)} is open and not in doubt`);
         this.counts.settled += 1;
-        await settle(store, session, effect.id, effect.attempts, this.#truth(effect, rng));
+        await settle(store, session, effect.id, effect.attempts, this.truth(effect, this.#rng));
       }
     }
     return all;
   }
 
-  #truth({ key }, rng) {
-    const act = this.#ledger.actUnder(key);
-    if (act !== undefined) return { result: { receipt: act.receipt, ...(act.args.pad && { pad: "p".repeat(act.args.pad) }) } };
-    return rng.next() < 0.5 ? { error: "it did not happen" } : { retry: true };
-  }
-
-  // ---- at the end
-
   /** Everything once more from the beginning, the transcripts word for word, and what each call was answered with. */
-  async finish(hold, store) {
-    const found = this.#found;
-    this.#found = new Map();
-    this.#ends = new Map();
-    this.effects = new Map();
-    this.counts.checked = 0;
-    await this.look(store, Number.POSITIVE_INFINITY);
-    for (const [place, check] of found) if (this.#found.get(place) !== check) this.wrong.push(`save ${place} was there and is gone`);
+  async finish({ store, hold }) {
+    await this.lookAgain(store);
     for (const id of this.#sessions) {
       const session = await hold.session(id);
       const open = await session.unfinished();
       if (open.length > 0) this.wrong.push(`${id} has ${open.length} unfinished calls at its end`);
       if (session.status !== "completed") this.wrong.push(`${id} is ${session.status} at its end`);
       const effects = [...this.effects.values()].filter((effect) => effect.session === id);
-      this.wrong.push(...transcriptFaults({ id, turns: scriptOf(this.#seed, id), session, effects, ledger: this.#ledger }));
+      const answered = (answer) => answerFaults({ ...answer, effects, state: session.state, ledger: this.ledger });
+      this.wrong.push(...transcriptFaults({ id, turns: scriptOf(this.#seed, id), messages: session.messages, effects, answered }));
       await session.close();
     }
-    const verdict = await hold.verify();
-    if (!verdict.ok) this.wrong.push(`verify: ${JSON.stringify(verdict.findings.slice(0, 3))}`);
+    await this.verify(hold);
   }
 }
-
-const name = ({ name: tool, id, session }) => `${tool} ${id} of ${session}`;

@@ -1,0 +1,154 @@
+/**
+ * Kills one child after another over a store, at named points and at random instants, until all is done there, and looks each time at what
+ * they have left.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { openStore } from "../../dist/open.js";
+import { Holdfast } from "../../dist/runtime/holdfast.js";
+import { thisMachine } from "../../dist/store/machine.js";
+import { Ledger } from "./agent-ledger.mjs";
+import { start } from "./child.mjs";
+import { sqliteFile } from "./kill-campaign.mjs";
+import { random } from "./random.mjs";
+
+/** Draws points in rounds, so that none is left out for long. */
+function drawn(points, rng) {
+  let left = [];
+  return () => {
+    if (left.length === 0) left = Object.entries(points).flatMap(([point, times]) => Array.from({ length: times }, () => point));
+    return left.splice(rng.whole(0, left.length - 1), 1)[0];
+  };
+}
+
+/** A store that is not done after so many children never will be. */
+const MOST_RUNS = 400;
+
+/**
+ * `kills` kills, over as many stores as it takes. Answers how it went; stops at the first kill after which something is wrong. `program`
+ * names the child and its points (`anywhere` is none: it is killed wherever it happens to be), and makes the world that judges it.
+ * `broken` names what must be caught.
+ */
+export async function killRuns(program, { kills, seed, place = sqliteFile, broken, onProgress }) {
+  return overStores({ kills, seed, place, program }, async (result, at, rng, spare) => {
+    await oneStore({ kills, broken, rng, program, spare, result, onProgress }, at);
+  });
+}
+
+/** Stores and their ledgers, one after the other, until there were enough kills or something is wrong. */
+export async function overStores({ kills, seed, place, program }, work) {
+  const directory = mkdtempSync(join(tmpdir(), "holdfast-agents-"));
+  const rng = random(seed);
+  const began = performance.now();
+  const result = { seed, kills: 0, stores: 0, runs: 0, points: {}, ...program.counts, ms: 0, wrong: [] };
+  // The next child starts while this one works: it waits, loaded, for its orders.
+  let next = start(program.child);
+  const spare = async () => {
+    const child = next;
+    next = start(program.child);
+    await child.heard((line) => line.ready);
+    return child;
+  };
+  const draw = drawn(program.points, rng);
+  /** Where the next child is to be killed. */
+  spare.point = () => {
+    const point = draw();
+    return { point, ...(point !== "anywhere" && { stopAt: { point, nth: rng.whole(1, 4) } }) };
+  };
+  try {
+    while (result.kills < kills && result.wrong.length === 0) {
+      const n = result.stores++;
+      const path = join(directory, `${n}.ledger`);
+      const ledger = new Ledger(path);
+      try {
+        await work(result, { ...place(directory, n), path, ledger, seed: (seed + n * 7919) % 2 ** 31 }, rng, spare);
+      } finally {
+        ledger.close();
+      }
+    }
+  } finally {
+    await next.end();
+    rmSync(directory, { recursive: true, force: true });
+  }
+  result.ms = performance.now() - began;
+  return result;
+}
+
+async function oneStore({ kills, broken, rng, program, spare, result, onProgress }, { address, settleMs = 0, path, ledger, seed }) {
+  const world = program.world({ ledger, seed, address, rng, broken });
+  const before = { ...result };
+  for (let run = 0, end; end !== "done" && result.wrong.length === 0; run++) {
+    if (run === MOST_RUNS) world.wrong.push(`it is not done after ${run} children`);
+    const child = await spare();
+    const { point, stopAt } = result.kills < kills ? spare.point() : {};
+    child.tell({ address, ledger: path, seed, run, broken, ...world.orders(), ...(stopAt && { stopAt }) });
+    const moment = point === "anywhere" ? sleep(rng.between(0, 70), "now") : undefined;
+    const outside = world.meanwhile?.(address);
+    end = await outlive(child, { moment, address, world }).catch((error) => {
+      world.wrong.push(error.message);
+    });
+    const isKilled = end === "stands" || end === "now";
+    await child.end();
+    await outside;
+    if (isKilled && child.ended.signal !== "SIGKILL") world.wrong.push(`the child ended by itself: ${child.stderr}`);
+    // What had reached a server when the child died may be done a moment later.
+    if (settleMs > 0) await sleep(settleMs);
+    world.hear(child.lines);
+    await visit(address, async (there) => {
+      await world.look(there.store);
+      if (end === "done" && world.wrong.length === 0) await world.finish(there);
+      else await world.between?.(there);
+    });
+    if (isKilled) {
+      result.kills += 1;
+      result.points[point] = (result.points[point] ?? 0) + 1;
+    }
+    tally(result, before, world, point);
+    onProgress?.(result);
+  }
+}
+
+/** Adds what a world has counted and found. */
+export function tally(result, before, world, where) {
+  result.runs += 1;
+  for (const [count, value] of Object.entries(world.counts)) result[count] = before[count] + value;
+  for (const what of world.wrong)
+    result.wrong.push(`kill ${result.kills} at ${where}, store ${result.stores - 1}, seed ${result.seed}: ${what}`);
+}
+
+/** Until the child stands at its point, its moment has come, or all is done. What it cannot go on with is seen to meanwhile, by a person. */
+async function outlive(child, { moment, address, world }) {
+  for (let from = 0; ; from = child.lines.length) {
+    const said = child.heard((line) => line.at ?? line.idle ?? line.fault, { from });
+    // Whoever is killed first says nothing more.
+    said.catch(() => {});
+    const line = await (moment === undefined ? said : Promise.race([said, moment]));
+    if (line === "now") return "now";
+    if (line.at !== undefined) return "stands";
+    if (line.fault !== undefined) return "failed";
+    world.hear(child.lines);
+    let isDone = false;
+    await visit(address, async (there) => {
+      await world.look(there.store);
+      isDone = await world.idle(there, line.idle);
+    });
+    if (world.wrong.length > 0) return "failed";
+    child.tell(isDone ? { end: true } : { go: true });
+    if (!isDone) continue;
+    await child.closed;
+    return child.lines.at(-1).closed ? "done" : "failed";
+  }
+}
+
+/** Opens the store for a moment, beside whoever works there. */
+export async function visit(address, work) {
+  const store = await openStore(address);
+  const hold = new Holdfast(store, thisMachine(), { now: Date.now }, 30_000);
+  try {
+    await work({ store, hold });
+  } finally {
+    await hold.close();
+  }
+}
