@@ -290,7 +290,7 @@ export class Holding implements Holder {
       );
       // What a caller by hand has staged is not to be saved by somebody else's letter; a cancel cannot wait for it.
       if (cancel === undefined && !this.#work.isSaved) return;
-      const taken = takeIn(this.#work, mail);
+      const taken = takeIn(this.#work, mail, ends);
       if (taken.length === 0) return;
       const saved = this.commit(cancel && { kind: "automatic" }, taken);
       // It is sealed, and this holder ends with it: what came of a call in the meantime would be work, and take the cancel back.

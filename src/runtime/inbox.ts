@@ -60,17 +60,20 @@ export async function postMail(store: Store, session: SessionId, doc: MailDoc, o
   return posted;
 }
 
-/** Stages what letters change, and what follows from it for the session's status. Answers those that are taken in by that. */
-export function takeIn(work: Workspace, mail: readonly Letter[]): readonly string[] {
+/**
+ * Stages what letters change, and what follows from it for the session's status. Answers those that are taken in by that. `isAtWork`:
+ * whether calls of the session may be under way here.
+ */
+export function takeIn(work: Workspace, mail: readonly Letter[], isAtWork: boolean): readonly string[] {
   const dropped = turnsTakenBack(mail);
   const taken: string[] = [];
-  for (const { id, doc } of mail) if (stage(work, doc) || (doc.kind === "turn" && dropped.has(doc.turn))) taken.push(id);
+  for (const { id, doc } of mail) if (stage(work, doc, isAtWork) || (doc.kind === "turn" && dropped.has(doc.turn))) taken.push(id);
   if (taken.length > 0) restate(work);
   return taken;
 }
 
 /** Answers whether the letter is done with. Turns wait until the one before is over, and are begun by whoever runs the agent. */
-function stage(work: Workspace, doc: MailDoc): boolean {
+function stage(work: Workspace, doc: MailDoc, isAtWork: boolean): boolean {
   const { course } = work.fold;
   switch (doc.kind) {
     case "turn":
@@ -116,9 +119,10 @@ function stage(work: Workspace, doc: MailDoc): boolean {
       return true;
     }
     case "wake": {
-      // The call that runs the child is about to wait for it, perhaps: that would be slept over. It stays until that is known.
+      // The call that runs the child is about to wait for it, perhaps: that would be slept over. It stays until that is known. A call that
+      // nobody is at is run again from its beginning, and looks at the child itself: a letter that stayed for it would stay for ever.
       const runner = course.get(doc.child.slice(0, doc.child.indexOf("/")));
-      if (runner !== undefined && (runner.phase === "begun" || runner.phase === "ready")) return false;
+      if (isAtWork && runner !== undefined && (runner.phase === "begun" || runner.phase === "ready")) return false;
       for (const { id, waits } of course.open)
         if (waits?.for === "child" && waits.session === doc.child) work.course({ effect: { id, is: "woken" } });
       return true;

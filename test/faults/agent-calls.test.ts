@@ -1,26 +1,10 @@
 /** What the kills of agent-kills.test.ts have found, each in its shortest form. One process, two holders: the second takes the first for dead. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { agent, type ModelReply, NotDone, type RunResult } from "../../src/index.js";
+import { NotDone } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
-import { Holdfast } from "../../src/runtime/holdfast.js";
-import { thisMachine } from "../../src/store/machine.js";
 import type { Store } from "../../src/testing/index.js";
-
-type Tools = Record<string, object>;
-
-const holdOf = (store: Store) => new Holdfast(store, { ...thisMachine(), isDead: () => true }, { now: Date.now }, 30_000);
-
-/** Asks for these calls once, and ends when they are answered. */
-function clerk(store: Store, tools: Tools, ...calls: readonly { readonly name: string; readonly arguments?: object }[]) {
-  const toolCalls = calls.map(({ name, arguments: args = {} }, i) => ({ id: `c${i}`, name, arguments: args as never }));
-  const model = async ({ messages }: { readonly messages: readonly { readonly role: string }[] }): Promise<ModelReply> =>
-    messages.some(({ role }) => role === "assistant") ? { content: "done" } : { content: "", toolCalls };
-  return holdOf(store).agent(agent({ name: "clerk", model, tools: tools as never }));
-}
-
-const never = () => new Promise(() => {});
-const inDoubt = (result: RunResult) => (result.status === "in-doubt" ? result.pending.map(({ tool }) => tool) : result.status);
+import { clerk, holdOf, inDoubt, never } from "./two-holders.js";
 
 test("a call that does no harm is over when it is answered", async () => {
   const store = await openStore("memory:");
