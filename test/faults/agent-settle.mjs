@@ -1,9 +1,11 @@
 /**
- * What a person does about a call of which nobody knows what became: says what became of it, by mail to its session. As
- * `hold.effects.settle` does, but for taking the letter in: where one process writes a store, that is the one under test.
+ * Letters to a session, and nothing else: as `hold.effects` and `hold.signal` post them, but for taking them in. Where one process writes a
+ * store, that is the one under test; and whoever posts may be killed before it has taken in what it posted.
  */
 import { randomUUID } from "node:crypto";
 import { mailText } from "../../dist/runtime/rows.js";
 
-export const settle = (store, session, effect, attempt, as) =>
-  store.post(session, { id: randomUUID(), text: mailText({ kind: "settle", effect, attempt, by: "a person", as }), due: 0 });
+export const post = (store, session, doc, id = randomUUID()) => store.post(session, { id, text: mailText(doc), due: 0 });
+
+/** What a person does about a call of which nobody knows what became: says what became of it. */
+export const settle = (store, session, effect, attempt, as) => post(store, session, { kind: "settle", effect, attempt, by: "a person", as });

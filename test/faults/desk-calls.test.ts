@@ -1,6 +1,7 @@
 /** What the kills of desk-kills.test.ts and crew-kills.test.ts have found, each in its shortest form. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
+import type { BoundAgent } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
 import type { Store } from "../../src/testing/index.js";
 import { asking, holdOf, never } from "./two-holders.js";
@@ -23,4 +24,47 @@ test("whoever opens a session whose call was killed while it ran a child can let
   const session = await hold.session("a");
   expect(await Promise.race([session.close(), sleep(2_000, "does not end")])).toBeUndefined();
   expect(await store.inbox("a", { dueBy: 0, limit: 10 })).toEqual([]);
+});
+
+/** A store whose user is killed once it has committed something with such a text: nothing it asks for is answered from then on. */
+function killedAfter(store: Store, text: string): Store {
+  let isDead = false;
+  const isLast = (changes: Parameters<Store["apply"]>[0]) =>
+    changes.some(({ saves = [] }) => saves.some(({ save }) => save.state?.includes(text) || save.items?.includes(text)));
+  return new Proxy(store, {
+    get(target, name) {
+      const value = target[name as keyof Store] as unknown;
+      if (name === "apply")
+        return async (changes: Parameters<Store["apply"]>[0]) => {
+          if (isDead) return never();
+          isDead = isLast(changes);
+          const applied = await store.apply(changes);
+          return isDead ? never() : applied;
+        };
+      if (typeof value !== "function") return value;
+      return (...args: readonly unknown[]) => (isDead ? never() : (value.apply(target, args) as unknown));
+    },
+  });
+}
+
+/** A desk that waits because a call of its aide does, and that call. */
+async function waiting(store: Store) {
+  const bound = desk(store, { mode: "once", approval: true, run: () => "posted" });
+  expect((await bound.run("a", "go")).status).toBe("waiting");
+  const [pending] = (await holdOf(store).effects.list({ status: "waiting", agent: "aide" })).items;
+  return { bound, effectId: pending?.effectId as string };
+}
+
+const statusAfterWork = async (store: Store, bound: BoundAgent) => {
+  const hold = holdOf(store);
+  await hold.worker({ agents: [bound], onSigterm: false }).drain({ maxMs: 3_000 });
+  return (await hold.sessions.get("a"))?.status;
+};
+
+test("a parent does not sleep on when whoever approved a call of its child was killed at once", async () => {
+  const store = await openStore("memory:");
+  const { bound, effectId } = await waiting(store);
+  void holdOf(killedAfter(store, '"is":"approved"')).effects.approve(effectId);
+  await sleep(30);
+  expect(await statusAfterWork(store, bound)).toBe("completed");
 });
