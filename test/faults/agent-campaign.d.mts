@@ -19,11 +19,14 @@ export interface AgentResult {
   readonly wrong: readonly string[];
 }
 export type Broken = "forgets-intents" | "forgets-outcomes" | "strips-outcomes" | "check-says-retry" | "errors-as-outcomes";
-export function agentCampaign(options: {
+export interface CampaignOptions<B, R> {
   readonly kills: number;
   readonly seed: number;
   /** Where the n-th store is; a SQLite file by default. */
   readonly place?: (directory: string, n: number) => Place;
-  readonly broken?: Broken;
-  readonly onProgress?: (result: AgentResult) => void;
-}): Promise<AgentResult>;
+  readonly broken?: B;
+  /** Where it is killed, and how often in a round, in place of the usual points. */
+  readonly points?: Readonly<Record<string, number>>;
+  readonly onProgress?: (result: R) => void;
+}
+export function agentCampaign(options: CampaignOptions<Broken, AgentResult>): Promise<AgentResult>;

@@ -19,7 +19,7 @@ const points = {
 };
 
 const counts = { acknowledged: 0, calls: 0, acts: 0, deduped: 0, checked: 0, settled: 0 };
-const program = { child: "agent-child.mjs", points, counts, world: (about) => new World(about) };
+const program = { child: "agent-child.mjs", points, nth: 4, counts, world: (about) => new World(about) };
 
 /** `kills` kills, over as many stores as it takes: each is worked on by one child after another until all its sessions are done. */
 export const agentCampaign = (options) => killRuns(program, options);

@@ -18,6 +18,8 @@ export class Journals {
   #byKey = new Map();
   ledger;
   #declared;
+  /** Of the ledger, as it was at the last look; and how many of them were held against the journals. */
+  #lines = [];
   #heard = 0;
   counts = { acknowledged: 0, calls: 0, acts: 0, deduped: 0, settled: 0, checked: 0 };
   wrong = [];
@@ -41,6 +43,8 @@ export class Journals {
 
   /** Reads what is new in the journals and in the ledger, and holds the one against the other. */
   async look(store) {
+    // First the ledger: what reaches it while the journals are read is held against them the next time.
+    this.#lines = [...this.ledger.read()];
     for (const { id, head } of await store.sessions({ limit: PAGE })) await this.#readLine(store, head.line, id);
     for (const [place, { check, session }] of this.#acknowledged) {
       if (this.#found.get(place) === check) continue;
@@ -71,26 +75,26 @@ export class Journals {
         this.#ends.set(line, save.seq);
         // What nobody acknowledged was there when it was found, at the latest.
         const when = this.#acknowledged.get(place)?.n ?? instant();
-        for (const record of JSON.parse(save.state ?? "[]")) this.#record(record, session, when);
+        for (const record of JSON.parse(save.state ?? "[]")) this.#record(record, session, when, save.at);
         for (const record of JSON.parse(save.items ?? "[]")) if (record.status !== undefined) this.state(record, session, when);
       }
       if (saves.length < PAGE) return;
     }
   }
 
-  #record(record, session, when) {
+  #record(record, session, when, at) {
     if (record.effect !== undefined) this.#event(record.effect, session, when);
-    if (record.turn !== undefined) this.turn(record.turn, session, when);
+    if (record.turn !== undefined) this.turn(record.turn, session, at);
   }
 
-  /** Told of every status and of every turn that is recorded, and when that was at the latest. */
+  /** Told of every status that is recorded, and when that was at the latest; of every turn, and when by the wall. */
   state() {}
   turn() {}
 
   #event(event, session, when) {
     const { id, is } = event;
     if (is === "intent") {
-      const effect = { ...event, session, attempts: event.attempt === undefined ? 0 : 1, isDoubtful: false };
+      const effect = { ...event, session, attempts: event.attempt === undefined ? 0 : 1, isDoubtful: false, last: is };
       this.effects.set(id, effect);
       this.#byKey.set(event.key, effect);
       return;
@@ -100,6 +104,7 @@ export class Journals {
       this.wrong.push(`${id} of ${session}: ${is} without an intent`);
       return;
     }
+    effect.last = is;
     if (is === "begun") {
       effect.attempts += 1;
       if (isOver(effect)) this.wrong.push(`${name(effect)} was begun again after its outcome was recorded`);
@@ -118,8 +123,7 @@ export class Journals {
 
   /** The calls that reached the world since the last look, against what the journal says of them. */
   #hold() {
-    const lines = this.ledger.read();
-    for (const line of lines.slice(this.#heard)) {
+    for (const line of this.#lines.slice(this.#heard)) {
       this.counts.calls += 1;
       if (line.did === "acted") this.counts.acts += 1;
       if (line.did === "deduped") this.counts.deduped += 1;
@@ -131,10 +135,10 @@ export class Journals {
         this.wrong.push(`${what} was called without an intent in the journal`);
         continue;
       }
-      const calls = this.ledger.under(line.key).length;
+      const calls = this.#under(line.key).length;
       if (acts(effect) && calls > effect.attempts) this.wrong.push(`${what} was called ${calls} times and begun ${effect.attempts} times`);
     }
-    this.#heard = lines.length;
+    this.#heard = this.#lines.length;
     for (const effect of this.effects.values()) this.#holdOne(effect);
   }
 
@@ -144,7 +148,7 @@ export class Journals {
   #holdOne(effect) {
     const { key, mode, done } = effect;
     if (!acts(effect)) return;
-    const calls = this.ledger.under(key);
+    const calls = this.#under(key);
     if (done !== undefined && calls.some((line) => line.n > done.when))
       this.once(effect, `${name(effect)} was called again after its outcome was recorded`);
     const reached = calls.filter(({ did }) => did !== "nothing").length;
@@ -154,8 +158,12 @@ export class Journals {
       tool === effect.name &&
       session === effect.session &&
       (effect.named === undefined ? callId === calls[0]?.callId : `refund:${args.order}` === effect.named);
-    const happened = calls.length === 0 ? 0 : this.ledger.lines.filter((line) => line.did === "acted" && same(line)).length;
+    const happened = calls.length === 0 ? 0 : this.#lines.filter((line) => line.did === "acted" && same(line)).length;
     if (happened > 1) this.once(effect, `${name(effect)} happened ${happened} times`);
+  }
+
+  #under(key) {
+    return this.#lines.filter((line) => line.key === key);
   }
 
   /** The same is not said again at every kill. */

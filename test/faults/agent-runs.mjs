@@ -28,11 +28,11 @@ const MOST_RUNS = 400;
 
 /**
  * `kills` kills, over as many stores as it takes. Answers how it went; stops at the first kill after which something is wrong. `program`
- * names the child and its points (`anywhere` is none: it is killed wherever it happens to be), and makes the world that judges it.
- * `broken` names what must be caught.
+ * names the child and its points, and makes the world that judges it.
+ * `broken` names what must be caught. Two points are none: `anywhere` kills it wherever it happens to be, `idle` once it can do no more.
  */
-export async function killRuns(program, { kills, seed, place = sqliteFile, broken, onProgress }) {
-  return overStores({ kills, seed, place, program }, async (result, at, rng, spare) => {
+export async function killRuns(program, { kills, seed, place = sqliteFile, broken, points, onProgress }) {
+  return overStores({ kills, seed, place, program: { ...program, ...(points && { points }) } }, async (result, at, rng, spare) => {
     await oneStore({ kills, broken, rng, program, spare, result, onProgress }, at);
   });
 }
@@ -55,7 +55,7 @@ export async function overStores({ kills, seed, place, program }, work) {
   /** Where the next child is to be killed. */
   spare.point = () => {
     const point = draw();
-    return { point, ...(point !== "anywhere" && { stopAt: { point, nth: rng.whole(1, 4) } }) };
+    return { point, ...(point !== "anywhere" && point !== "idle" && { stopAt: { point, nth: rng.whole(1, program.nth) } }) };
   };
   try {
     while (result.kills < kills && result.wrong.length === 0) {
@@ -86,7 +86,7 @@ async function oneStore({ kills, broken, rng, program, spare, result, onProgress
     child.tell({ address, ledger: path, seed, run, broken, ...world.orders(), ...(stopAt && { stopAt }) });
     const moment = point === "anywhere" ? sleep(rng.between(0, 70), "now") : undefined;
     const outside = world.meanwhile?.(address);
-    end = await outlive(child, { moment, address, world }).catch((error) => {
+    end = await outlive(child, { moment, point, address, world }).catch((error) => {
       world.wrong.push(error.message);
     });
     const isKilled = end === "stands" || end === "now";
@@ -119,7 +119,7 @@ export function tally(result, before, world, where) {
 }
 
 /** Until the child stands at its point, its moment has come, or all is done. What it cannot go on with is seen to meanwhile, by a person. */
-async function outlive(child, { moment, address, world }) {
+async function outlive(child, { moment, point, address, world }) {
   for (let from = 0; ; from = child.lines.length) {
     const said = child.heard((line) => line.at ?? line.idle ?? line.fault, { from });
     // Whoever is killed first says nothing more.
@@ -135,7 +135,8 @@ async function outlive(child, { moment, address, world }) {
       isDone = await world.idle(there, line.idle);
     });
     if (world.wrong.length > 0) return "failed";
-    child.tell(isDone ? { end: true } : { go: true });
+    if (point === "idle" && !isDone) return "now";
+    child.tell(isDone ? { end: true } : { go: true, ...world.orders() });
     if (!isDone) continue;
     await child.closed;
     return child.lines.at(-1).closed ? "done" : "failed";

@@ -1,6 +1,6 @@
 /** Whether a session's transcript is the script's, word for word, and whether what the model was told of each call is what happened. */
 import { isDeepStrictEqual } from "node:util";
-import { acts, TOOLS } from "./agent-script.mjs";
+import { acts } from "./agent-script.mjs";
 
 /**
  * Answers what is wrong, in words. `effects`: the session's calls as its journal has them; `answered`: what is wrong with one answer. A turn
@@ -42,8 +42,9 @@ export function transcriptFaults({ id, turns, messages, effects, answered }) {
   return wrong;
 }
 
-export function answerFaults({ call, own, effects, told: { outcome, output }, state, ledger }) {
-  if (!acts(TOOLS[call.name])) return ledger.under(own.key).some(({ receipt }) => receipt === output.receipt) ? [] : ["never said that"];
+/** Whether a call is answered with what happened. `declared`: the tools, and how they may be called. */
+export function answerFaults({ call, own, effects, told: { outcome, output }, state, ledger, declared }) {
+  if (!acts(declared[call.name])) return ledger.under(own.key).some(({ receipt }) => receipt === output.receipt) ? [] : ["never said that"];
   // Without an intent of its own it was answered from another of the same name.
   const from = own ? [own] : effects.filter(({ named }) => named === `refund:${call.arguments.order}`);
   if (from.length === 0) return ["has neither an intent nor another to share"];

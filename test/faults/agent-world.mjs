@@ -57,7 +57,7 @@ export class World extends Journals {
       if (open.length > 0) this.wrong.push(`${id} has ${open.length} unfinished calls at its end`);
       if (session.status !== "completed") this.wrong.push(`${id} is ${session.status} at its end`);
       const effects = [...this.effects.values()].filter((effect) => effect.session === id);
-      const answered = (answer) => answerFaults({ ...answer, effects, state: session.state, ledger: this.ledger });
+      const answered = (answer) => answerFaults({ ...answer, effects, state: session.state, ledger: this.ledger, declared: TOOLS });
       this.wrong.push(...transcriptFaults({ id, turns: scriptOf(this.#seed, id), messages: session.messages, effects, answered }));
       await session.close();
     }

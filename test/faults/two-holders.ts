@@ -24,4 +24,3 @@ export function asking(name: string, tools: Tools, ...calls: readonly Asked[]) {
 
 export const never = () => new Promise(() => {});
 export const inDoubt = (result: RunResult) => (result.status === "in-doubt" ? result.pending.map(({ tool }) => tool) : result.status);
-

@@ -1,0 +1,53 @@
+/** What the children of the campaigns have in common: they are told what to do, open the store, and run sessions until nothing is left. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { baseTuning } from "../../dist/core/fold.js";
+import { openStore } from "../../dist/open.js";
+import { Holdfast } from "../../dist/runtime/holdfast.js";
+import { thisMachine } from "../../dist/store/machine.js";
+import { Ledger } from "./agent-ledger.mjs";
+import { fail, Points } from "./agent-points.mjs";
+import { Tools } from "./agent-tools.mjs";
+import { random } from "./random.mjs";
+import { hear, say } from "./said.mjs";
+
+/** Waits for its orders. `declared`: the tools, and how they may be called. */
+export function begin(declared) {
+  say({ ready: true });
+  // Bases come every few saves, as they do in long histories.
+  baseTuning.slackBytes = 500;
+  process.on("unhandledRejection", fail);
+  const order = hear();
+  const rng = random(order.seed * 13 + order.run);
+  const points = new Points(order.stopAt);
+  const tools = new Tools({ ...order, ledger: new Ledger(order.ledger), points, rng, declared });
+  return { order, points, tools };
+}
+
+/** Opens the store, with the points around its commits. `broken`: what becomes of it first. */
+export async function opened({ order: { address, leaseMs = 30_000 }, points }, broken = (store) => store) {
+  const store = points.around(broken(await openStore(address)));
+  return new Holdfast(store, thisMachine(), { now: Date.now }, leaseMs);
+}
+
+/** Runs all sessions as far as they go, says how far that was, and begins again when it is told to. */
+export async function rounds(hold, { sessions, ...order }, goOn) {
+  const round = async (told) => {
+    const left = [...sessions];
+    const ends = [];
+    const lane = async () => {
+      for (let id = left.shift(); id !== undefined; id = left.shift()) ends.push({ session: id, ...(await goOn(id, told)) });
+    };
+    await Promise.all([lane(), lane(), lane()]);
+    // What a superseded holder tells the next one is on its way, and waiting for orders stops everything.
+    if (ends.some(({ status }) => status === "stopped")) await sleep(100);
+    return ends;
+  };
+  try {
+    for (let told = order; !told.end; told = hear()) say({ idle: await round(told) });
+    await hold.close();
+    say({ closed: true });
+    process.exit(0);
+  } catch (error) {
+    fail(error);
+  }
+}

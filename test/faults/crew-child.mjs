@@ -1,0 +1,36 @@
+/** A worker in a process of its own, which runs a desk until it is killed. */
+import { wrapped } from "./agent-broken.mjs";
+import { begin, opened } from "./agent-process.mjs";
+import { desk } from "./desk-agents.mjs";
+import { TOOLS } from "./desk-script.mjs";
+import { say } from "./said.mjs";
+
+const isTurn = (id) => id.startsWith("turn:");
+
+const BREAKS = {
+  /** Takes turns out of the inbox, and begins none of some of them. */
+  "drops-turns": (store) =>
+    wrapped(store, {
+      async inbox(session, query) {
+        const mail = await store.inbox(session, query);
+        const dropped = mail.filter(({ id }) => isTurn(id) && session === "s2").map(({ id }) => id);
+        if (dropped.length > 0) await store.apply([{ session, when: {}, drained: dropped }]);
+        return mail.filter(({ id }) => !dropped.includes(id));
+      },
+    }),
+  /** Leaves turns in the inbox that were begun. */
+  "keeps-turns": (store) =>
+    wrapped(store, {
+      apply: (changes) =>
+        store.apply(changes.map(({ drained = [], ...change }) => ({ ...change, drained: drained.filter((id) => !isTurn(id)) }))),
+    }),
+};
+
+const child = begin(TOOLS);
+const { order } = child;
+const hold = await opened(child, BREAKS[order.broken]);
+const agents = desk(child);
+// Killed at random, a session may well be unlucky often: none is to be set aside for that.
+const worker = hold.worker({ agents: order.agents.map((name) => hold.agent(agents[name])), concurrency: 3, pollMs: 50, attempts: 1_000 });
+await worker.start();
+say({ opened: process.pid });

@@ -1,0 +1,36 @@
+/**
+ * W1 under kill -9: two workers on one store, each killed again and again. Every turn that was submitted is run once and to its end, not before
+ * its time, nothing happens twice, and what nobody knows is told.
+ */
+import { describe, expect, inject, test } from "vitest";
+import { type CrewBroken, crewCampaign } from "./crew-campaign.mjs";
+import { inPostgres } from "./kill-campaign.mjs";
+import { newSeed } from "./random.mjs";
+
+const KILLS = Number(process.env["HOLDFAST_CREW_KILLS"] ?? 36);
+
+const places = [
+  { name: "sqlite", where: {} },
+  { name: "postgres", where: { place: inPostgres(inject("postgres")) } },
+];
+
+test.each(places)(`$name: ${KILLS} kills of two workers`, { timeout: 90_000 + KILLS * 3_000 }, async ({ where }) => {
+  const result = await crewCampaign({ ...where, kills: KILLS, seed: newSeed() });
+  expect(result.wrong, `seed ${result.seed}`).toEqual([]);
+  expect(result.kills).toBe(KILLS);
+  // Kills that hit nothing would prove nothing.
+  const { acts, settled, approved, denied, signals, cancels, children, turns, later } = result;
+  expect(Math.min(acts, settled, approved, denied, signals, cancels, children, turns, later), JSON.stringify(result)).toBeGreaterThan(0);
+});
+
+describe("negative controls", () => {
+  const controls: readonly { readonly broken: CrewBroken; readonly says: RegExp }[] = [
+    { broken: "drops-turns", says: /turn 0 of s2 is lost/ },
+    { broken: "keeps-turns", says: /was begun twice/ },
+  ];
+  test.each(controls)("a worker that $broken is caught", async ({ broken, says }) => {
+    const seed = newSeed();
+    const { wrong } = await crewCampaign({ kills: 24, seed, broken });
+    expect(wrong.join("\n"), `seed ${seed}`).toMatch(says);
+  });
+});

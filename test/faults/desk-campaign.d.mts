@@ -1,0 +1,21 @@
+import type { AgentResult, CampaignOptions } from "./agent-campaign.mjs";
+export interface DeskResult extends AgentResult {
+  /** Calls that a person let be made, let be made otherwise, and did not let be made. */
+  readonly approved: number;
+  readonly changed: number;
+  readonly denied: number;
+  /** Signals that were sent, and those of them that were sent twice. */
+  readonly signals: number;
+  readonly doubled: number;
+  readonly cancels: number;
+  readonly children: number;
+}
+export type DeskBroken =
+  | "acts-unasked"
+  | "keeps-arguments"
+  | "says-repeatable"
+  | "check-says-nothing-happened"
+  | "signals-under-two-keys"
+  | "runs-anew"
+  | "goes-on";
+export function deskCampaign(options: CampaignOptions<DeskBroken, DeskResult>): Promise<DeskResult>;

@@ -1,0 +1,40 @@
+/** Runs a desk over sessions until it is killed, or nothing is left to do that nobody else must do first. */
+import { begin, opened, rounds } from "./agent-process.mjs";
+import { desk } from "./desk-agents.mjs";
+import { TOOLS } from "./desk-script.mjs";
+import { say } from "./said.mjs";
+
+const child = begin(TOOLS);
+const { order } = child;
+const hold = await opened(child);
+const bound = hold.agent(desk(child).desk);
+say({ opened: process.pid });
+
+setTimeout(async () => {
+  const { writeFileSync } = await import("node:fs");
+  const out = [];
+  for (const { id, status } of (await hold.sessions.list({ limit: 100 })).items) {
+    const s = await hold.sessions.get(id);
+    out.push({ id, status, s });
+  }
+  const { openStore } = await import("../../dist/open.js");
+  const store = await openStore(order.address);
+  for (const row of await store.sessions({ limit: 100 }))
+    out.push([row.id, row.lease.text, await store.inbox(row.id, { dueBy: 1e15, limit: 100 })]);
+  out.push({ pid: process.pid, ppid: process.ppid, order, active: process.getActiveResourcesInfo() });
+  for (const status of ["waiting", "in-doubt"]) out.push((await hold.effects.list({ status })).items);
+  writeFileSync(`/tmp/hf-hang-${process.pid}.json`, JSON.stringify(out, null, 1));
+}, 8000).unref();
+await rounds(hold, order, async (id, { turns }) => {
+  try {
+    // The broken one takes up what was cancelled.
+    const isCancelled = order.broken === "goes-on" && (await hold.sessions.get(id))?.status === "cancelled";
+    const turn = String(turns[id]);
+    const result = isCancelled ? await bound.resume(id) : await bound.run(id, `${id}: turn ${turn}`, { key: turn, ifBusy: "interrupt" });
+    const { status, error, reason } = result;
+    return { status, error, reason };
+  } catch (error) {
+    if (error.code !== "TURN_OPEN") throw error;
+    return { status: "open", reason: error.message };
+  }
+});
