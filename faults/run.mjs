@@ -3,6 +3,8 @@
  *
  *   HOLDFAST_KILLS         kills at random instants                         10000
  *   HOLDFAST_AGENT_KILLS   kills around the calls of an agent               10000
+ *   HOLDFAST_DESK_KILLS    kills around people, signals, children and cancels  2000
+ *   HOLDFAST_CREW_KILLS    kills of two workers on one store                 2000
  *   HOLDFAST_BIRTHS        kills while a store is being made                  500
  *   HOLDFAST_FLIPS         flipped bits of the file, or "all"               50000
  *   HOLDFAST_ROUNDS        rounds of processes competing for one session       50
@@ -12,7 +14,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { agentCampaign } from "../test/faults/agent-campaign.mjs";
+import { crewCampaign } from "../test/faults/crew-campaign.mjs";
 import { compete } from "../test/faults/compete.mjs";
+import { deskCampaign } from "../test/faults/desk-campaign.mjs";
 import { cartographer, classes, damageAll, frameBits, killedStore, soundStore, spread } from "../test/faults/flip-campaign.mjs";
 import { inDirectory, inPostgres, killCampaign } from "../test/faults/kill-campaign.mjs";
 import { newSeed, random } from "../test/faults/random.mjs";
@@ -41,6 +45,8 @@ async function campaign(name, run) {
 
 const KILLS = number("HOLDFAST_KILLS", 10_000);
 const AGENT_KILLS = number("HOLDFAST_AGENT_KILLS", 10_000);
+const DESK_KILLS = number("HOLDFAST_DESK_KILLS", 2_000);
+const CREW_KILLS = number("HOLDFAST_CREW_KILLS", 2_000);
 const BIRTHS = number("HOLDFAST_BIRTHS", 500);
 const server = await startPostgres();
 for (const [kind, where] of [
@@ -70,6 +76,31 @@ for (const [kind, where] of [
         did: `${kills} kills, ${calls} calls in ${stores} stores: ${deduped} known by key, ${checked} checked, ${settled} settled`,
         wrong,
       };
+    });
+  if (DESK_KILLS > 0)
+    await campaign(`kill -9 around people, signals and children in ${kind}`, async () => {
+      const { kills, stores, calls, children, settled, wrong, ...so } = await deskCampaign({
+        ...where,
+        kills: DESK_KILLS,
+        seed,
+        onProgress: (so) => progress(`${so.kills} of ${DESK_KILLS} kills, ${so.stores} stores, ${so.calls} calls`),
+      });
+      const decided = so.approved + so.changed + so.denied;
+      return {
+        did: `${kills} kills, ${calls} calls in ${stores} stores: ${decided} decided, ${so.signals} signals, ${children} children, ${so.cancels} cancels, ${settled} settled`,
+        wrong,
+      };
+    });
+  // Where one process writes, there are no two workers.
+  if (CREW_KILLS > 0 && where.place !== inDirectory)
+    await campaign(`kill -9 of two workers on ${kind}`, async () => {
+      const { kills, stores, turns, later, calls, settled, wrong } = await crewCampaign({
+        ...where,
+        kills: CREW_KILLS,
+        seed,
+        onProgress: (so) => progress(`${so.kills} of ${CREW_KILLS} kills, ${so.stores} stores, ${so.turns} turns`),
+      });
+      return { did: `${kills} kills, ${turns} turns (${later} for later) and ${calls} calls in ${stores} stores, ${settled} settled`, wrong };
     });
   if (BIRTHS > 0)
     await campaign(`kill -9 while ${kind} is made`, async () => {

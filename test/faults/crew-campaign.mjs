@@ -21,11 +21,13 @@ export function crewCampaign({ kills, seed, place = sqliteFile, broken, onProgre
     const before = { ...result };
     const most = Math.min(kills, result.kills + KILLS_A_STORE);
     const agents = own % 2 ? ["desk"] : ["desk", "aide"];
+    // On a server, claims leave alone what a dead worker of the same machine has: its lease must run out.
+    const order = { address, ledger: path, seed: own, broken, agents, ...(address.startsWith("postgres") && { leaseMs: 1_500 }) };
     let end;
     const over = new Promise((resolve) => {
       end = resolve;
     });
-    const crew = { address, path, seed: own, broken, rng, spare, result, world, most, agents, children: [], over };
+    const crew = { order, rng, spare, result, world, most, children: [], over };
     await visit(address, async (there) => {
       const lanes = Array.from({ length: WORKERS }, () => lane(crew));
       await outside(crew, there).catch((error) => world.wrong.push(`outside: ${error.stack}`));
@@ -41,14 +43,14 @@ export function crewCampaign({ kills, seed, place = sqliteFile, broken, onProgre
 }
 
 /** One worker after another, each for a while; once there were enough kills, one that stays. */
-async function lane({ address, path, seed, broken, rng, spare, result, world, most, agents, children, over }) {
+async function lane({ order, rng, spare, result, world, most, children, over }) {
   for (let end; end !== "over" && world.wrong.length === 0; ) {
     const child = await spare();
     children.push(child);
     const isKilled = result.kills < most;
     if (isKilled) result.kills += 1;
     const { point, stopAt } = isKilled ? spare.point() : {};
-    child.tell({ address, ledger: path, seed, broken, run: result.runs++, agents, ...world.orders(), ...(stopAt && { stopAt }) });
+    child.tell({ ...order, run: result.runs++, ...world.orders(), ...(stopAt && { stopAt }) });
     const stands = child.heard((line) => line.at ?? line.fault, { withinMs: 600_000 }).catch(() => {});
     end = await Promise.race([over, stands, ...(isKilled ? [sleep(rng.between(20, 600), "now")] : [])]);
     const where = end === "now" || end === "over" ? "anywhere" : point;

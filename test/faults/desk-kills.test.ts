@@ -7,7 +7,7 @@ import { type DeskBroken, deskCampaign } from "./desk-campaign.mjs";
 import { inDirectory, inPostgres } from "./kill-campaign.mjs";
 import { newSeed } from "./random.mjs";
 
-const KILLS = Number(process.env["HOLDFAST_DESK_KILLS"] ?? 25);
+const KILLS = Number(process.env["HOLDFAST_DESK_KILLS"] ?? 15);
 
 const places = [
   { name: "sqlite", where: {} },

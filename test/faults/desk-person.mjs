@@ -115,10 +115,12 @@ export class Person {
     return 1;
   }
 
-  async #cancel({ hold }) {
+  async #cancel({ store, hold, mayWrite }) {
     const session = this.#world.toCancel().find((id) => this.#world.hasBegun(id) && !this.cancelled.has(id));
     if (session === undefined) return 0;
-    await hold.cancel(session, "changed my mind");
+    const reason = "changed my mind";
+    if (mayWrite) await hold.cancel(session, reason);
+    else for (const id of [session, ...this.#world.childrenOf(session)]) await post(store, id, { kind: "cancel", reason });
     this.counts.cancels += 1;
     // Whoever holds it takes it in by itself, and that is found in the journal.
     this.cancelled.set(session, (await hold.sessions.get(session)).status === "cancelled" ? instant() : Number.POSITIVE_INFINITY);

@@ -21,6 +21,7 @@ export class DeskWorld extends Journals {
   /** From when on a session that was cancelled is told to do something else. */
   #goesOnAt = new Map();
   #acted = new Map();
+  #aides = [];
 
   /** `shape`: by session, how its script is made. */
   constructor({ ledger, seed, rng, broken, shape }) {
@@ -54,6 +55,10 @@ export class DeskWorld extends Journals {
   /** From now on a session that was cancelled is told to do something else. */
   goesOn(session) {
     this.#goesOnAt.set(session, instant());
+  }
+
+  childrenOf(session) {
+    return this.#aides.filter((id) => this.#rootOf(id) === session);
   }
 
   toCancel() {
@@ -111,8 +116,9 @@ export class DeskWorld extends Journals {
   async look(store) {
     const aides = await store.sessions({ agent: "aide", limit: LIMIT });
     await super.look(store);
+    this.#aides = aides.map(({ id }) => id);
     const children = new Map();
-    for (const { id } of aides) {
+    for (const id of this.#aides) {
       const of = id.slice(0, id.indexOf("/"));
       children.set(of, (children.get(of) ?? 0) + 1);
       if (!this.effects.has(of)) this.wrong.push(`${id} is the child of no call`);
