@@ -1,7 +1,7 @@
 /** What the kills of desk-kills.test.ts and crew-kills.test.ts have found, each in its shortest form. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import type { BoundAgent } from "../../src/index.js";
+import { agent, type BoundAgent, type ModelReply, type ModelRequest } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
 import type { Store } from "../../src/testing/index.js";
 import { asking, holdOf, never } from "./two-holders.js";
@@ -67,4 +67,42 @@ test("a parent does not sleep on when whoever approved a call of its child was k
   void holdOf(killedAfter(store, '"is":"approved"')).effects.approve(effectId);
   await sleep(30);
   expect(await statusAfterWork(store, bound)).toBe("completed");
+});
+
+/** A clerk who pays, then mails, and to any other input says so. Cancelled once it was asked to pay, and told something else. */
+async function cancelled(store: Store, pay: object) {
+  const mailed: string[] = [];
+  const mail = { mode: "once", run: () => mailed.push("mailed") };
+  const model = async ({ messages }: ModelRequest): Promise<ModelReply> => {
+    if (messages.findLast(({ role }) => role === "user")?.content === "another") return { content: "done" };
+    const name = messages.some(({ role }) => role === "tool") ? "mail" : "pay";
+    return { content: "", toolCalls: [{ id: name, name, arguments: {} }] };
+  };
+  const bound = holdOf(store).agent(agent({ name: "desk", model, tools: { pay, mail } as never }));
+  void bound.run("a", "go");
+  await sleep(30);
+  await holdOf(store).cancel("a");
+  return { bound, mailed, turn: await bound.submit("a", "another", { key: "2" }) };
+}
+
+test("what was cancelled does not go on because whoever began the next turn was killed before it had", async () => {
+  const store = await openStore("memory:");
+  const { bound, turn } = await cancelled(store, { mode: "once", approval: true, run: () => "paid" });
+  const dying = holdOf(killedAfter(store, '"status":"in-progress"'));
+  void dying.worker({ agents: [bound], onSigterm: false }).start();
+  await sleep(50);
+  expect(await statusAfterWork(store, bound)).toBe("completed");
+  expect(await turn.result({ timeoutMs: 1_000 })).toMatchObject({ status: "completed", output: "done" });
+});
+
+test("what was cancelled does not go on because a call of it was settled behind that", async () => {
+  const store = await openStore("memory:");
+  const { bound, mailed, turn } = await cancelled(store, { mode: "once", run: never });
+  expect(await statusAfterWork(store, bound)).toBe("in-doubt");
+  const hold = holdOf(store);
+  const [pending] = (await hold.effects.list({ status: "in-doubt" })).items;
+  await hold.effects.settle(pending?.effectId as string, { result: "paid" });
+  expect(await statusAfterWork(store, bound)).toBe("completed");
+  expect(await turn.result({ timeoutMs: 1_000 })).toMatchObject({ status: "completed", output: "done" });
+  expect(mailed).toEqual([]);
 });
