@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { agent } from "../../dist/index.js";
 import { DeskWorld } from "./desk-world.mjs";
 
-const SHAPE = { s0: { turns: 2 }, s1: { turns: 2 }, s2: {}, s3: {}, s4: { isCut: true, isLast: true } };
+const SHAPE = { s0: { turns: 2 }, s1: { turns: 2 }, s2: {}, s3: {}, s4: { isCut: true }, s5: { isCut: true, isLast: true } };
 const LATER_MS = 400;
 const ALL = Number.MAX_SAFE_INTEGER;
 

@@ -54,7 +54,7 @@ export const counts = {
   children: 0,
 };
 
-const SHAPE = { s0: {}, s1: {}, s3: {}, s2: { isCut: true } };
+const SHAPE = { s0: {}, s1: {}, s2: {}, s3: { isCut: true } };
 
 class KilledDesk extends DeskWorld {
   #rng;

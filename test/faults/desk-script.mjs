@@ -60,7 +60,7 @@ export function deskScript(seed, session, { turns = 1, isCut = false, isLast = f
     return rng.next() < 0.5 ? [asked] : asked.map((call) => [call]);
   };
   const crossing = () => {
-    const steps = [["wire"], [rng.pick(["ship", "pair", "listen"])], [rng.pick(["delegate", "delegate", "consult"])]];
+    const steps = [[rng.pick(["ship", "pair", "listen"])], [rng.pick(["delegate", "delegate", "consult"])]];
     steps.push(
       rng.pick([
         ["wire", "debit", "ship"],
@@ -69,7 +69,9 @@ export function deskScript(seed, session, { turns = 1, isCut = false, isLast = f
         ["wire", "wire"],
       ]),
     );
-    return shuffled(steps, rng).map((names) => reply(names));
+    // Of the first three sessions one is approved, one changed and one denied something, and of one call nobody knows what became.
+    const first = [{ decision: "approve", course: ["drop"] }, { decision: "change" }, { decision: "deny" }][Number(session.slice(1))];
+    return shuffled([...steps.map((names) => [names]), [["wire"], first]], rng).map(([names, more]) => reply(names, more));
   };
   const said = Array.from({ length: turns }, (_, t) => ({ input: `${session}: turn ${t}`, replies: crossing() }));
   if (!isCut) return { turns: said, signals };
