@@ -10,21 +10,6 @@ const hold = await opened(child);
 const bound = hold.agent(desk(child).desk);
 say({ opened: process.pid });
 
-setTimeout(async () => {
-  const { writeFileSync } = await import("node:fs");
-  const out = [];
-  for (const { id, status } of (await hold.sessions.list({ limit: 100 })).items) {
-    const s = await hold.sessions.get(id);
-    out.push({ id, status, s });
-  }
-  const { openStore } = await import("../../dist/open.js");
-  const store = await openStore(order.address);
-  for (const row of await store.sessions({ limit: 100 }))
-    out.push([row.id, row.lease.text, await store.inbox(row.id, { dueBy: 1e15, limit: 100 })]);
-  out.push({ pid: process.pid, ppid: process.ppid, order, active: process.getActiveResourcesInfo() });
-  for (const status of ["waiting", "in-doubt"]) out.push((await hold.effects.list({ status })).items);
-  writeFileSync(`/tmp/hf-hang-${process.pid}.json`, JSON.stringify(out, null, 1));
-}, 8000).unref();
 await rounds(hold, order, async (id, { turns }) => {
   try {
     // The broken one takes up what was cancelled.
