@@ -141,7 +141,8 @@ const said = ({ by, note }: { readonly by?: string; readonly note?: string }) =>
   ...(note !== undefined && { note }),
 });
 
-function cancel(work: Workspace, reason: string): void {
+/** Ends what is under way. Nothing of it is made any more. */
+export function cancel(work: Workspace, reason: string): void {
   leaveInDoubt(work);
   work.event("cancel", reason);
 }

@@ -70,7 +70,7 @@ export class Calls {
   intend(reply: Message, decisions: readonly Decision[]): ReadonlyMap<number, { readonly id: string; readonly fresh: boolean }> {
     const ids = new Map<number, { id: string; fresh: boolean }>();
     for (const [index, decision] of decisions.entries()) {
-      if (decision.do === "go-on") ids.set(index, { id: decision.id, fresh: false });
+      if (decision.do === "go-on" || decision.do === "ask") ids.set(index, { id: decision.id, fresh: false });
       if (decision.do !== "intend") continue;
       const { id } = this.#caller.intend({ ...decision.call, place: [reply.seq, index] }, decision.waits);
       ids.set(index, { id, fresh: decision.waits === undefined && decision.replays === undefined });
@@ -133,6 +133,16 @@ export class Calls {
     return { all: true, acted, fresh, pauseUntil: undefined, stopped: false };
   }
 
+  /** Answers the calls of a reply whose turn is over: those that nobody has begun with `says`, the others as far as that can be known. */
+  leave(reply: Message, calls: readonly ToolCallPart[], says: string): Promise<Settled> {
+    const known = this.#course.ofReply(reply.seq);
+    const decisions = calls.map((_, index): Decision => {
+      const effect = known.get(index);
+      return effect === undefined ? { do: "refuse", says } : { do: "ask", id: effect.id };
+    });
+    return this.make(reply, calls, decisions, this.intend(reply, decisions));
+  }
+
   /** The commit that was to record outcomes has failed for good: whoever holds the session now is told of them. */
   async late({ fresh }: Settled): Promise<void> {
     for (const { effect, made } of fresh) await this.#caller.late(effect, made);
@@ -161,7 +171,7 @@ export class Calls {
           );
     this.#wake(effect);
     if (fresh) this.#say(part, "started");
-    const made = await this.#caller.make(id, call, { fresh });
+    const made = decision.do === "ask" ? await this.#caller.ask(id, call) : await this.#caller.make(id, call, { fresh });
     switch (made.is) {
       case "finished": {
         const sets = this.#sets.get(id);

@@ -18,6 +18,8 @@ export type Decision =
   | { readonly do: "refuse"; readonly says: string }
   /** It has an intent. */
   | { readonly do: "go-on"; readonly id: string }
+  /** It has an intent, and its turn is over: what became of it is asked, and nothing made. */
+  | { readonly do: "ask"; readonly id: string }
   /** It is the same as another: of this reply, or made before under the same name. */
   | { readonly do: "share"; readonly with: number | string }
   | { readonly do: "intend"; readonly call: Call; readonly waits: WaitsFor | undefined; readonly replays: Effect | undefined };

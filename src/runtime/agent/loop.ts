@@ -140,43 +140,36 @@ export class Loop {
     }
   }
 
-  /** Whether replies before this turn have asked for calls that were never answered: they ended before they could be. */
-  get isUnanswered(): boolean {
-    return unanswered(this.#fold) !== undefined;
-  }
-
-  /** Ends the turn before for another input: calls that have begun are seen to their end, the others are not made. Answers what it is kept by. */
-  async interrupt(): Promise<LoopEnd | undefined> {
-    await this.resume();
+  /**
+   * Leaves a turn that is over, for another: calls that it asked for and that were not made are answered so. What is in doubt is asked about,
+   * and not made again. Staged, for the commit that begins the other: whoever comes after a kill finds the turn as over as it was. Answers what
+   * it is kept by.
+   */
+  async leave(): Promise<LoopEnd | undefined> {
     const { held } = this.#running;
     const open = unanswered(this.#fold);
-    if (open !== undefined) {
-      const left: string[] = [];
-      for (const { id, phase, call, waits } of this.#fold.course.open)
-        if ((phase === "waiting" || phase === "ready") && call?.[0] === open.reply.seq) {
-          if (waits?.for === "child") left.push(waits.session);
-          this.#work.course({ effect: { id, is: "done", outcome: "denied", by: "interrupt" } }, encode(INTERRUPTED, "reason"));
-        }
-      const known = this.#fold.course.ofReply(open.reply.seq);
-      const decisions = (await this.#calls.decide(open.calls, open.reply)).map((decision, index) =>
-        known.has(index) ? decision : ({ do: "refuse", says: INTERRUPTED } as const),
-      );
-      await held.commit();
-      // Nobody runs them any more: what they wait for is not to be asked about.
-      for (const child of left) await cancelSession(held.ground, child as SessionId, INTERRUPTED);
-      const end = await this.#make(open.reply, open.calls, decisions, this.#calls.intend(open.reply, decisions));
-      if (end?.is === "pause" || end?.is === "stopped") return end;
-      if (end !== undefined) {
-        const effectId = this.#fold.course.open.find(({ phase }) => phase === "doubt")?.id;
-        throw new HoldfastError(
-          "TURN_OPEN",
-          `Session ${quote(held.id)} has a call of which nobody knows what became. Settle ${effectId ?? "it"} first.`,
-          { sessionId: held.id, ...(effectId !== undefined && { effectId }) },
-        );
-      }
+    if (open === undefined) return undefined;
+    const left: string[] = [];
+    for (const { id, phase, waits } of this.#fold.course.ofReply(open.reply.seq).values()) {
+      if (phase === "done" || phase === "doubt") continue;
+      if (waits?.for === "child") left.push(waits.session);
+      this.#work.course({ effect: { id, is: "done", outcome: "denied", by: "interrupt" } }, encode(INTERRUPTED, "reason"));
     }
-    await held.commit();
-    return undefined;
+    // What comes next may take its time, or is done elsewhere.
+    if (this.#fold.isCancelling || left.length > 0) await held.commit();
+    // Nobody runs them any more: what they wait for is not to be asked about.
+    for (const child of left) await cancelSession(held.ground, child as SessionId, INTERRUPTED);
+    const settled = await this.#calls.leave(open.reply, open.calls, INTERRUPTED);
+    if (settled.all) return undefined;
+    await held.commitSurely();
+    if (settled.stopped) return { is: "stopped" };
+    if (settled.pauseUntil !== undefined) return { is: "pause", until: settled.pauseUntil };
+    const effectId = this.#fold.course.open.find(({ phase }) => phase === "doubt")?.id;
+    throw new HoldfastError(
+      "TURN_OPEN",
+      `Session ${quote(held.id)} has a call of which nobody knows what became. Settle ${effectId ?? "it"} first.`,
+      { sessionId: held.id, ...(effectId !== undefined && { effectId }) },
+    );
   }
 
   // ---- going

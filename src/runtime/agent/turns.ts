@@ -5,7 +5,7 @@ import type { SessionId } from "../../core/ids.js";
 import type { MessageInput } from "../../core/message.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
-import { isOpen, leaveInDoubt, readMail } from "../inbox.js";
+import { cancel, isOpen, leaveInDoubt, readMail } from "../inbox.js";
 import { askingOf, isMeant, noTurn, turnOpen } from "./asking.js";
 import { boundsOf, type Definition } from "./define.js";
 import type { Input } from "./definition.js";
@@ -57,17 +57,15 @@ export class Turns {
       const how = o.ifBusy ?? "reject";
       if (how === "reject") throw turnOpen(held.id);
       loop = await this.#loop(held, request, stop);
-      if (how === "interrupt") {
-        if (!(await this.#interrupted(held, stop, loop))) return resultOf(held, definition, { is: "stopped" }, false);
-      } else {
+      if (how === "interrupt") cancel(held.work, "interrupted by another input");
+      else {
         const before = await this.#goOn(held, request, stop, loop);
         if (before.status === "waiting" || before.status === "in-doubt") throw turnOpen(held.id, before.status);
         if (before.status === "stopped") return before;
       }
     }
     loop ??= await this.#loop(held, request, stop);
-    // A turn that was cancelled or halted may have left calls that were never made.
-    if (loop.isUnanswered && !(await this.#interrupted(held, stop, loop))) return resultOf(held, definition, { is: "stopped" }, false);
+    if (!(await this.#left(held, stop, loop))) return resultOf(held, definition, { is: "stopped" }, false);
     const turn: NewTurn = { id: asking.key ?? randomUUID(), key: asking.key, same: asking.same, message: asking.message, drained: [] };
     await loop.begin(turn);
     return resultOf(held, definition, await this.#paced(held, stop, loop), false);
@@ -132,7 +130,7 @@ export class Turns {
       // Run by somebody under the same key since it was submitted.
       if (doc.key !== undefined && held.work.fold.course.hadTurn(doc.key)) await held.commit(undefined, [id]);
       else {
-        if (loop.isUnanswered && !(await this.#interrupted(held, stop, loop))) return false;
+        if (!(await this.#left(held, stop, loop))) return false;
         await loop.begin({ id: doc.turn, key: doc.key, same, message, drained: [id] });
         return true;
       }
@@ -155,10 +153,10 @@ export class Turns {
     }
   }
 
-  /** Ends the turn before, for another. Answers false where this run is to stop first. */
-  async #interrupted(held: Holding, stop: AbortSignal, loop: Loop): Promise<boolean> {
+  /** Leaves the turn before, which is over, for another. Answers false where this run is to stop first. */
+  async #left(held: Holding, stop: AbortSignal, loop: Loop): Promise<boolean> {
     for (;;) {
-      const end = await loop.interrupt();
+      const end = await loop.leave();
       if (end === undefined) return true;
       if (end.is === "pause") await this.#pause(held, stop, end.until);
       if (end.is === "stopped" || stop.aborted) return false;

@@ -189,6 +189,20 @@ export class Caller {
     }
   }
 
+  /** Asks what became of a call, and does not make it again: that it did not happen is its outcome. */
+  async ask(id: string, call: Call): Promise<Made> {
+    const effect = this.#held.work.fold.course.get(id);
+    if (effect === undefined || this.#stop.aborted) return { is: "stopped" };
+    const holder = this.#holderOf(effect);
+    const clock = { now: this.#ground.nowAbout(), wall: this.#ground.wallMs() };
+    const move = nextMove(effect, { holder, ...clock, triesLeft: false, canCheck: call.check !== undefined });
+    if (move.do === "answer") return { is: "done", effect };
+    if (move.do === "pause") return { is: "pause", until: move.until };
+    const settled = move.do === "check" ? await this.#check(effect, call, holder === "unknown" ? "unknown" : "dead") : undefined;
+    if (settled === undefined) return { is: "doubt", error: undefined };
+    return "retry" in settled ? { ...failed("It did not happen, and was not made again: its turn is over."), by: "check" } : settled;
+  }
+
   /** E1: the journal says that it is begun again, before it is. Of what does no harm it need not say so. */
   async #begin(effect: Effect, { options }: Call): Promise<Effect | undefined> {
     if (acts(effect)) {
