@@ -5,5 +5,5 @@ export interface CrewResult extends DeskResult {
   readonly turns: number;
   readonly later: number;
 }
-export type CrewBroken = "drops-turns" | "keeps-turns";
+export type CrewBroken = "drops-turns" | "comes-early" | "keeps-turns";
 export function crewCampaign(options: Omit<CampaignOptions<CrewBroken, CrewResult>, "points">): Promise<CrewResult>;

@@ -26,6 +26,7 @@ test.each(places)(`$name: ${KILLS} kills of two workers`, { timeout: 90_000 + KI
 describe("negative controls", () => {
   const controls: readonly { readonly broken: CrewBroken; readonly says: RegExp }[] = [
     { broken: "drops-turns", says: /turn 0 of s2 is lost/ },
+    { broken: "comes-early", says: /was begun \d+ ms too early/ },
     { broken: "keeps-turns", says: /was begun twice/ },
   ];
   test.each(controls)("a worker that $broken is caught", async ({ broken, says }) => {

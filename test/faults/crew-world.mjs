@@ -3,8 +3,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { agent } from "../../dist/index.js";
 import { DeskWorld } from "./desk-world.mjs";
 
-const SHAPE = { s0: { turns: 2 }, s1: { turns: 2 }, s2: {}, s3: {}, s4: { isCut: true }, s5: { isCut: true, isLast: true } };
-const LATER_MS = 400;
+const SHAPE = { s0: { turns: 2 }, s1: { turns: 2 }, s2: {}, s3: { isLater: true }, s4: { isCut: true }, s5: { isCut: true, isLast: true } };
+const LATER_MS = 1_500;
 const ALL = Number.MAX_SAFE_INTEGER;
 
 export class CrewWorld extends DeskWorld {
@@ -32,7 +32,8 @@ export class CrewWorld extends DeskWorld {
       const isAfterCut = given.length > 0 && turns[0].cut;
       if (turn === undefined || this.#rng.next() < 0.5 || (isAfterCut && !this.isCancelled(session))) continue;
       const isLast = given.length === turns.length - 1;
-      const atMs = isLast && this.#rng.next() < 0.5 ? Date.now() + this.#rng.whole(1, LATER_MS) : undefined;
+      const { isLater = isLast && this.#rng.next() < 0.4 } = SHAPE[session];
+      const atMs = isLater ? Date.now() + this.#rng.whole(LATER_MS / 2, LATER_MS) : undefined;
       const o = { key: String(given.length), ...(atMs !== undefined && { atMs }) };
       if (isAfterCut) this.goesOn(session);
       given.push({ atMs, turn: await bound.submit(session, turn.input, o) });

@@ -12,10 +12,12 @@ export interface DeskResult extends AgentResult {
 }
 export type DeskBroken =
   | "acts-unasked"
+  | "takes-no-for-yes"
   | "keeps-arguments"
   | "says-repeatable"
   | "check-says-nothing-happened"
   | "signals-under-two-keys"
   | "runs-anew"
+  | "lists-no-doubt"
   | "goes-on";
 export function deskCampaign(options: CampaignOptions<DeskBroken, DeskResult>): Promise<DeskResult>;

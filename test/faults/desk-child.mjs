@@ -1,12 +1,24 @@
 /** Runs a desk over sessions until it is killed, or nothing is left to do that nobody else must do first. */
+import { mailOf, mailText } from "../../dist/runtime/rows.js";
+import { wrapped } from "./agent-broken.mjs";
 import { begin, opened, rounds } from "./agent-process.mjs";
 import { desk } from "./desk-agents.mjs";
 import { TOOLS } from "./desk-script.mjs";
 import { say } from "./said.mjs";
 
+/** Reads letters that deny as if they approved. */
+const takesNoForYes = (store) =>
+  wrapped(store, {
+    inbox: async (session, query) =>
+      (await store.inbox(session, query)).map(({ text, ...mail }) => {
+        const { reason, ...doc } = mailOf(text, session);
+        return { ...mail, text: doc.kind === "deny" ? mailText({ ...doc, kind: "approve" }) : text };
+      }),
+  });
+
 const child = begin(TOOLS);
 const { order } = child;
-const hold = await opened(child);
+const hold = await opened(child, order.broken === "takes-no-for-yes" ? takesNoForYes : undefined);
 const bound = hold.agent(desk(child).desk);
 say({ opened: process.pid });
 

@@ -31,11 +31,13 @@ describe("negative controls", () => {
   const afterActs = { "inside-tool-after-act": 1, "inside-child-after-act": 1 };
   const controls: readonly { readonly broken: DeskBroken; readonly says: RegExp; readonly points?: Record<string, number> }[] = [
     { broken: "acts-unasked", says: /was made before anybody had approved it/ },
+    { broken: "takes-no-for-yes", says: /was made although it was denied/ },
     { broken: "keeps-arguments", says: /was made with .*, which nobody approved/ },
     { broken: "says-repeatable", says: /happened \d+ times in all/, points: afterActs },
     { broken: "check-says-nothing-happened", says: /happened, and the model is told/ },
     { broken: "signals-under-two-keys", says: /should have heard .* and heard/ },
     { broken: "runs-anew", says: /has \d+ children|happened \d+ times in all/ },
+    { broken: "lists-no-doubt", says: /is open \(\w+\), and nobody is told/ },
     { broken: "goes-on", says: /was begun after s\d was cancelled/ },
   ];
   test.each(controls)("what $broken is caught", async ({ broken, says, points }) => {

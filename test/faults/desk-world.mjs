@@ -15,6 +15,7 @@ export class DeskWorld extends Journals {
   scripts;
   person;
   #shape;
+  #broken;
   /** By session: when its turns began, and when it was found to be cancelled. */
   #begun = new Map();
   #cancelledAt = new Map();
@@ -27,6 +28,7 @@ export class DeskWorld extends Journals {
   constructor({ ledger, seed, rng, broken, shape }) {
     super({ ledger, declared: TOOLS });
     this.#shape = shape;
+    this.#broken = broken;
     this.scripts = new Map(Object.entries(shape).map(([id, how]) => [id, deskScript(seed, id, how)]));
     this.person = new Person({ world: this, rng, broken });
     Object.assign(this.counts, this.person.counts, { children: 0 });
@@ -142,8 +144,9 @@ export class DeskWorld extends Journals {
   /** Whatever is not over must be seen by those who look for it. */
   async surfaced(hold) {
     const listed = new Set();
-    for (const status of ["waiting", "in-doubt"])
-      for (const { effectId } of (await hold.effects.list({ status, limit: LIMIT })).items) listed.add(effectId);
+    for (const status of this.#broken === "lists-no-doubt" ? ["waiting"] : ["waiting", "in-doubt"])
+      for (const { effectId, status: is } of (await hold.effects.list({ status, limit: LIMIT })).items)
+        if (is === status) listed.add(effectId);
     for (const session of new Set([...this.effects.values()].map((effect) => effect.session))) {
       // What an aide had begun ends with the call that ran it.
       if (this.#cancelledAt.has(session) && (session.includes("/") || this.#isAtRest(session))) continue;
