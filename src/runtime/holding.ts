@@ -284,7 +284,8 @@ export class Holding implements Holder {
     for (;;) {
       const mail = await mailFor(this.ground, this.id);
       // Before it is taken in: whoever is killed behind that tells nobody any more, and a parent would sleep on.
-      if (mail.some(({ doc }) => doc.kind !== "turn" && (doc.kind !== "wake" || !ends))) await this.wakeParent();
+      const isTaken = this.#work.isSaved && mail.some(({ doc }) => doc.kind !== "turn" && (doc.kind !== "wake" || !ends));
+      if (isTaken) await this.wakeParent();
       if (this.#ended || this.#moving) return;
       const { turn } = this.#work.fold.course;
       const cancel = mail.find(
