@@ -1,4 +1,5 @@
 /** A worker in a process of its own, which runs a desk until it is killed. */
+import { mailOf, mailText } from "../../dist/runtime/rows.js";
 import { wrapped } from "./agent-broken.mjs";
 import { begin, opened } from "./agent-process.mjs";
 import { desk } from "./desk-agents.mjs";
@@ -6,6 +7,11 @@ import { TOOLS } from "./desk-script.mjs";
 import { say } from "./said.mjs";
 
 const isTurn = (id) => id.startsWith("turn:");
+
+function withoutKey(text, session) {
+  const { key: _key, ...doc } = mailOf(text, session);
+  return mailText(doc);
+}
 
 const BREAKS = {
   /** Takes turns out of the inbox, and begins none of some of them. */
@@ -24,9 +30,11 @@ const BREAKS = {
       inbox: (session, query) => store.inbox(session, { ...query, dueBy: query.dueBy + 10_000 }),
       claim: (query, grant) => store.claim({ ...query, dueBy: query.dueBy + 10_000 }, grant),
     }),
-  /** Leaves turns in the inbox that were begun. */
+  /** Leaves turns in the inbox that were begun, and does not know them by their key. */
   "keeps-turns": (store) =>
     wrapped(store, {
+      inbox: async (session, query) =>
+        (await store.inbox(session, query)).map((mail) => (isTurn(mail.id) ? { ...mail, text: withoutKey(mail.text, session) } : mail)),
       apply: (changes) =>
         store.apply(changes.map(({ drained = [], ...change }) => ({ ...change, drained: drained.filter((id) => !isTurn(id)) }))),
     }),
