@@ -59,7 +59,7 @@ const events: Readonly<Record<string, Is>> = {
   retry: fields({ id: text, by: maybe(text) }),
   signalled: fields({ id: text, name: text, nth: maybe(isCount) }),
   woken: fields({ id: text }),
-  doubt: fields({ id: text }),
+  doubt: fields({ id: text, inside: maybe(oneOf(true)) }),
   done: fields({ id: text, outcome, said: maybe(isCount), by: maybe(text), from: maybe(text) }),
 };
 const event: Is = (value) => isObject(value) && text(value["is"]) && (events[value["is"] as string]?.(value) ?? false);
@@ -70,6 +70,7 @@ const effect = fields({
   ...intent,
   since: number,
   phase: oneOf("begun", "waiting", "ready", "doubt", "done"),
+  inside: maybe(oneOf(true)),
   first: maybe(attempt),
   waited: maybe(listOf(waits)),
   holder: maybe(owner),

@@ -72,7 +72,8 @@ export type EffectEvent = { readonly id: string } & (
   | { readonly is: "retry"; readonly by?: string }
   | { readonly is: "signalled"; readonly name: string; readonly nth?: number }
   | { readonly is: "woken" }
-  | { readonly is: "doubt" }
+  /** `inside`: it was left there, and may say itself what became of it. */
+  | { readonly is: "doubt"; readonly inside?: true }
   /** `said`: the tool message that holds the result; `by`: a person, `check`, `late`; `from`: the call in another past that it was answered from. */
   | { readonly is: "done"; readonly outcome: Outcome; readonly said?: number; readonly by?: string; readonly from?: string }
 );
@@ -95,6 +96,8 @@ export interface Effect extends Intent {
   /** Waits that are over and had a time to end. */
   readonly waited?: readonly WaitsFor[];
   readonly attempt?: Attempt;
+  /** In doubt: its last attempt may not have ended. */
+  readonly inside?: true;
   /** The first attempt: from then on its key counts. */
   readonly first?: Attempt;
   /** Who began the last attempt, and who began those before it. */
@@ -132,6 +135,7 @@ export function applyEvent(before: Effect | undefined, event: EffectEvent, { at,
     if (waits.for === "repeat" || (waits.for === "signal" && waits.until !== undefined)) after.waited = [...(before.waited ?? []), waits];
     delete after.waits;
   }
+  delete after.inside;
   switch (event.is) {
     case "begun":
       after.phase = "begun";
@@ -162,6 +166,7 @@ export function applyEvent(before: Effect | undefined, event: EffectEvent, { at,
     }
     case "doubt":
       after.phase = "doubt";
+      if (event.inside) after.inside = true;
       return after;
     case "done":
       after.phase = "done";
@@ -232,6 +237,8 @@ export function nextMove(effect: Effect, situation: Situation): Move {
     case "ready":
       return { do: "run" };
     case "doubt":
+      if (!effect.inside) return { do: situation.canCheck ? "check" : "doubt" };
+      break;
     case "begun":
       break;
   }

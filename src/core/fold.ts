@@ -13,7 +13,7 @@ import type { Message } from "./message.js";
 import { type Base, bodyBytes, type JournalRecord } from "./record.js";
 import { reviveRecord } from "./revive.js";
 import { firstSeq, recordBytes, type Save } from "./save.js";
-import { nextStatus, type SessionStatus, type StatusEvent } from "./status.js";
+import { isUnderWay, nextStatus, onNewLine, type SessionStatus, type StatusEvent } from "./status.js";
 import { addCost, type Cost, costOf, noCost, type Sums, sumsOf, tokensIn } from "./usage.js";
 
 /** The save a message stands in. Filled when the save is sealed. */
@@ -239,6 +239,12 @@ export class Fold {
     this.status = status;
     this.reason = reason;
     this.output = output;
+  }
+
+  /** Another line begins here. */
+  leaveLine(): void {
+    this.course.leaveLine();
+    if (isUnderWay(this.status)) this.setStatus(onNewLine(this.status));
   }
 
   /** Cancelled while nobody knew what became of a call: once that is settled, the session is over. */

@@ -27,6 +27,8 @@ export interface Lease {
   /** How often workers were granted it since the session last got anywhere, and where it was then. */
   readonly attempts?: number;
   readonly seen?: string;
+  /** Of whom it was granted to: no other grant has it. */
+  readonly token?: string;
 }
 
 export const freeLease: Lease = { epoch: 0, owner: null, until: 0 };

@@ -54,5 +54,8 @@ export function nextStatus(status: SessionStatus, event: StatusEvent): SessionSt
 
 export const isStatus = (value: unknown): value is SessionStatus => typeof value === "string" && Object.hasOwn(statusTable, value);
 
+/** The status where another line begins: it does not own the calls that the one before waits for. */
+export const onNewLine = (status: SessionStatus): SessionStatus => (isUnderWay(status) ? "in-progress" : status);
+
 /** Whether something is still to be done, by the session itself or by somebody else. */
 export const isUnderWay = (status: unknown): boolean => status === "in-progress" || status === "waiting" || status === "in-doubt";

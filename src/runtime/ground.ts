@@ -67,7 +67,8 @@ export class Ground {
   /** Posts what nobody waits for. A store that is closing waits for it; where it is away, what was to be said stays unknown. */
   postLate(session: SessionId, doc: MailDoc, o: PostOptions): Promise<void> {
     const posting = this.post(session, doc, o).then(
-      () => {},
+      // Whoever was to hear of it may have let go before.
+      () => this.released(session),
       () => {},
     );
     this.#posting.add(posting);

@@ -7,7 +7,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Checkpoint, CheckpointOptions } from "../core/checkpoint.js";
 import { HoldfastError, quote } from "../core/errors.js";
-import type { LineId, SessionId } from "../core/ids.js";
+import { type LineId, parsePlace, type SessionId } from "../core/ids.js";
 import { type Lease, releaseLease } from "../core/lease.js";
 import type { Change } from "../store/port.js";
 import { abortController } from "./aborting.js";
@@ -18,7 +18,7 @@ import { type Holder, superseded } from "./lease-keeper.js";
 import { type HeadDoc, headRow, type LabelDoc, leaseRow } from "./rows.js";
 import { SaveQueue } from "./save-queue.js";
 import { tellEvent } from "./telemetry.js";
-import { notStored, type Standing, Workspace } from "./workspace.js";
+import { notStored, type Sealed, type Standing, Workspace } from "./workspace.js";
 
 export interface Opening extends Standing {
   readonly label: LabelDoc;
@@ -46,6 +46,8 @@ export class Holding implements Holder {
   #lookedForMailAt = performance.now();
   #takesMail = Promise.resolve();
   #moving = false;
+  /** Checkpoints on their way to the store. */
+  #untold: readonly Checkpoint[] = [];
   #ended: HoldfastError | undefined;
 
   constructor(ground: Ground, opening: Opening) {
@@ -122,20 +124,31 @@ export class Holding implements Holder {
       await this.#applyHead(drained);
       return undefined;
     }
-    const sealed = this.#work.seal(mark, drained);
+    const sealed = this.#seal(mark, drained);
     try {
       await this.#queue.send(sealed);
     } catch (error) {
       throw this.endIfStale(error);
     }
     if (lately() - this.#lookedForMailAt > MAIL_EVERY_MS) this.takeMailSoon();
-    this.#tell(sealed.checkpoint);
+    this.#tell();
     return sealed.checkpoint;
   }
 
-  #tell(checkpoint: Checkpoint | undefined): void {
-    if (checkpoint === undefined) return;
-    tellEvent(this.ground.telemetry, () => ({ type: "checkpoint", sessionId: this.id, agent: this.#work.head.agent, checkpoint }));
+  #seal(mark: CheckpointOptions | undefined, drained: readonly string[]): Sealed {
+    const sealed = this.#work.seal(mark, drained);
+    if (sealed.checkpoint !== undefined && this.ground.telemetry !== undefined) this.#untold = [...this.#untold, sealed.checkpoint];
+    return sealed;
+  }
+
+  /** Tells of checkpoints once they are stored. */
+  #tell(): void {
+    if (this.#untold.length === 0) return;
+    const upTo = this.storedUpTo;
+    const stored = this.#untold.filter(({ id }) => (parsePlace(id)?.seq ?? 0) <= upTo);
+    this.#untold = this.#untold.filter((checkpoint) => !stored.includes(checkpoint));
+    for (const checkpoint of stored)
+      tellEvent(this.ground.telemetry, () => ({ type: "checkpoint", sessionId: this.id, agent: this.#work.head.agent, checkpoint }));
   }
 
   /**
@@ -196,9 +209,7 @@ export class Holding implements Holder {
     this.usable();
     if (this.#work.foreignFiles().length > 0) return false;
     if (mark === undefined && this.#work.isSaved) return true;
-    const sealed = this.#work.seal(mark, []);
-    this.#queue.hold(sealed);
-    this.#tell(sealed.checkpoint);
+    this.#queue.hold(this.#seal(mark, []));
     return true;
   }
 
@@ -207,6 +218,7 @@ export class Holding implements Holder {
     await this.#queue.flush().catch((error: unknown) => {
       throw this.endIfStale(error);
     });
+    this.#tell();
   }
 
   endIfStale(error: unknown): unknown {
@@ -337,9 +349,11 @@ export class Holding implements Holder {
     this.ground.keeper.remove(this);
     this.#ended = new HoldfastError("CLOSED", `Session ${quote(this.id)} has been closed. Open it again.`, { sessionId: this.id });
     if (aborts) this.#abort.abort(this.#ended);
-    if (!stale) await this.#release();
+    if (!stale) {
+      await this.#release();
+      await this.ground.released(this.id);
+    }
     this.ground.watchers.changed(this.id);
-    if (!stale) await this.ground.released(this.id);
   }
 
   /** Where that cannot be said to the store, others must wait until the lease has run out. */

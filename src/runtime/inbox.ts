@@ -150,7 +150,7 @@ export function cancel(work: Workspace, reason: string): void {
 /** Nobody goes on with this session by itself: of calls that have begun, somebody must say what became of them, unless they say it themselves. */
 export function leaveInDoubt(work: Workspace): void {
   for (const effect of work.fold.course.open)
-    if (effect.phase === "begun" && acts(effect)) work.course({ effect: { id: effect.id, is: "doubt" } });
+    if (effect.phase === "begun" && acts(effect)) work.course({ effect: { id: effect.id, is: "doubt", inside: true } });
   restate(work);
 }
 

@@ -53,7 +53,7 @@ export class Loader {
     const { origin, prev } = line;
     if (origin === null) return { fold: new Fold(options), end: prev };
     const loaded = await this.place(origin, options);
-    loaded.fold.course.leaveLine();
+    loaded.fold.leaveLine();
     return loaded;
   }
 
@@ -130,7 +130,7 @@ export class Loader {
     for (const { line, from, to } of oldestFirst) {
       if (to < next) continue;
       if (from > next) throw hole(line, next);
-      if (from > 1 && from > end.base) fold.course.leaveLine();
+      if (from > 1 && from > end.base) fold.leaveLine();
       for await (const saves of this.#pages(line, { from: next, to, items: true, state: true })) {
         const opened = saves.map((save) => openHere(save, { items: true, state: true }));
         const bodies = await this.#bodies(opened.flatMap(({ state }) => listBlobs(state)));

@@ -1,10 +1,12 @@
 /** How a session comes into a holder's hands: made, taken over, or forked. */
+import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Checkpoint, checkMetadata, checkText } from "../core/checkpoint.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { checkName, MAX_SEQ, type Place, placeId, type SessionId, sessionId } from "../core/ids.js";
 import type { Json, JsonObject } from "../core/json.js";
 import { describeOwner, freeLease, grantLease, type Lease, MAX_LEASE_MS } from "../core/lease.js";
+import { isUnderWay, onNewLine } from "../core/status.js";
 import type { Applied, Change, NewLine, SessionRow } from "../store/port.js";
 import { breatheNowAndThen } from "./breathe.js";
 import type { EffectPolicy } from "./effects/repeats.js";
@@ -196,13 +198,15 @@ async function take(ground: Ground, row: SessionRow, want: Wanted, deadline: num
     await sleep(Math.min(left, grant.remainingMs, 50) + Math.random() * 10);
     return undefined;
   }
-  const lease = leaseRow(want.id, grant.granted);
+  // Two openings of one process in one instant are told apart by it.
+  const granted = { ...grant.granted, token: randomUUID() };
+  const lease = leaseRow(want.id, granted);
   const applied = await orFound(
     ground,
     { session: want.id, when: { epoch: before.epoch, until: before.until }, lease },
     (now) => now.lease.text === lease.text,
   );
-  return applied.ok ? grant.granted : undefined;
+  return applied.ok ? granted : undefined;
 }
 
 /** Where the answer was lost, the store is asked whether it was done: a lease that nobody knows of would keep all others waiting. */
@@ -210,6 +214,7 @@ async function orFound(ground: Ground, change: Change, isDone: (row: SessionRow)
   try {
     return await ground.store.apply([change]);
   } catch (error) {
+    if (!(error instanceof HoldfastError) || (error.code !== "UNREACHABLE" && error.code !== "IO")) throw error;
     const row = await ground.store.session(change.session).catch(() => undefined);
     if (row !== undefined && isDone(row)) return { ok: true };
     throw error;
@@ -267,7 +272,7 @@ async function forkAndOpen(
   // All of it is in hand: nobody else can have touched what was made this instant.
   const own = { line: head.line, from: at.seq + 1, to: MAX_SEQ, session: head.id };
   const past = here.segments.map((segment, i) => (i === 0 ? { ...segment, to: at.seq } : segment));
-  here.fold.course.leaveLine();
+  here.fold.leaveLine();
   const opening: Opening = { ...here, head, label, lease, leaseMs: ground.leaseMs, segments: [own, ...past], latest };
   return sessionOf(ground, new Holding(ground, opening));
 }
@@ -290,8 +295,8 @@ async function makeFork(
   const head: HeadDoc = {
     id: made,
     line,
-    status: checkpoint.status,
-    ...(checkpoint.reason === undefined ? undefined : { reason: checkpoint.reason }),
+    status: onNewLine(checkpoint.status),
+    ...(checkpoint.reason === undefined || isUnderWay(checkpoint.status) ? undefined : { reason: checkpoint.reason }),
     ...(from.agent === undefined ? undefined : { agent: from.agent }),
     ...(from.title === undefined ? undefined : { title: from.title }),
     createdAt: ground.wallMs(),

@@ -119,8 +119,8 @@ export const leaseRow = (id: SessionId, { epoch, until, owner, attempts, seen }:
 export function leaseOf({ id, lease }: SessionRow): Lease {
   const doc = unsealed<LeaseDoc>(lease.text, "lease", id);
   if (doc.id !== id || doc.epoch !== lease.epoch || doc.until !== lease.until) throw damaged("lease", id);
-  const { epoch, until, owner, attempts, seen } = doc;
-  return { epoch, until, owner, ...(attempts !== undefined && { attempts }), ...(seen !== undefined && { seen }) };
+  const { id: _id, ...own } = doc;
+  return own;
 }
 
 export const newLine = (doc: LineDoc): NewLine => ({ id: doc.id, origin: doc.origin, text: sealed(doc) });

@@ -233,7 +233,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
       const left = await LeftBehind.behind(this.#held.ground, before, sharedUpTo(before, segments));
       passed = await Promise.all(left.map((effect) => passedOf(this.#held.ground, this.id, before, effect)));
       const begun = newLine({ id: line, origin: place, prev: end, ...(policy === "ask" ? undefined : { effects: policy }) });
-      fold.course.leaveLine();
+      fold.leaveLine();
       if (!(await this.#held.moveTo(line, { fold, end, segments: [here, ...segments], latest }, begun))) throw notFound(at);
     });
     return { passed };

@@ -473,7 +473,7 @@ export class Model {
   #cancel(world: World, who: Who): Step[] {
     const begun = openIn(world.course).filter((effect) => acts(effect) && effect.phase === "begun");
     if (begun.length === 0) return [];
-    const doubts = begun.map(({ id }): EffectEvent => ({ id, is: "doubt" }));
+    const doubts = begun.map(({ id }): EffectEvent => ({ id, is: "doubt", inside: true }));
     return [
       this.#save(world, who, doubts, (saved) => ({
         name: "cancel",

@@ -344,7 +344,7 @@ export class Loop {
     const { tell, held, definition } = this.#running;
     for (; this.#told < this.#fold.messageCount; this.#told++) {
       const message = this.#fold.messageAt(this.#told) as Message;
-      tell(() => ({ type: "message", message, cursor: cursorOf(this.#running) }));
+      tell(() => ({ type: "message", message, cursor: cursorOf(this.#running, message.seq) }));
       if (message.role !== "assistant") continue;
       const about = { sessionId: held.id, agent: definition.name, step: this.#fold.replies };
       tellEvent(held.ground.telemetry, () => ({ type: "step", ...about, reply: message }));

@@ -41,8 +41,8 @@ export function viewOf(held: Holding): SessionView<unknown> {
   };
 }
 
-/** Where a follower may go on from: all that is recorded so far. */
-export function cursorOf({ held: { line, work } }: Running): string {
-  const { seq } = work.fold;
+/** Where a follower may go on from, who knows all up to a record: never from behind what is stored. */
+export function cursorOf({ held: { line, work, storedUpTo } }: Running, upTo: number = storedUpTo): string {
+  const seq = Math.min(upTo, storedUpTo);
   return placeId(lineAt(work.segments, seq) ?? line, Math.max(1, seq));
 }

@@ -143,16 +143,15 @@ export class Runs {
     }
   }
 
-  /** Takes the session up where nobody has it. Answers whether it could. */
+  /** Takes the session up where nobody has it. Answers whether that did anything. */
   async #help(id: SessionId, definition: Definition, signal: AbortSignal | undefined): Promise<boolean> {
     try {
       const held = await openHolding(this.#ground, id, undefined, { make: false });
       try {
-        await this.takeUp(held, definition, signal ?? held.signal, async () => true);
+        return (await this.takeUp(held, definition, signal ?? held.signal, async () => true)) !== undefined;
       } finally {
         await held.close({ discard: true }).catch(() => {});
       }
-      return true;
     } catch (error) {
       if (error instanceof HoldfastError && error.code === "LEASE_HELD") return false;
       throw error;

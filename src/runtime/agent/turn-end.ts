@@ -2,12 +2,13 @@
 import type { Course, Turn } from "../../core/course.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { type LineId, MAX_SEQ, type SessionId, sessionId } from "../../core/ids.js";
-import type { Lease } from "../../core/lease.js";
 import type { JournalRecord } from "../../core/record.js";
 import { isGap, open } from "../../core/save.js";
+import type { SessionRow } from "../../store/port.js";
 import { pendingOf } from "../effects/pending.js";
 import type { Ground } from "../ground.js";
 import { noSession, readMail } from "../inbox.js";
+import type { Standpoint } from "../journal.js";
 import { headOf, leaseOf } from "../rows.js";
 import { type Asking, isMeant } from "./asking.js";
 import type { Definition } from "./define.js";
@@ -76,7 +77,7 @@ export async function lookAtTurn(
       return endedAs(definition, full, status, reason, fold.output);
     }
     // Cancelled just now: its call may say by itself what became of it.
-    if (reason !== undefined && isHeld(ground, leaseOf(present.row))) return undefined;
+    if (reason !== undefined && (await isStirring(ground, present.row))) return undefined;
     // Something may be ready to go on: then somebody takes it up.
     const open = course.open.filter(({ phase }) => phase === "waiting" || phase === "doubt");
     if (reason === undefined && (open.length < course.open.length || open.length === 0)) return undefined;
@@ -87,18 +88,31 @@ export async function lookAtTurn(
   // While its letter is there it has not begun. This comes first: whoever waits looks often, and the past may be long.
   const mail = await readMail(ground, session, Number.MAX_SAFE_INTEGER);
   if (mail.some(({ doc }) => doc.kind === "turn" && doc.turn === turnId)) return undefined;
-  const past = (await pastTurn(ground, present.head.line, turnId))?.end;
-  if (past !== undefined) return endedAs(definition, about, past.status ?? "", past.reason, past.output);
-  // Taken back before it could begin.
-  return (await hasBegun(ground, session, turnId)) ? undefined : { ...about, status: "stopped", reason: "cancelled" };
+  const past = await pastTurn(ground, present.head.line, turnId);
+  if (past?.end !== undefined) return endedAs(definition, about, past.end.status ?? "", past.end.reason, past.end.output);
+  // Between two looks it may have been begun, or have ended.
+  if (await hasMoved(ground, session, present)) return undefined;
+  if (past === undefined && course.hadTurn(turnId)) throw forgotten(session, turnId);
+  // Taken back before it could begin, or given up for another.
+  return { ...about, status: "stopped", reason: "cancelled" };
 }
 
-const isHeld = (ground: Ground, { owner, until }: Lease): boolean => owner !== null && ground.nowAbout() < until;
+/** It was run, and must not be run again: but what became of it is not there any more. */
+const forgotten = (session: string, turn: string): HoldfastError =>
+  new HoldfastError("NOT_FOUND", `The turn ${quote(turn)} of session ${quote(session)} was run before, and its record has been pruned.`, {
+    sessionId: session,
+  });
 
-/** Between two looks it may have been begun. */
-async function hasBegun(ground: Ground, session: SessionId, turnId: string): Promise<boolean> {
-  const present = await ground.journal.present(session);
-  return present !== undefined && (await ground.loader.courseAt(present)).turn?.id === turnId;
+/** Whether somebody holds it, or something was said to it that is not taken in yet. */
+async function isStirring(ground: Ground, row: SessionRow): Promise<boolean> {
+  const { owner, until } = leaseOf(row);
+  const isHeld = owner !== null && (await ground.now()) < until && !ground.machine.isDead(owner, ground.store.traits.oneMachine);
+  return isHeld || (await readMail(ground, row.id as SessionId)).some(({ doc }) => doc.kind !== "turn");
+}
+
+async function hasMoved(ground: Ground, session: SessionId, { head, tail }: Standpoint): Promise<boolean> {
+  const now = await ground.journal.present(session);
+  return now === undefined || now.head.line !== head.line || now.tail?.save.seq !== tail?.save.seq;
 }
 
 async function endedAs(
@@ -130,7 +144,8 @@ export async function earlierTurn(
   const { key } = asking ?? {};
   if (asking === undefined || key === undefined || course.turn?.key === key || !course.hadTurn(key)) return undefined;
   const past = await pastTurn(ground, line, key);
-  if (past === undefined || !isMeant(past.turn, asking, session)) return undefined;
+  if (past === undefined) throw forgotten(session, key);
+  if (!isMeant(past.turn, asking, session)) return undefined;
   const { status = "", reason, output } = past.end ?? {};
   return endedAs(definition, { sessionId: session, turnId: key, usage: {} }, status, reason, output);
 }
@@ -142,6 +157,7 @@ async function pastTurn(
   turnId: string,
 ): Promise<{ readonly turn: Turn; readonly end: JournalRecord | undefined } | undefined> {
   let last: JournalRecord | undefined;
+  let isKnown = true;
   for (const segment of await ground.journal.segments(line)) {
     for (let to = segment.to; to >= segment.from; ) {
       const saves = await ground.store.saves(segment.line, {
@@ -153,14 +169,21 @@ async function pastTurn(
         state: true,
       });
       for (const save of saves) {
-        if (isGap(save)) continue;
+        // What begins a turn is in its state: where that was dropped, nobody can tell whose end it is.
+        if (isGap(save) || (save.nState > 0 && save.state === null)) {
+          last = undefined;
+          isKnown = false;
+          continue;
+        }
         const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
         const turn = state.find((record) => record.turn !== undefined)?.turn;
         const status = items.findLast((record) => record.status !== undefined && record.status !== "in-progress");
         // A save that begins a turn may hold the status that goes with it, and never the end of the one before.
-        if (turn?.id === turnId) return { turn, end: last };
-        if (turn !== undefined) last = undefined;
-        else last ??= status;
+        if (turn?.id === turnId) return isKnown ? { turn, end: last } : undefined;
+        if (turn !== undefined) {
+          last = undefined;
+          isKnown = true;
+        } else last ??= status;
       }
       const oldest = saves.at(-1);
       to = oldest === undefined ? 0 : Math.min(to - 1, oldest.seq - oldest.nItems - oldest.nState - oldest.nMark);

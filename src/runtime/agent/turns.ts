@@ -116,7 +116,12 @@ export class Turns {
     }
     leaveInDoubt(work);
     // What nobody knows of comes first: once it is settled the turn is gone on with, and fails again if it must.
-    if (work.fold.status !== "in-doubt") work.event("fail", reason);
+    if (work.fold.status === "in-doubt") {
+      work.due(undefined);
+      await held.commit();
+      return;
+    }
+    work.event("fail", reason);
     work.redue();
     await held.commit({ kind: "automatic" });
   }

@@ -37,7 +37,7 @@ export interface Handle {
 const GRACE_MS = 1_000;
 
 export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: Attempting): Promise<Attempted> {
-  if (stop.aborted) return { is: "stopped" };
+  if (stop.aborted) return { is: "not-done", error: new NotDone("The call was not made: the run was stopped before it could begin.") };
   // Others take it for ended by now, and may have done something about it: a process that was stopped meanwhile must not begin it.
   if (leftMs <= 0) return { is: "not-done", error: new NotDone("The call was not made: its time was up before it could begin.") };
   let leave: (attempted: Attempted) => void = () => {};

@@ -201,7 +201,9 @@ export class ByHand {
     for (;;) {
       const made = await this.#caller.make(id, call, { fresh });
       if (made.is !== "pause") return this.#settle(id, made);
-      await sleep(Math.max(1, made.until - this.#held.ground.nowAbout()), undefined, { signal: this.#held.signal }).catch(() => {});
+      const ms = Math.max(1, made.until - this.#held.ground.nowAbout());
+      await sleep(Math.min(ms, LOOK_MS), undefined, { signal: this.#held.signal }).catch(() => {});
+      await this.#held.takeMail({ ends: true }).catch(() => {});
     }
   }
 
@@ -252,6 +254,9 @@ export class ByHand {
     );
   }
 }
+
+/** How often it is looked whether a call that another may be inside of is over: somebody may say so. */
+const LOOK_MS = 1_000;
 
 const neverSuspends = () => new Promise<never>(() => {});
 

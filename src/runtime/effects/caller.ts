@@ -114,9 +114,13 @@ export class Caller {
     /** Of an attempt before this one nobody knows what became: that the next did nothing is then no outcome. */
     let isOpen = !fresh && this.#held.work.fold.course.get(id)?.phase !== "ready";
     for (;;) {
-      if (this.#stop.aborted) return { is: "stopped" };
       const known = this.#held.work.fold.course.get(id);
       if (known === undefined) return { is: "stopped" };
+      if (this.#stop.aborted) {
+        // Nothing happened, and only this process knows: it is left as one that can be made.
+        if (!isOpen && acts(known) && (known.phase === "begun" || known.phase === "doubt")) await this.#sayLate(known, { retry: true });
+        return { is: "stopped" };
+      }
       // Of what does no harm the journal does not say that it was begun: without this it would be run again without end.
       const effect: Effect = tries > 0 && known.phase === "ready" && !acts(known) ? { ...known, phase: "begun" } : known;
       const holder = tries > 0 ? "ended" : this.#holderOf(effect);
@@ -233,8 +237,12 @@ export class Caller {
   async late(effect: Effect, { outcome, body }: Finished): Promise<void> {
     if (!acts(effect)) return;
     const as: Settlement = outcome === "ok" ? { result: body.value } : { error: String(body.value) };
-    const attempt = effect.attempt?.no ?? 1;
-    await this.#ground.postLate(this.#held.id, { kind: "late", effect: effect.id, attempt, as }, { id: `late:${effect.id}:${attempt}` });
+    await this.#sayLate(effect, as);
+  }
+
+  async #sayLate({ id, attempt }: Effect, as: Settlement): Promise<void> {
+    const no = attempt?.no ?? 1;
+    await this.#ground.postLate(this.#held.id, { kind: "late", effect: id, attempt: no, as }, { id: `late:${id}:${no}` });
   }
 
   #holderOf({ id, holder, holders = [], phase }: Effect): "dead" | "unknown" {

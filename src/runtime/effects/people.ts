@@ -124,8 +124,14 @@ export class Effects {
   }
 
   /** Nobody runs the child of a call that is over: what it waits for is not to be asked about. */
-  async #leaveChild({ waits }: Effect, reason: string): Promise<void> {
-    if (waits?.for === "child") await cancelSession(this.#ground, waits.session as SessionId, reason);
+  async #leaveChild({ id, waits }: Effect, reason: string): Promise<void> {
+    if (waits?.for !== "child") return;
+    const now = (await this.#find(id))?.effect;
+    // Woken in the meantime, it goes on with its child.
+    if (now !== undefined && now.phase !== "done") return;
+    await cancelSession(this.#ground, waits.session as SessionId, reason).catch((error: unknown) => {
+      if (!(error instanceof HoldfastError) || error.code !== "NOT_FOUND") throw error;
+    });
   }
 
   async #decide(session: SessionId, doc: Parameters<Ground["post"]>[1]): Promise<void> {
