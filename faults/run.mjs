@@ -3,7 +3,7 @@
  *
  *   HOLDFAST_KILLS         kills at random instants                         10000
  *   HOLDFAST_AGENT_KILLS   kills around the calls of an agent               10000
- *   HOLDFAST_DESK_KILLS    kills around people, signals, children and cancels  2000
+ *   HOLDFAST_DESK_KILLS    kills around people, signals and children         2000
  *   HOLDFAST_CREW_KILLS    kills of two workers on one store                 2000
  *   HOLDFAST_BIRTHS        kills while a store is being made                  500
  *   HOLDFAST_FLIPS         flipped bits of the file, or "all"               50000
@@ -14,8 +14,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { agentCampaign } from "../test/faults/agent-campaign.mjs";
-import { crewCampaign } from "../test/faults/crew-campaign.mjs";
 import { compete } from "../test/faults/compete.mjs";
+import { crewCampaign } from "../test/faults/crew-campaign.mjs";
 import { deskCampaign } from "../test/faults/desk-campaign.mjs";
 import { cartographer, classes, damageAll, frameBits, killedStore, soundStore, spread } from "../test/faults/flip-campaign.mjs";
 import { inDirectory, inPostgres, killCampaign } from "../test/faults/kill-campaign.mjs";

@@ -7,7 +7,7 @@ import { type CrewBroken, crewCampaign } from "./crew-campaign.mjs";
 import { inPostgres } from "./kill-campaign.mjs";
 import { newSeed } from "./random.mjs";
 
-const KILLS = Number(process.env["HOLDFAST_CREW_KILLS"] ?? 16);
+const KILLS = Number(process.env["HOLDFAST_CREW_KILLS"] ?? 12);
 
 const places = [
   { name: "sqlite", where: {} },

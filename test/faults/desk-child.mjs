@@ -11,7 +11,7 @@ const takesNoForYes = (store) =>
   wrapped(store, {
     inbox: async (session, query) =>
       (await store.inbox(session, query)).map(({ text, ...mail }) => {
-        const { reason, ...doc } = mailOf(text, session);
+        const { reason: _reason, ...doc } = mailOf(text, session);
         return { ...mail, text: doc.kind === "deny" ? mailText({ ...doc, kind: "approve" }) : text };
       }),
   });

@@ -7,7 +7,7 @@ import { type DeskBroken, deskCampaign } from "./desk-campaign.mjs";
 import { inDirectory, inPostgres } from "./kill-campaign.mjs";
 import { newSeed } from "./random.mjs";
 
-const KILLS = Number(process.env["HOLDFAST_DESK_KILLS"] ?? 10);
+const KILLS = Number(process.env["HOLDFAST_DESK_KILLS"] ?? 8);
 
 const places = [
   { name: "sqlite", where: {} },
@@ -34,7 +34,7 @@ describe("negative controls", () => {
     { broken: "takes-no-for-yes", says: /was made although it was denied/ },
     { broken: "keeps-arguments", says: /was made with .*, which nobody approved/ },
     { broken: "says-repeatable", says: /happened \d+ times in all/, points: afterActs },
-    { broken: "check-says-nothing-happened", says: /happened, and the model is told/ },
+    { broken: "check-says-nothing-happened", says: /happened, and the model is told/, points: afterActs },
     { broken: "signals-under-two-keys", says: /should have heard .* and heard/ },
     { broken: "runs-anew", says: /has \d+ children|happened \d+ times in all/ },
     { broken: "lists-no-doubt", says: /is open \(\w+\), and nobody is told/ },
