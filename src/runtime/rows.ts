@@ -6,7 +6,7 @@ import { type Digest, digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { LineId, Place, SessionId } from "../core/ids.js";
 import { deepFreeze, equal, type Json, type JsonObject } from "../core/json.js";
-import type { Lease, Owner } from "../core/lease.js";
+import type { Lease } from "../core/lease.js";
 import { isStatus, type SessionStatus } from "../core/status.js";
 import type { Head, Label, LeaseRow, LineRow, NewLine, SessionRow } from "../store/port.js";
 
@@ -94,26 +94,12 @@ export function labelOf({ id, label }: SessionRow): LabelDoc {
   return deepFreeze(doc);
 }
 
-interface LeaseDoc {
-  readonly id: SessionId;
-  readonly epoch: number;
-  readonly until: number;
-  readonly owner: Owner | null;
-  readonly attempts?: number;
-  readonly seen?: string;
-}
+type LeaseDoc = { readonly id: SessionId } & Lease;
 
-export const leaseRow = (id: SessionId, { epoch, until, owner, attempts, seen }: Lease): LeaseRow => ({
-  epoch,
-  until,
-  text: sealed({
-    id,
-    epoch,
-    until,
-    owner,
-    ...(attempts !== undefined && { attempts }),
-    ...(seen !== undefined && { seen }),
-  } satisfies LeaseDoc),
+export const leaseRow = (id: SessionId, lease: Lease): LeaseRow => ({
+  epoch: lease.epoch,
+  until: lease.until,
+  text: sealed({ id, ...lease } satisfies LeaseDoc),
 });
 
 export function leaseOf({ id, lease }: SessionRow): Lease {

@@ -1,6 +1,10 @@
 /** Turns that are cancelled, interrupted or left behind: what was begun stays in sight, nothing goes on by itself, and nobody is kept busy. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Holdfast, NotDone } from "../../src/index.js";
+import { type Holdfast, HoldfastError, NotDone } from "../../src/index.js";
+import { Holdfast as Opened } from "../../src/runtime/holdfast.js";
+import { thisMachine } from "../../src/store/machine.js";
+import { MemoryStore } from "../../src/store/memory.js";
+import type { Store } from "../../src/store/port.js";
 import { asks, coded, door, Processes, script } from "../support/processes.js";
 import { stores } from "../support/stores.js";
 
@@ -204,6 +208,30 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     await worker.stop();
   });
 
+  test("a turn that cannot be begun behind one that was cancelled fails, and the one before stays cancelled", async () => {
+    const { hold } = on.start();
+    let isBroken = false;
+    const bot = hold.agent({
+      name: "bot",
+      model: script(asks(["pay", {}]), "fine"),
+      system: () => {
+        if (isBroken) throw new Error("no such text");
+        return "Be brief.";
+      },
+      tools: { pay: { mode: "once", approval: true, run: () => "paid" } },
+    });
+    const worker = hold.worker({ agents: [bot], onSigterm: false });
+    const first = await bot.submit("a", "go");
+    await worker.drain();
+    await hold.cancel("a", "enough");
+    isBroken = true;
+    const second = await bot.submit("a", "another");
+    await worker.drain();
+    expect(worker.stats().failed).toBe(1);
+    expect(await second.result(soon)).toMatchObject({ status: "failed", error: { message: "no such text" } });
+    expect(await first.result(soon)).toMatchObject({ status: "stopped", reason: "cancelled" });
+  });
+
   test("whoever waits for a turn hears that it is in doubt where its worker died behind the cancel", async () => {
     const worker = on.start({ leaseMs: 300 });
     const { inside, bot } = stuck(worker.hold);
@@ -363,4 +391,65 @@ describe.each(stores)("turns that are given up on $name", ({ address }) => {
     expect(forgotten).toBeGreaterThan(0);
     expect(acted).toBe(20);
   });
+});
+
+test.each([
+  { name: "is begun and comes to wait", between: 1 },
+  { name: "ends, with the next one begun", between: 2 },
+])("a turn that $name between two looks of somebody who waits for it is not taken for one that was taken back", async ({ between }) => {
+  const store = new MemoryStore();
+  const holdOn = (on: Store) => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
+  const hold = holdOn(store);
+  const bot = hold.agent({
+    name: "bot",
+    model: async ({ messages }) => (between === 1 ? asks(["pay", {}]) : { content: `answer ${messages.length}` }),
+    tools: { pay: { mode: "once", approval: true, run: () => "paid" } },
+  });
+  await bot.submit("a", "one", { key: "1" });
+  if (between === 2) await bot.submit("a", "two");
+  let looks = -1;
+  const watched = new Proxy(store, {
+    get: (target, name) => {
+      const value: unknown = target[name as keyof Store & keyof MemoryStore];
+      if (name !== "inbox") return typeof value === "function" ? value.bind(target) : value;
+      return async (...args: Parameters<Store["inbox"]>) => {
+        // It has read where the session stands, and not yet what waits for it.
+        if (looks >= 0) looks += 1;
+        if (looks === 1) await hold.worker({ agents: [bot], onSigterm: false }).drain();
+        return store.inbox(...args);
+      };
+    },
+  });
+  const turn = await holdOn(watched).agent({ name: "bot", model: script() }).submit("a", "one", { key: "1" });
+  looks = 0;
+  const result = await turn.result(soon);
+  expect(result).toMatchObject(between === 1 ? { status: "waiting" } : { status: "completed", output: "answer 1" });
+  expect(looks).toBeGreaterThan(0);
+});
+
+test("of two openings in one instant, one of which is told that the store is busy, one holds", async () => {
+  const store = new MemoryStore();
+  let grants = 0;
+  const busy = new Proxy(store, {
+    get: (target, name) => {
+      const value: unknown = target[name as keyof Store & keyof MemoryStore];
+      if (name === "now") return async () => 1_000;
+      if (name !== "apply") return typeof value === "function" ? value.bind(target) : value;
+      return async (changes: Parameters<Store["apply"]>[0]) => {
+        const isGrant = changes[0]?.lease !== undefined && changes[0].lease.until > 0 && changes[0].when.epoch !== undefined;
+        if (isGrant && ++grants === 2) throw new HoldfastError("UNREACHABLE", "The connection was lost.");
+        return store.apply(changes);
+      };
+    },
+  });
+  const hold = new Opened(busy, thisMachine(), { now: Date.now }, 30_000);
+  let met = 0;
+  for (let i = 0; i < 20; i++) {
+    await (await hold.session(`s${i}`)).close();
+    grants = 0;
+    const opened = await Promise.allSettled([hold.session(`s${i}`), hold.session(`s${i}`)]);
+    expect(opened.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
+    if (grants === 2) met += 1;
+  }
+  expect(met).toBeGreaterThan(0);
 });

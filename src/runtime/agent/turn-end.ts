@@ -89,9 +89,9 @@ export async function lookAtTurn(
   const mail = await readMail(ground, session, Number.MAX_SAFE_INTEGER);
   if (mail.some(({ doc }) => doc.kind === "turn" && doc.turn === turnId)) return undefined;
   const past = await pastTurn(ground, present.head.line, turnId);
-  if (past?.end !== undefined) return endedAs(definition, about, past.end.status ?? "", past.end.reason, past.end.output);
+  if (past?.isOver && past.end !== undefined) return endedAs(definition, about, past.end.status ?? "", past.end.reason, past.end.output);
   // Between two looks it may have been begun, or have ended.
-  if (await hasMoved(ground, session, present)) return undefined;
+  if (past?.isOver === false || (await hasMoved(ground, session, present))) return undefined;
   if (past === undefined && course.hadTurn(turnId)) throw forgotten(session, turnId);
   // Taken back before it could begin, or given up for another.
   return { ...about, status: "stopped", reason: "cancelled" };
@@ -145,18 +145,22 @@ export async function earlierTurn(
   if (asking === undefined || key === undefined || course.turn?.key === key || !course.hadTurn(key)) return undefined;
   const past = await pastTurn(ground, line, key);
   if (past === undefined) throw forgotten(session, key);
-  if (!isMeant(past.turn, asking, session)) return undefined;
+  if (!past.isOver || !isMeant(past.turn, asking, session)) return undefined;
   const { status = "", reason, output } = past.end ?? {};
   return endedAs(definition, { sessionId: session, turnId: key, usage: {} }, status, reason, output);
 }
 
+interface Past {
+  readonly turn: Turn;
+  /** Another was begun behind it. */
+  readonly isOver: boolean;
+  readonly end: JournalRecord | undefined;
+}
+
 /** A turn before the latest, and how it ended: the last status before the next turn began. */
-async function pastTurn(
-  ground: Ground,
-  line: LineId,
-  turnId: string,
-): Promise<{ readonly turn: Turn; readonly end: JournalRecord | undefined } | undefined> {
+async function pastTurn(ground: Ground, line: LineId, turnId: string): Promise<Past | undefined> {
   let last: JournalRecord | undefined;
+  let isOver = false;
   let isKnown = true;
   for (const segment of await ground.journal.segments(line)) {
     for (let to = segment.to; to >= segment.from; ) {
@@ -169,8 +173,8 @@ async function pastTurn(
         state: true,
       });
       for (const save of saves) {
-        // What begins a turn is in its state: where that was dropped, nobody can tell whose end it is.
-        if (isGap(save) || (save.nState > 0 && save.state === null)) {
+        // What begins a turn is in its state, and how it ended among its items: where one was dropped, nobody can tell whose end it is.
+        if (isGap(save) || (save.nState > 0 && save.state === null) || (save.nItems > 0 && save.items === null)) {
           last = undefined;
           isKnown = false;
           continue;
@@ -179,9 +183,10 @@ async function pastTurn(
         const turn = state.find((record) => record.turn !== undefined)?.turn;
         const status = items.findLast((record) => record.status !== undefined && record.status !== "in-progress");
         // A save that begins a turn may hold the status that goes with it, and never the end of the one before.
-        if (turn?.id === turnId) return isKnown ? { turn, end: last } : undefined;
+        if (turn?.id === turnId) return isKnown ? { turn, isOver, end: last } : undefined;
         if (turn !== undefined) {
           last = undefined;
+          isOver = true;
           isKnown = true;
         } else last ??= status;
       }

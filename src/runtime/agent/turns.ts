@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { SessionId } from "../../core/ids.js";
 import type { MessageInput } from "../../core/message.js";
+import { isUnderWay } from "../../core/status.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
 import { cancel, isOpen, leaveInDoubt, readMail } from "../inbox.js";
@@ -100,7 +101,9 @@ export class Turns {
   /** Fails the open turn, or the one that waits in the inbox and could not be begun: it is not tried again and again. */
   async fail(held: Holding, reason: string): Promise<void> {
     const { work } = held;
-    const next = isOpen(work) ? undefined : (await readMail(this.#ground, held.id)).find(({ doc }) => doc.kind === "turn");
+    // As it is stored: what was staged for the next turn says that something is under way.
+    const wasOpen = work.fold.course.turn !== undefined && isUnderWay((await this.#ground.journal.present(held.id))?.head.status);
+    const next = wasOpen ? undefined : (await readMail(this.#ground, held.id)).find(({ doc }) => doc.kind === "turn");
     if (next?.doc.kind === "turn") {
       const { turn: id, key, input } = next.doc;
       const message = input as unknown as MessageInput;
