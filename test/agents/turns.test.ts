@@ -143,7 +143,7 @@ describe.each(stores)("turns on $name", ({ address }) => {
     const queued: Promise<unknown>[] = [];
     for (const input of ["b", "c"]) {
       queued.push(bot.run("a", input, { ifBusy: "queue", key: input }));
-      await new Promise((resolve) => setTimeout(resolve, 30));
+      await new Promise((resolve) => setTimeout(resolve, 150));
     }
     gate.open("acted");
     await first;

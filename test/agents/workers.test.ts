@@ -139,7 +139,8 @@ describe.each(stores)("workers on $name", ({ address }) => {
   });
 
   test("a session whose holder was killed is taken up, and goes on where it was", async () => {
-    const first = on.start({ leaseMs: 150 });
+    // Long enough for a busy machine: one that lives must be able to renew it.
+    const first = on.start({ leaseMs: 800 });
     const inside = door();
     const made: string[] = [];
     const agentOf = (hold: Holdfast, stuck: boolean) =>
@@ -202,7 +203,7 @@ describe.each(stores)("workers on $name", ({ address }) => {
     await agentOf(hold, () => {}).submit("a", "go");
     let deaths = 0;
     for (let i = 0; i < 6; i++) {
-      const victim = on.start({ leaseMs: 100 });
+      const victim = on.start({ leaseMs: 300 });
       const worker = victim.hold.worker({
         agents: [
           agentOf(victim.hold, () => {
@@ -215,7 +216,7 @@ describe.each(stores)("workers on $name", ({ address }) => {
       });
       await Promise.race([worker.drain(), victim.died]);
       if ((await hold.sessions.get("a"))?.status === "halted") break;
-      await pause(110);
+      await pause(310);
     }
     expect(await hold.sessions.get("a")).toMatchObject({ status: "halted", reason: expect.stringContaining("set aside") });
     expect(deaths).toBeGreaterThanOrEqual(3);
@@ -415,7 +416,8 @@ describe.each(stores)("workers on $name", ({ address }) => {
   });
 
   test("a worker whose agent throws leaves a call in sight of which nobody knows what became", async () => {
-    const first = on.start({ leaseMs: 150 });
+    // Long enough for a busy machine: one that lives must be able to renew it.
+    const first = on.start({ leaseMs: 800 });
     const inside = door();
     const agentOf = (hold: Holdfast, context: () => object) =>
       hold.agent({
