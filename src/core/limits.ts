@@ -33,11 +33,13 @@ export const MAX_PERIOD = 4;
 /** Whether the last replies ask for the same again and again, or for the same few in turn; in words. */
 export function goesRound(asked: readonly Asked[], repeats: number): string | undefined {
   for (let period = 1; period <= MAX_PERIOD; period++) {
-    const length = period * repeats;
-    if (asked.length < length) return undefined;
-    const last = asked.slice(-length);
-    if (!last.every(({ same }, i) => same === last[i % period]?.same)) continue;
-    const round = last.slice(0, period).map(({ text }) => text);
+    const first = asked.length - period * repeats;
+    if (first < 0) return undefined;
+    // From the end: most of the time the last two differ already.
+    let i = asked.length - 1;
+    while (i >= first + period && asked[i]?.same === asked[i - period]?.same) i -= 1;
+    if (i >= first + period) continue;
+    const round = asked.slice(first, first + period).map(({ text }) => text);
     if (period === 1) return `It asked ${repeats} times in a row for ${round[0]}, with the same arguments.`;
     return `It goes round in a circle: ${repeats} times in a row it asked for ${round.join(", then ")}.`;
   }
