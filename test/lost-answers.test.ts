@@ -7,19 +7,16 @@ import { MemoryStore } from "../src/store/memory.js";
 import type { Change, Store } from "../src/store/port.js";
 import { errorOf } from "./support/error-of.js";
 import { asks, script } from "./support/processes.js";
+import { wrapped } from "./support/wrapped.js";
 
 describe("answers that were lost", () => {
   /** A store that does what it is told, and then says that it cannot be reached. */
   function losing(inner: Store, loses: (changes: readonly Change[]) => boolean): Store {
-    const apply: Store["apply"] = async (changes) => {
-      const applied = await inner.apply(changes);
-      if (loses(changes)) throw new HoldfastError("UNREACHABLE", "The connection was lost.");
-      return applied;
-    };
-    return new Proxy(inner, {
-      get: (target, name) => {
-        const value: unknown = name === "apply" ? apply : target[name as keyof Store];
-        return typeof value === "function" ? value.bind(target) : value;
+    return wrapped(inner, {
+      async apply(changes) {
+        const applied = await inner.apply(changes);
+        if (loses(changes)) throw new HoldfastError("UNREACHABLE", "The connection was lost.");
+        return applied;
       },
     });
   }
@@ -49,17 +46,12 @@ describe("answers that were lost", () => {
   test("a delete that is sent again does not end another session of the same name", async () => {
     const inner = new MemoryStore();
     const other = new Holdfast(inner, thisMachine(), { now: Date.now }, 30_000);
-    const twice = new Proxy(inner, {
-      get: (target, name) => {
-        if (name === "apply")
-          return async (changes: readonly Change[]) => {
-            const applied = await inner.apply(changes);
-            if (!changes[0]?.remove) return applied;
-            await (await other.session("a")).close();
-            return inner.apply(changes);
-          };
-        const value: unknown = target[name as keyof Store & keyof MemoryStore];
-        return typeof value === "function" ? value.bind(target) : value;
+    const twice = wrapped(inner, {
+      async apply(changes) {
+        const applied = await inner.apply(changes);
+        if (!changes[0]?.remove) return applied;
+        await (await other.session("a")).close();
+        return inner.apply(changes);
       },
     });
     const hold = new Holdfast(twice, thisMachine(), { now: Date.now }, 30_000);
@@ -73,19 +65,18 @@ describe("answers that were lost", () => {
   async function actsTwice(write: number, done: boolean) {
     const inner = new MemoryStore();
     let writes = 0;
-    const away = new Proxy(inner, {
-      get: (target, name) => {
-        const value: unknown = target[name as keyof Store & keyof MemoryStore];
-        if (name !== "apply" && name !== "post") return typeof value === "function" ? value.bind(target) : value;
-        return async (...args: unknown[]) => {
-          writes += 1;
-          const isAway = writes === write;
-          if (isAway && !done) throw new HoldfastError("UNREACHABLE", "The connection was lost.");
-          const answer = await (value as (...args: unknown[]) => Promise<unknown>).apply(target, args);
-          if (isAway) throw new HoldfastError("UNREACHABLE", "The connection was lost.");
-          return answer;
-        };
-      },
+    const orAway = async <T>(go: () => Promise<T>): Promise<T> => {
+      writes += 1;
+      const isAway = writes === write;
+      const lost = new HoldfastError("UNREACHABLE", "The connection was lost.");
+      if (isAway && !done) throw lost;
+      const answer = await go();
+      if (isAway) throw lost;
+      return answer;
+    };
+    const away = wrapped(inner, {
+      apply: (changes) => orAway(() => inner.apply(changes)),
+      post: (session, mail) => orAway(() => inner.post(session, mail)),
     });
     const ledger: string[] = [];
     const hold = new Holdfast(away, thisMachine(), { now: Date.now }, 30_000);

@@ -7,7 +7,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Checkpoint, CheckpointOptions } from "../core/checkpoint.js";
 import { HoldfastError, quote } from "../core/errors.js";
-import { type LineId, parsePlace, type SessionId } from "../core/ids.js";
+import type { LineId, SessionId } from "../core/ids.js";
 import { type Lease, releaseLease } from "../core/lease.js";
 import type { Change } from "../store/port.js";
 import { abortController } from "./aborting.js";
@@ -18,7 +18,7 @@ import { type Holder, superseded } from "./lease-keeper.js";
 import { type HeadDoc, headRow, type LabelDoc, leaseRow } from "./rows.js";
 import { SaveQueue } from "./save-queue.js";
 import { tellEvent } from "./telemetry.js";
-import { notStored, type Sealed, type Standing, Workspace } from "./workspace.js";
+import { notStored, type Standing, Workspace } from "./workspace.js";
 
 export interface Opening extends Standing {
   readonly label: LabelDoc;
@@ -29,7 +29,7 @@ export interface Opening extends Standing {
 const MAIL_EVERY_MS = 200;
 /** For how long a store that is away is waited for: with an outcome, and before anything has happened. */
 const OUTCOME_MS = 60_000;
-export const STEP_MS = 10_000;
+const STEP_MS = 10_000;
 const RELEASES = 3;
 
 export class Holding implements Holder {
@@ -46,8 +46,6 @@ export class Holding implements Holder {
   #lookedForMailAt = performance.now();
   #takesMail = Promise.resolve();
   #moving = false;
-  /** Checkpoints on their way to the store. */
-  #untold: readonly Checkpoint[] = [];
   #ended: HoldfastError | undefined;
 
   constructor(ground: Ground, opening: Opening) {
@@ -57,7 +55,7 @@ export class Holding implements Holder {
     this.lease = opening.lease;
     this.label = opening.label;
     this.#work = new Workspace(ground, opening);
-    this.#queue = new SaveQueue(ground, this.id, opening.lease.epoch);
+    this.#queue = new SaveQueue(ground, this.id, opening.lease.epoch, ({ checkpoint }) => this.#tell(checkpoint));
     ground.keeper.add(this);
   }
 
@@ -124,39 +122,33 @@ export class Holding implements Holder {
       await this.#applyHead(drained);
       return undefined;
     }
-    const sealed = this.#seal(mark, drained);
+    const sealed = this.#work.seal(mark, drained);
     try {
       await this.#queue.send(sealed);
     } catch (error) {
       throw this.endIfStale(error);
     }
     if (lately() - this.#lookedForMailAt > MAIL_EVERY_MS) this.takeMailSoon();
-    this.#tell();
     return sealed.checkpoint;
   }
 
-  #seal(mark: CheckpointOptions | undefined, drained: readonly string[]): Sealed {
-    const sealed = this.#work.seal(mark, drained);
-    if (sealed.checkpoint !== undefined && this.ground.telemetry !== undefined) this.#untold = [...this.#untold, sealed.checkpoint];
-    return sealed;
+  #tell(checkpoint: Checkpoint | undefined): void {
+    if (checkpoint === undefined) return;
+    tellEvent(this.ground.telemetry, () => ({ type: "checkpoint", sessionId: this.id, agent: this.#work.head.agent, checkpoint }));
   }
 
-  /** Tells of checkpoints once they are stored. */
-  #tell(): void {
-    if (this.#untold.length === 0) return;
-    const upTo = this.storedUpTo;
-    const stored = this.#untold.filter(({ id }) => (parsePlace(id)?.seq ?? 0) <= upTo);
-    this.#untold = this.#untold.filter((checkpoint) => !stored.includes(checkpoint));
-    for (const checkpoint of stored)
-      tellEvent(this.ground.telemetry, () => ({ type: "checkpoint", sessionId: this.id, agent: this.#work.head.agent, checkpoint }));
+  /** The same for what would be paid for twice, or be in doubt: a reply, and that a call is begun. Not at once given up for a passing reason. */
+  commitStep(mark?: CheckpointOptions, drained: readonly string[] = []): Promise<void> {
+    return this.#patiently(STEP_MS, mark, drained);
   }
 
-  /**
-   * The same for what must not be lost for a passing reason: a reply that was paid for, that a call is begun, and longest of all the
-   * outcome of a call that has been made. While the store is busy, full or away, it is tried again; the call would otherwise be one of which
-   * nobody knows.
-   */
-  async commitSurely(mark?: CheckpointOptions, drained: readonly string[] = [], patienceMs: number = OUTCOME_MS): Promise<void> {
+  /** The same for the outcome of a call that has been made, which would otherwise be one of which nobody knows. */
+  commitSurely(mark?: CheckpointOptions): Promise<void> {
+    return this.#patiently(OUTCOME_MS, mark, []);
+  }
+
+  /** While the store is busy, full or away, it is tried again. */
+  async #patiently(patienceMs: number, mark: CheckpointOptions | undefined, drained: readonly string[]): Promise<void> {
     const deadline = performance.now() + patienceMs;
     for (let pause = 50; ; pause = Math.min(2 * pause, 2_000)) {
       try {
@@ -209,7 +201,7 @@ export class Holding implements Holder {
     this.usable();
     if (this.#work.foreignFiles().length > 0) return false;
     if (mark === undefined && this.#work.isSaved) return true;
-    this.#queue.hold(this.#seal(mark, []));
+    this.#queue.hold(this.#work.seal(mark, []));
     return true;
   }
 
@@ -218,7 +210,6 @@ export class Holding implements Holder {
     await this.#queue.flush().catch((error: unknown) => {
       throw this.endIfStale(error);
     });
-    this.#tell();
   }
 
   endIfStale(error: unknown): unknown {

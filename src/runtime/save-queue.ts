@@ -17,13 +17,16 @@ export class SaveQueue {
   readonly #ground: Ground;
   readonly #session: SessionId;
   readonly #epoch: number;
+  readonly #saved: (sealed: Sealed) => void;
   #pending: Sealed[] = [];
   #sending: Promise<void> | undefined;
 
-  constructor(ground: Ground, session: SessionId, epoch: number) {
+  /** `saved` is told of each save once it is in the store. */
+  constructor(ground: Ground, session: SessionId, epoch: number, saved: (sealed: Sealed) => void) {
     this.#ground = ground;
     this.#session = session;
     this.#epoch = epoch;
+    this.#saved = saved;
   }
 
   get isEmpty(): boolean {
@@ -61,6 +64,7 @@ export class SaveQueue {
         if (!applied.ok) throw superseded(this.#session);
         this.#pending = this.#pending.slice(batch.length);
         this.#ground.watchers.changed(this.#session);
+        for (const sealed of batch) this.#saved(sealed);
       },
       (error: unknown) => {
         this.#sending = undefined;

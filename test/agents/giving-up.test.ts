@@ -7,6 +7,7 @@ import { MemoryStore } from "../../src/store/memory.js";
 import type { Store } from "../../src/store/port.js";
 import { asks, coded, door, Processes, script } from "../support/processes.js";
 import { stores } from "../support/stores.js";
+import { wrapped } from "../support/wrapped.js";
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const soon = { timeoutMs: 5_000 };
@@ -408,16 +409,12 @@ test.each([
   await bot.submit("a", "one", { key: "1" });
   if (between === 2) await bot.submit("a", "two");
   let looks = -1;
-  const watched = new Proxy(store, {
-    get: (target, name) => {
-      const value: unknown = target[name as keyof Store & keyof MemoryStore];
-      if (name !== "inbox") return typeof value === "function" ? value.bind(target) : value;
-      return async (...args: Parameters<Store["inbox"]>) => {
-        // It has read where the session stands, and not yet what waits for it.
-        if (looks >= 0) looks += 1;
-        if (looks === 1) await hold.worker({ agents: [bot], onSigterm: false }).drain();
-        return store.inbox(...args);
-      };
+  const watched = wrapped(store, {
+    async inbox(...args) {
+      // It has read where the session stands, and not yet what waits for it.
+      if (looks >= 0) looks += 1;
+      if (looks === 1) await hold.worker({ agents: [bot], onSigterm: false }).drain();
+      return store.inbox(...args);
     },
   });
   const turn = await holdOn(watched).agent({ name: "bot", model: script() }).submit("a", "one", { key: "1" });
@@ -430,16 +427,12 @@ test.each([
 test("of two openings in one instant, one of which is told that the store is busy, one holds", async () => {
   const store = new MemoryStore();
   let grants = 0;
-  const busy = new Proxy(store, {
-    get: (target, name) => {
-      const value: unknown = target[name as keyof Store & keyof MemoryStore];
-      if (name === "now") return async () => 1_000;
-      if (name !== "apply") return typeof value === "function" ? value.bind(target) : value;
-      return async (changes: Parameters<Store["apply"]>[0]) => {
-        const isGrant = changes[0]?.lease !== undefined && changes[0].lease.until > 0 && changes[0].when.epoch !== undefined;
-        if (isGrant && ++grants === 2) throw new HoldfastError("UNREACHABLE", "The connection was lost.");
-        return store.apply(changes);
-      };
+  const busy = wrapped(store, {
+    now: async () => 1_000,
+    async apply(changes) {
+      const isGrant = changes[0]?.lease !== undefined && changes[0].lease.until > 0 && changes[0].when.epoch !== undefined;
+      if (isGrant && ++grants === 2) throw new HoldfastError("UNREACHABLE", "The connection was lost.");
+      return store.apply(changes);
     },
   });
   const hold = new Opened(busy, thisMachine(), { now: Date.now }, 30_000);
@@ -452,4 +445,58 @@ test("of two openings in one instant, one of which is told that the store is bus
     if (grants === 2) met += 1;
   }
   expect(met).toBeGreaterThan(0);
+});
+
+/** A store before each write of which something is done. */
+const onApply = (store: Store, before: (text: string) => void): Store =>
+  wrapped(store, {
+    async apply(changes) {
+      before(JSON.stringify(changes));
+      return store.apply(changes);
+    },
+  });
+
+test("a call that was approved, and whose run was stopped while that it begins was saved, is made when it is resumed", async () => {
+  const abort = new AbortController();
+  const store = onApply(new MemoryStore(), (text) => {
+    if (text.includes('\\"is\\":\\"begun\\"')) abort.abort();
+  });
+  const hold = new Opened(store, thisMachine(), { now: Date.now }, 30_000);
+  let made = 0;
+  const bot = hold.agent({
+    name: "bot",
+    model: script(asks(["pay", {}])),
+    tools: { pay: { mode: "once", approval: true, run: () => ++made } },
+  });
+  const waiting = await bot.run("a", "go");
+  await hold.effects.approve(waiting.status === "waiting" ? (waiting.pending[0]?.effectId as string) : "");
+  expect(await bot.resume("a", { signal: abort.signal })).toMatchObject({ status: "stopped" });
+  expect(made).toBe(0);
+  expect(await bot.resume("a")).toMatchObject({ status: "completed" });
+  expect(made).toBe(1);
+});
+
+test("a checkpoint is told of once it is stored, also where that took a second try", async () => {
+  let away = false;
+  const store = onApply(new MemoryStore(), (text) => {
+    if (!away || !text.includes("mark")) return;
+    away = false;
+    throw new HoldfastError("UNREACHABLE", "The connection was lost.");
+  });
+  const told: string[] = [];
+  const hold = new Opened(store, thisMachine(), { now: Date.now }, 30_000, {
+    event: (event) => {
+      if (event.type === "checkpoint") told.push(event.checkpoint.id);
+    },
+  });
+  const bot = hold.agent({
+    name: "bot",
+    model: script(async () => ((away = true), asks(["look", {}], ["act", {}]))),
+    tools: { look: { mode: "repeatable", run: () => 1 }, act: { mode: "keyed", run: () => 2 } },
+  });
+  expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
+  expect(away).toBe(false);
+  const stored = (await hold.checkpoints.list("a")).items.map(({ id }) => id);
+  expect(told).toEqual(stored.toReversed());
+  expect(told.length).toBeGreaterThan(1);
 });

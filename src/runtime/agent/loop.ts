@@ -14,7 +14,6 @@ import { isUnderWay, type StatusEvent } from "../../core/status.js";
 import type { StrategyEvent } from "../../core/strategy.js";
 import { callsIn } from "../effects/bodies.js";
 import { words } from "../effects/caller.js";
-import { STEP_MS } from "../holding.js";
 import { restate } from "../inbox.js";
 import { cancelSession } from "../outside.js";
 import { tellEvent } from "../telemetry.js";
@@ -102,7 +101,7 @@ export class Loop {
     if (this.#fold.course.prefix !== digest) this.#work.prefix(encoded);
     this.#work.append([message]);
     this.#work.redue();
-    await held.commitSurely(this.#mark("step"), drained, STEP_MS);
+    await held.commitStep(this.#mark("step"), drained);
     this.#tellMessages();
   }
 
@@ -199,7 +198,7 @@ export class Loop {
     const decisions = await this.#calls.decide(calls, reply);
     const ids = this.#calls.intend(reply, decisions);
     // A letter may have changed what a call waits for; and what is intended now must be there before it runs.
-    if (!this.#work.isSaved) await this.#commit(undefined);
+    if (!this.#work.isSaved) await this.#running.held.commitStep();
     return this.#make(reply, calls, decisions, ids);
   }
 
@@ -262,7 +261,7 @@ export class Loop {
     const message = this.#append(encoded);
     if (round !== undefined) return this.#end("halt", round);
     const ids = this.#calls.intend(message, decisions);
-    await this.#commit(this.#markBefore(calls.map(({ name }) => name)) ?? this.#mark("model"));
+    await this.#running.held.commitStep(this.#markBefore(calls.map(({ name }) => name)) ?? this.#mark("model"));
     this.#tellMessages();
     return this.#make(message, calls, decisions, ids);
   }
@@ -286,7 +285,7 @@ export class Loop {
       case "error":
         return this.#end("fail", "The model's provider ended the reply with an error.");
       case "pause":
-        await this.#commit(this.#mark("model") ?? this.#mark("step"));
+        await this.#running.held.commitStep(this.#mark("model") ?? this.#mark("step"));
         this.#tellMessages();
         return undefined;
       default:
@@ -300,7 +299,7 @@ export class Loop {
     this.#work.append([
       { role: "user", content: `Your answer does not fit: ${output.flaw}. Answer again, with nothing but JSON that fits.` },
     ]);
-    await this.#commit(this.#mark("model"));
+    await this.#running.held.commitStep(this.#mark("model"));
     this.#tellMessages();
     return undefined;
   }
@@ -308,14 +307,10 @@ export class Loop {
   async #end(event: StatusEvent, reason?: string, error?: unknown, output?: Json): Promise<LoopEnd> {
     this.#work.event(event, reason, output);
     this.#work.redue();
-    await this.#commit(this.#running.definition.marksAny ? this.#newMark("automatic") : undefined);
+    await this.#running.held.commitStep(this.#running.definition.marksAny ? this.#newMark("automatic") : undefined);
     this.#tellMessages();
     this.#tellStatus();
     return { is: "ended", ...(error !== undefined && { error }) };
-  }
-
-  #commit(mark: CheckpointOptions | undefined): Promise<void> {
-    return this.#running.held.commitSurely(mark, [], STEP_MS);
   }
 
   // ---- checkpoints

@@ -19,8 +19,9 @@ import { type Asking, askingOf, isMeant, MAX_WAITING, turnLetter, turnOpen } fro
 import { boundsOf, type Definition, definitionOf } from "./define.js";
 import type { Input, RunOptions } from "./definition.js";
 import type { Sink, Tell } from "./events.js";
+import { earlierTurn } from "./past-turns.js";
 import type { RunResult } from "./result.js";
-import { earlierTurn, lookAtTurn } from "./turn-end.js";
+import { lookAtTurn } from "./turn-end.js";
 import { type Begun, Turns } from "./turns.js";
 
 /** A run that is under way in this process. */

@@ -1,23 +1,18 @@
 /** Waiting for the end of a turn that somebody else runs. Needs no lease. */
-import type { Course, Turn } from "../../core/course.js";
 import { HoldfastError, quote } from "../../core/errors.js";
-import { type LineId, MAX_SEQ, type SessionId, sessionId } from "../../core/ids.js";
-import type { JournalRecord } from "../../core/record.js";
-import { isGap, open } from "../../core/save.js";
+import { type SessionId, sessionId } from "../../core/ids.js";
 import type { SessionRow } from "../../store/port.js";
 import { pendingOf } from "../effects/pending.js";
 import type { Ground } from "../ground.js";
 import { noSession, readMail } from "../inbox.js";
 import type { Standpoint } from "../journal.js";
 import { headOf, leaseOf } from "../rows.js";
-import { type Asking, isMeant } from "./asking.js";
 import type { Definition } from "./define.js";
 import { lastReply } from "./outcome.js";
-import { outputOf } from "./output.js";
+import { endedAs, forgotten, pastTurn } from "./past-turns.js";
 import type { RunResult } from "./result.js";
 
 const POLL_MS = 500;
-const ROWS = 100;
 
 export async function endOfTurn(
   ground: Ground,
@@ -97,12 +92,6 @@ export async function lookAtTurn(
   return { ...about, status: "stopped", reason: "cancelled" };
 }
 
-/** It was run, and must not be run again: but what became of it is not there any more. */
-const forgotten = (session: string, turn: string): HoldfastError =>
-  new HoldfastError("NOT_FOUND", `The turn ${quote(turn)} of session ${quote(session)} was run before, and its record has been pruned.`, {
-    sessionId: session,
-  });
-
 /** Whether somebody holds it, or something was said to it that is not taken in yet. */
 async function isStirring(ground: Ground, row: SessionRow): Promise<boolean> {
   const { owner, until } = leaseOf(row);
@@ -113,87 +102,4 @@ async function isStirring(ground: Ground, row: SessionRow): Promise<boolean> {
 async function hasMoved(ground: Ground, session: SessionId, { head, tail }: Standpoint): Promise<boolean> {
   const now = await ground.journal.present(session);
   return now === undefined || now.head.line !== head.line || now.tail?.save.seq !== tail?.save.seq;
-}
-
-async function endedAs(
-  definition: Definition,
-  about: { readonly sessionId: string; readonly turnId: string; readonly usage: RunResult["usage"] },
-  status: string,
-  reason: string | undefined,
-  output: unknown,
-): Promise<RunResult> {
-  switch (status) {
-    case "completed":
-      return { ...about, status: "completed", output: await outputOf(definition, output), replayed: true };
-    case "failed":
-      return { ...about, status: "failed", error: { name: "Error", message: reason ?? "" } };
-    case "halted":
-      return { ...about, status: "halted", reason: reason ?? "" };
-    default:
-      return { ...about, status: "stopped", reason: "cancelled" };
-  }
-}
-
-/** The answer of a turn before the latest, which is asked for again under its key; undefined where there was none, or it is the latest. */
-export async function earlierTurn(
-  ground: Ground,
-  definition: Definition,
-  { session, line, course }: { readonly session: SessionId; readonly line: LineId; readonly course: Course },
-  asking: Asking | undefined,
-): Promise<RunResult | undefined> {
-  const { key } = asking ?? {};
-  if (asking === undefined || key === undefined || course.turn?.key === key || !course.hadTurn(key)) return undefined;
-  const past = await pastTurn(ground, line, key);
-  if (past === undefined) throw forgotten(session, key);
-  if (!past.isOver || !isMeant(past.turn, asking, session)) return undefined;
-  const { status = "", reason, output } = past.end ?? {};
-  return endedAs(definition, { sessionId: session, turnId: key, usage: {} }, status, reason, output);
-}
-
-interface Past {
-  readonly turn: Turn;
-  /** Another was begun behind it. */
-  readonly isOver: boolean;
-  readonly end: JournalRecord | undefined;
-}
-
-/** A turn before the latest, and how it ended: the last status before the next turn began. */
-async function pastTurn(ground: Ground, line: LineId, turnId: string): Promise<Past | undefined> {
-  let last: JournalRecord | undefined;
-  let isOver = false;
-  let isKnown = true;
-  for (const segment of await ground.journal.segments(line)) {
-    for (let to = segment.to; to >= segment.from; ) {
-      const saves = await ground.store.saves(segment.line, {
-        from: segment.from,
-        to,
-        limit: ROWS,
-        newestFirst: true,
-        items: true,
-        state: true,
-      });
-      for (const save of saves) {
-        // What begins a turn is in its state, and how it ended among its items: where one was dropped, nobody can tell whose end it is.
-        if (isGap(save) || (save.nState > 0 && save.state === null) || (save.nItems > 0 && save.items === null)) {
-          last = undefined;
-          isKnown = false;
-          continue;
-        }
-        const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
-        const turn = state.find((record) => record.turn !== undefined)?.turn;
-        const status = items.findLast((record) => record.status !== undefined && record.status !== "in-progress");
-        // A save that begins a turn may hold the status that goes with it, and never the end of the one before.
-        if (turn?.id === turnId) return isKnown ? { turn, isOver, end: last } : undefined;
-        if (turn !== undefined) {
-          last = undefined;
-          isOver = true;
-          isKnown = true;
-        } else last ??= status;
-      }
-      const oldest = saves.at(-1);
-      to = oldest === undefined ? 0 : Math.min(to - 1, oldest.seq - oldest.nItems - oldest.nState - oldest.nMark);
-      if (saves.length === 0 && segment.to === MAX_SEQ) break;
-    }
-  }
-  return undefined;
 }

@@ -12,10 +12,10 @@ import { boundsOf, type Definition } from "./define.js";
 import type { Input } from "./definition.js";
 import { Loop, type LoopEnd, type NewTurn } from "./loop.js";
 import { resultOf } from "./outcome.js";
+import { earlierTurn } from "./past-turns.js";
 import type { RunResult } from "./result.js";
 import { type Running, viewOf } from "./running.js";
 import type { RunRequest } from "./runs.js";
-import { earlierTurn } from "./turn-end.js";
 
 /** Answers whether a turn that has been taken up is to go on. */
 export type Begun = (loop: Loop) => Promise<boolean>;

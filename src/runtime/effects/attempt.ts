@@ -10,7 +10,8 @@ export type Attempted =
   /** What became of it is not known. `inside`: it may still be at it. */
   | { readonly is: "unknown"; readonly error: unknown; readonly inside: boolean }
   | { readonly is: "suspended"; readonly waits: WaitsFor }
-  | { readonly is: "stopped" };
+  /** `begun`: what became of it is not known. */
+  | { readonly is: "stopped"; readonly begun: boolean };
 
 export interface Attempting {
   readonly id: string;
@@ -37,7 +38,7 @@ export interface Handle {
 const GRACE_MS = 1_000;
 
 export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: Attempting): Promise<Attempted> {
-  if (stop.aborted) return { is: "not-done", error: new NotDone("The call was not made: the run was stopped before it could begin.") };
+  if (stop.aborted) return { is: "stopped", begun: false };
   // Others take it for ended by now, and may have done something about it: a process that was stopped meanwhile must not begin it.
   if (leftMs <= 0) return { is: "not-done", error: new NotDone("The call was not made: its time was up before it could begin.") };
   let leave: (attempted: Attempted) => void = () => {};
@@ -105,13 +106,13 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
   let gaveUp = false;
   function giveUp(): Promise<never> {
     gaveUp = true;
-    leave({ is: "stopped" });
+    leave({ is: "stopped", begun: true });
     return new Promise(() => {});
   }
   let grace: NodeJS.Timeout | undefined;
   const stopped = () => {
     end(stop.reason);
-    grace = setTimeout(() => leave({ is: "stopped" }), GRACE_MS);
+    grace = setTimeout(() => leave({ is: "stopped", begun: true }), GRACE_MS);
   };
   const leaveStop = onAbort(stop, stopped);
   function runOn(): void {
@@ -138,7 +139,7 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
     end(new DOMException("The call waits for something, and will be begun again.", "AbortError"));
   }
   // Told to stop, it threw: that is how calls stop, and says nothing else.
-  return stop.aborted && attempted.is === "unknown" ? { is: "stopped" } : attempted;
+  return stop.aborted && attempted.is === "unknown" ? { is: "stopped", begun: true } : attempted;
 }
 
 function enter({ running }: Ground, id: string): void {

@@ -10,7 +10,7 @@ import { type Encoded, encode, type Json } from "../../core/json.js";
 import type { Owner } from "../../core/lease.js";
 import { isoTime } from "../../core/time.js";
 import type { Ground } from "../ground.js";
-import { type Holding, STEP_MS } from "../holding.js";
+import type { Holding } from "../holding.js";
 import type { Settlement } from "../rows.js";
 import { type Attempted, attempt, type Handle } from "./attempt.js";
 import { backoff, type CallOptions, type CheckRequest, type Settled } from "./spec.js";
@@ -116,11 +116,7 @@ export class Caller {
     for (;;) {
       const known = this.#held.work.fold.course.get(id);
       if (known === undefined) return { is: "stopped" };
-      if (this.#stop.aborted) {
-        // Nothing happened, and only this process knows: it is left as one that can be made.
-        if (!isOpen && acts(known) && (known.phase === "begun" || known.phase === "doubt")) await this.#sayLate(known, { retry: true });
-        return { is: "stopped" };
-      }
+      if (this.#stop.aborted) return this.#stopped(known, isOpen);
       // Of what does no harm the journal does not say that it was begun: without this it would be run again without end.
       const effect: Effect = tries > 0 && known.phase === "ready" && !acts(known) ? { ...known, phase: "begun" } : known;
       const holder = tries > 0 ? "ended" : this.#holderOf(effect);
@@ -169,7 +165,7 @@ export class Caller {
       const attempted = await this.#run(begun, call);
       switch (attempted.is) {
         case "stopped":
-          return { is: "stopped" };
+          return this.#stopped(begun, isOpen || attempted.begun);
         case "suspended":
           return { is: "waits", waits: attempted.waits };
         case "answered":
@@ -193,6 +189,12 @@ export class Caller {
     }
   }
 
+  /** Where nothing of a call has happened, only this process knows that: it is left as one that can be made. */
+  async #stopped(effect: Effect, isOpen: boolean): Promise<Made> {
+    if (!isOpen && acts(effect) && (effect.phase === "begun" || effect.phase === "doubt")) await this.#sayLate(effect, { retry: true });
+    return { is: "stopped" };
+  }
+
   /** Asks what became of a call, and does not make it again: that it did not happen is its outcome. */
   async ask(id: string, call: Call): Promise<Made> {
     const effect = this.#held.work.fold.course.get(id);
@@ -212,7 +214,7 @@ export class Caller {
     if (acts(effect)) {
       this.#tellHolder();
       this.#held.work.course({ effect: { id: effect.id, is: "begun", attempt: this.#attempt((effect.attempt?.no ?? 0) + 1, options) } });
-      await this.#held.commitSurely(undefined, [], STEP_MS);
+      await this.#held.commitStep();
     }
     return this.#held.work.fold.course.get(effect.id);
   }

@@ -25,6 +25,8 @@ const isTurn = `substr(m.id, 1, ${TURN_MAIL.length}) = '${TURN_MAIL}'`;
 const firstMail = `(SELECT min(m.due) FROM mail m WHERE m.session = session.no AND m.drained = 0 AND NOT (${waits} AND ${isTurn}))`;
 const wakes = `CASE WHEN due <= ${firstMail} THEN due ELSE coalesce(${firstMail}, due) END`;
 
+const hasten = "UPDATE session SET wake = ? WHERE tenant = ? AND id = ? AND (wake IS NULL OR wake > ?)";
+
 /** The number a line ends at: that of its last save, or its origin's where it has none. Parameters: line, origin's number. */
 export const tail = "coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq DESC LIMIT 1), ?)";
 
@@ -61,9 +63,9 @@ export function statementsIn(dialect: Dialect) {
     /** After its head has changed, or mail was taken in. A row is written only where that makes a difference. */
     updateWake: `UPDATE session SET wake = ${wakes} WHERE no = ? AND wake IS DISTINCT FROM ${wakes}`,
     /** After mail was posted. Parameters: its time, tenant, session, and its time again. */
-    hasten: "UPDATE session SET wake = ? WHERE tenant = ? AND id = ? AND (wake IS NULL OR wake > ?)",
+    hasten,
     /** The same for mail that a session which waits for somebody has no use for. */
-    hastenUnlessWaits: `UPDATE session SET wake = ? WHERE tenant = ? AND id = ? AND (wake IS NULL OR wake > ?) AND NOT ${waits}`,
+    hastenUnlessWaits: `${hasten} AND NOT ${waits}`,
     updateLease: "UPDATE session SET epoch = ?, until = ?, lease = ? WHERE no = ?",
     updateLabel: "UPDATE session SET version = ?, archived = ?, tags = ?, label = ? WHERE no = ?",
     deleteTags: "DELETE FROM tag WHERE session = ?",
