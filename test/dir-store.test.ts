@@ -178,7 +178,7 @@ describe("the directory", () => {
     await session.checkpoint();
     await session.close();
     await hold.close();
-    expect(JSON.parse(readFileSync(join(path, "holdfast.json"), "utf8"))).toMatchObject({ format: 2 });
+    expect(JSON.parse(readFileSync(join(path, "holdfast.json"), "utf8"))).toMatchObject({ format: 3 });
     const files = readdirSync(ofSession(path, "order-42"));
     const [journal = ""] = files.filter((name) => name.endsWith(".jsonl"));
     expect(files.sort()).toEqual([journal, "session.json"].sort());
@@ -213,7 +213,7 @@ describe("the directory", () => {
     await made(path, 1);
     const file = join(path, "holdfast.json");
     const text = readFileSync(file, "utf8");
-    writeFileSync(file, text.replace('"format":2', '"format":3'));
+    writeFileSync(file, text.replace('"format":3', '"format":4'));
     await expect(openDir(path)).rejects.toMatchObject({ code: "NEWER_FORMAT" });
     writeFileSync(file, "{}");
     await expect(openDir(path)).rejects.toMatchObject({ code: "NOT_A_STORE" });
@@ -659,7 +659,7 @@ describe("other processes", () => {
     for (let i = 0; i < 4; i++) await writer.apply([f.save({ items: 1, mark: true })]);
     expect(await reader.saves(f.line, all)).toEqual(f.saves);
     expect((await reader.sessions({ agent: "x", limit: 10 })).map(({ id }) => id)).toEqual(["a"]);
-    await writer.replace(f.line, [{ save: f.gapOf(0, 1), refs: [], was: f.saves.slice(0, 2) }], 99);
+    await writer.replace(f.line, [{ save: f.gapOf(0, 1), refs: [], was: f.saves.slice(0, 2) }], { line: 99, doc: 99 });
     expect(seqs(await reader.saves(f.line, all))).toEqual(seqs(f.saves.slice(1)));
     await writer.apply([{ session: "a", when: {}, remove: true }]);
     expect(await reader.session("a")).toBeUndefined();

@@ -11,7 +11,7 @@ import { type LineId, MAX_SEQ, placeId } from "../core/ids.js";
 import { refsOf } from "../core/refs.js";
 import { type Keep, type KeptPlace, needed, touches } from "../core/retention.js";
 import { drop, firstSeq, gap, isEmpty, isGap, open, priorOf, type Save } from "../core/save.js";
-import type { Replacement } from "../store/port.js";
+import type { KnownNeeds, Replacement } from "../store/port.js";
 import { breathe } from "./breathe.js";
 import type { Ground } from "./ground.js";
 import { hole, type Segment } from "./journal.js";
@@ -25,7 +25,8 @@ export async function removeMarks(ground: Ground, line: LineId, gone: ReadonlySe
   if (forked?.origin) throw forkBegins(line, forked.origin.seq, forked.session ?? "?");
   const segments = await ground.journal.segments(line);
   const last = Math.max(...gone);
-  if (!(await dropMarks(ground, segments, gone, last, children[0]?.no ?? 0))) return false;
+  // A place that is pinned needs no mark to stay: only lines that begin where one goes are in the way.
+  if (!(await dropMarks(ground, segments, gone, last, { line: children[0]?.no ?? 0, doc: MAX_SEQ }))) return false;
   return dropSections(ground, segments);
 }
 
@@ -34,10 +35,10 @@ async function dropMarks(
   segments: readonly Segment[],
   gone: ReadonlySet<number>,
   last: number,
-  knownForks: number,
+  known: KnownNeeds,
 ): Promise<boolean> {
   let lastKept: number | undefined;
-  return rewrite(ground, segments, last, knownForks, (save) => {
+  return rewrite(ground, segments, last, known, (save) => {
     lastKept ??= priorOf(save);
     if (isGap(save)) return save;
     const prior = lastKept;
@@ -47,10 +48,13 @@ async function dropMarks(
 }
 
 async function dropSections(ground: Ground, segments: readonly Segment[]): Promise<boolean> {
-  const { keep, end, firstMark } = await plan(ground, segments);
+  const pins = await ground.store.pins((segments[0] as Segment).line);
+  const pinned = new Set(pins.map(({ seq }) => seq));
+  const { keep, end, firstMark } = await plan(ground, segments, pinned);
+  const known = { line: MAX_SEQ, doc: Math.max(0, ...pins.map(({ doc }) => doc)) };
   // What was done must be known to whoever goes back before it: to a checkpoint of this line, or of one it comes from.
   const actsFrom = segments.length > 1 ? 0 : firstMark;
-  return rewrite(ground, segments, end, MAX_SEQ, (save) => {
+  return rewrite(ground, segments, end, known, (save) => {
     if (isGap(save)) return save;
     const first = firstSeq(save);
     const items = save.items !== null && !touches(keep.items, first, first + save.nItems - 1);
@@ -58,7 +62,13 @@ async function dropSections(ground: Ground, segments: readonly Segment[]): Promi
     const state = isFree && !(save.seq > actsFrom && tellsOfActs(save));
     const next = items || state ? drop(save, { items, state, mark: false, prior: 0 }) : save;
     // The end of the line stays a save of its own: the next one is appended to it.
-    const needless = isEmpty(next) && save.seq !== end && !touches(keep.items, first, save.seq) && !touches(keep.state, first, save.seq);
+    // So does what is pinned: a line may begin there.
+    const needless =
+      isEmpty(next) &&
+      save.seq !== end &&
+      !pinned.has(save.seq) &&
+      !touches(keep.items, first, save.seq) &&
+      !touches(keep.state, first, save.seq);
     return needless ? gap([next]) : next;
   });
 }
@@ -68,7 +78,7 @@ async function rewrite(
   { store }: Ground,
   segments: readonly Segment[],
   to: number,
-  knownForks: number,
+  known: KnownNeeds,
   change: (save: Save) => Save,
 ): Promise<boolean> {
   const { line, from } = segments[0] as Segment;
@@ -97,16 +107,17 @@ async function rewrite(
       }
     }
     closeGap();
-    if (replacements.length > 0 && !(await store.replace(line, replacements, knownForks))) return false;
+    if (replacements.length > 0 && !(await store.replace(line, replacements, known))) return false;
     if (saves.length === 0) throw hole(line, at);
   }
   return true;
 }
 
-/** What the places on a line that must go on loading need: kept checkpoints, the end, and where forks begin. One for each base is enough. */
+/** What the places on a line that must go on loading need: kept checkpoints, the end, what is pinned. One for each base is enough. */
 async function plan(
   { store, loader }: Ground,
   segments: readonly Segment[],
+  pinned: ReadonlySet<number>,
 ): Promise<{ readonly keep: Keep; readonly end: number; readonly firstMark: number }> {
   const { line, from } = segments[0] as Segment;
   const lastByBase = new Map<number, number>();
@@ -120,8 +131,8 @@ async function plan(
       end = save;
       if (isGap(save)) continue;
       open(save, {});
-      // Forks begin at checkpoints only, so those that are left are all the places there can be.
-      if (save.mark === null) continue;
+      // Forks begin at checkpoints and at what is pinned, so those that are left are all the places there can be.
+      if (save.mark === null && !pinned.has(save.seq)) continue;
       lastByBase.set(save.base, save.seq);
       firstMark = Math.min(firstMark, save.seq);
     }

@@ -7,19 +7,28 @@ import type { LineId, Place } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import { firstSeq, isSame, type Save } from "../core/save.js";
 import {
+  AGENT,
   type Applied,
+  type CaptureQuery,
   type Change,
   type ClaimQuery,
   type Counts,
+  type Decision,
+  type Doc,
+  type DocChange,
+  type DocQuery,
+  type DocRow,
   type Freed,
   type Granting,
   type InboxQuery,
   isForNow,
+  type KnownNeeds,
   type LineQuery,
   type LineRow,
   MAX_CANDIDATES,
   type Mail,
   type NewSave,
+  type Pin,
   type Posted,
   type Present,
   type Refusal,
@@ -37,6 +46,10 @@ interface Kept {
   readonly refs: readonly Digest[];
 }
 
+interface KeptDoc extends Doc {
+  readonly no: number;
+}
+
 interface Line {
   row: LineRow;
   /** By rising number. */
@@ -50,8 +63,10 @@ class Contents {
   readonly lines = new Map<string, Line>();
   readonly inboxes = new Map<string, Map<string, Mail & { readonly drained: boolean }>>();
   readonly blobs = new Map<Digest, Uint8Array>();
+  readonly docs = new Map<string, KeptDoc>();
   nextSession = 1;
   nextLine = 1;
+  nextDoc = 1;
   #undo: (() => void)[] = [];
 
   put<K, V>(map: Map<K, V>, key: K, value: V): void {
@@ -87,16 +102,44 @@ export class MemoryStore implements Store {
   readonly #contents = new Contents();
   #closed = false;
 
-  async apply(changes: readonly Change[]): Promise<Applied> {
-    this.#open();
-    for (const [i, change] of changes.entries()) {
-      const why = applyOne(this.#contents, change);
+  async apply(changes: readonly Change[], docs: readonly DocChange[] = []): Promise<Applied> {
+    return this.#apply({ changes, docs });
+  }
+
+  #apply({ changes, docs }: Decision): Applied {
+    const into = this.#open();
+    const steps = [...changes.map((change) => () => applyOne(into, change)), ...docs.map((doc) => () => applyDoc(into, doc))];
+    for (const [i, step] of steps.entries()) {
+      const why = step();
       if (why === undefined) continue;
-      this.#contents.takeBack();
+      into.takeBack();
       return { ok: false, change: i, why };
     }
-    this.#contents.keep();
+    into.keep();
     return { ok: true };
+  }
+
+  async capture({ agent, limit }: CaptureQuery, decide: (sessions: readonly Present[]) => Decision | undefined): Promise<Applied> {
+    const own = [...this.#open().sessions.values()].filter(({ head }) => head.agent === agent).sort((a, b) => a.no - b.no);
+    const decision = decide(own.slice(0, limit).map((session) => this.#present(session)));
+    return decision === undefined ? { ok: true } : this.#apply(decision);
+  }
+
+  async doc(kind: string, id: string): Promise<(DocRow & { readonly body: string | null }) | undefined> {
+    const found = this.#open().docs.get(docKey(kind, id));
+    return found && { ...docRow(found), body: found.body };
+  }
+
+  async docs({ kind, of, before = Number.MAX_SAFE_INTEGER, limit }: DocQuery): Promise<readonly DocRow[]> {
+    return [...this.#open().docs.values()]
+      .filter((doc) => doc.kind === kind && (of === undefined || doc.of === of) && doc.no < before)
+      .sort((a, b) => b.no - a.no)
+      .slice(0, limit)
+      .map(docRow);
+  }
+
+  async pins(line: LineId): Promise<readonly Pin[]> {
+    return pinsOf(this.#open(), line);
   }
 
   async now(): Promise<number> {
@@ -109,9 +152,13 @@ export class MemoryStore implements Store {
 
   async present(id: string): Promise<Present | undefined> {
     const session = this.#open().sessions.get(id);
-    const line = session && this.#contents.lines.get(session.head.line);
+    return session && this.#present(session);
+  }
+
+  #present(session: SessionRow): Present {
+    const line = this.#contents.lines.get(session.head.line);
     const end = line?.saves.at(-1)?.save;
-    return session && { session, line: line?.row, end: end && { ...end, items: null, state: null } };
+    return { session, line: line?.row, end: end && { ...end, items: null, state: null } };
   }
 
   async sessions({ agent, status, tag, archived, before, limit }: SessionQuery): Promise<readonly SessionRow[]> {
@@ -162,10 +209,11 @@ export class MemoryStore implements Store {
     return found;
   }
 
-  async replace(line: LineId, replacements: readonly Replacement[], unlessForkedSince: number): Promise<boolean> {
+  async replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Promise<boolean> {
     const { lines } = this.#open();
     const found = lines.get(line);
-    if (found === undefined || [...lines.values()].some(({ row }) => row.origin?.line === line && row.no > unlessForkedSince)) return false;
+    if (found === undefined || [...lines.values()].some(({ row }) => row.origin?.line === line && row.no > known.line)) return false;
+    if (pinsOf(this.#contents, line).some(({ doc }) => doc > known.doc)) return false;
     const within = ({ save }: Replacement, seq: number) => firstSeq(save) <= seq && seq <= save.seq;
     for (const replacement of replacements) {
       const there = found.saves.filter(({ save }) => within(replacement, save.seq)).map(({ save }) => save);
@@ -181,11 +229,12 @@ export class MemoryStore implements Store {
     const found = lines.get(line);
     if (found === undefined || found.row.owned) return { count: 0, bytes: 0 };
     const forked = [...lines.values()].flatMap(({ row }) => (row.origin?.line === line ? row.origin.seq : []));
-    const behind = dryRun ? after : Math.max(after, ...forked);
+    const pinned = pinsOf(this.#contents, line).map(({ seq }) => seq);
+    const behind = Math.max(after, ...pinned, ...(dryRun ? [] : forked));
     const goes = found.saves.filter(({ save }) => save.seq > behind).slice(-limit);
     if (!dryRun) {
       found.saves = found.saves.slice(0, found.saves.length - goes.length);
-      if (after === -1 && found.saves.length === 0 && forked.length === 0) lines.delete(line);
+      if (after === -1 && found.saves.length === 0 && forked.length + pinned.length === 0) lines.delete(line);
     }
     return { count: goes.length, bytes: goes.reduce((sum, { save }) => sum + saveBytes(save), 0) };
   }
@@ -257,10 +306,13 @@ export class MemoryStore implements Store {
   }
 
   async counts(): Promise<Counts> {
-    const { sessions, lines, blobs } = this.#open();
+    const { sessions, lines, blobs, docs } = this.#open();
     const saves = [...lines.values()].flatMap((line) => line.saves.map(({ save }) => save));
     return {
-      agents: new Set([...sessions.values()].flatMap(({ head }) => head.agent ?? [])).size,
+      agents: new Set([
+        ...[...sessions.values()].flatMap(({ head }) => head.agent ?? []),
+        ...[...docs.values()].flatMap(({ kind, id }) => (kind === AGENT ? id : [])),
+      ]).size,
       sessions: sessions.size,
       checkpoints: saves.filter(({ mark }) => mark !== null).length,
       messages: saves.reduce((sum, save) => sum + (save.items === null ? 0 : save.nMessages), 0),
@@ -313,7 +365,7 @@ function applyOne(into: Contents, change: Change): Refusal | undefined {
   const begun = line ?? (known === undefined ? loose : undefined);
   if (begun !== undefined) {
     const { origin } = begun;
-    if (origin !== null && !hasMark(into, origin)) return "origin";
+    if (origin !== null && !canBeginAt(into, origin)) return "origin";
     const owner = line === undefined ? { owned: false, session: null } : { owned: true, session };
     into.put(into.lines, begun.id, { row: { ...begun, no: into.nextLine++, ...owner }, saves: [] });
   }
@@ -333,6 +385,25 @@ function applyOne(into: Contents, change: Change): Refusal | undefined {
   if (remove) bury(into, session);
   return undefined;
 }
+
+function applyDoc(into: Contents, { kind, id, when, put, remove }: DocChange): Refusal | undefined {
+  const key = docKey(kind, id);
+  const there = into.docs.get(key);
+  if (when.absent && there !== undefined) return "exists";
+  if (!when.absent && there === undefined) return "absent";
+  if (when.version !== undefined && there?.version !== when.version) return "version";
+  if (remove) into.remove(into.docs, key);
+  if (put === undefined) return undefined;
+  if (!put.pins.every((place) => saveAt(into, place) !== undefined)) return "origin";
+  into.put(into.docs, key, { ...put, kind, id, no: there?.no ?? into.nextDoc++, pins: there?.pins ?? put.pins });
+  return undefined;
+}
+
+const docKey = (kind: string, id: string): string => `${kind}\0${id}`;
+const docRow = ({ no, kind, id, of, version, text }: KeptDoc): DocRow => ({ no, kind, id, of, version, text });
+
+const pinsOf = ({ docs }: Contents, line: string): readonly Pin[] =>
+  [...docs.values()].flatMap(({ no, pins }) => pins.flatMap((pin) => (pin.line === line ? { seq: pin.seq, doc: no } : [])));
 
 function append(into: Contents, { save, refs, blobs }: NewSave): boolean {
   const line = into.lines.get(save.line);
@@ -356,10 +427,15 @@ function bury(into: Contents, session: string): void {
 
 const saveBytes = ({ items, state, mark }: Save): number => textBytes(items) + textBytes(state) + textBytes(mark);
 
-function hasMark(into: Contents, { line, seq }: Place): boolean {
+function canBeginAt(into: Contents, place: Place): boolean {
+  const save = saveAt(into, place);
+  return save !== undefined && (save.mark !== null || pinsOf(into, place.line).some(({ seq }) => seq === place.seq));
+}
+
+function saveAt(into: Contents, { line, seq }: Place): Save | undefined {
   const saves = into.lines.get(line)?.saves ?? [];
   const save = saves[indexOf(saves, seq)]?.save;
-  return save !== undefined && save.seq === seq && save.mark !== null;
+  return save?.seq === seq ? save : undefined;
 }
 
 /** The place of the first save whose last record has this number or a higher one. */

@@ -11,6 +11,7 @@
  * P7  ids are compared byte by byte; no text is ever taken for a pattern, a path or a query.
  * P8  lines and sessions are numbered in the order of their making; no number and no line id is used twice.
  * P9  a store is opened for one tenant. What others keep in the same place is not there for it: not to read, count, fork or delete.
+ * P10 a place that a document pins stays as it is: no `replace` that did not know of it, and no `cut`, takes from what stands there.
  */
 import type { Digest } from "../core/digest.js";
 import type { LineId, Place } from "../core/ids.js";
@@ -110,7 +111,7 @@ export interface Change {
     readonly until?: number;
     readonly version?: number;
   };
-  /** Begins a line. Its origin, if it has one, must be a save that still has its checkpoint. */
+  /** Begins a line. Its origin, if it has one, must be a save that still has its checkpoint, or that is pinned. */
   readonly line?: NewLine;
   /**
    * With `absent`: begins a line that belongs to nobody yet, and makes no session, so that a whole journal can be brought in before
@@ -130,9 +131,79 @@ export interface Change {
   readonly remove?: true;
 }
 
-/** `line`: the line to bring in is there and is another, or a line to claim is not there or has an owner. */
+/**
+ * A small text beside the sessions, under a kind and an id: an agent, a snapshot, a policy. What is long and not wanted in lists stands in
+ * `body`. It may pin places, which then stay (P10).
+ */
+export interface Doc {
+  readonly kind: string;
+  readonly id: string;
+  /** Whose it is, to list it by: an agent's id. */
+  readonly of: string | null;
+  readonly version: number;
+  readonly text: string;
+  readonly body: string | null;
+  readonly pins: readonly Place[];
+}
+
+/** The kind of documents that stand for agents: `counts` counts those that have no session, too. */
+export const AGENT = "agent";
+
+/** As it is listed. Numbers rise in the order of making, and none is used twice. */
+export interface DocRow extends Omit<Doc, "pins" | "body"> {
+  readonly no: number;
+}
+
+export interface DocChange {
+  readonly kind: string;
+  readonly id: string;
+  readonly when: { readonly absent?: true; readonly version?: number };
+  /** Its pins are those it was made with: none are given to one that is there. */
+  readonly put?: Omit<Doc, "kind" | "id">;
+  /** Ends it, and lets go of its pins. */
+  readonly remove?: true;
+}
+
+export interface DocQuery {
+  readonly kind: string;
+  readonly of?: string;
+  readonly before?: number;
+  readonly limit: number;
+}
+
+/** A place that stays, and the number of the document that pins it. */
+export interface Pin {
+  readonly seq: number;
+  readonly doc: number;
+}
+
+/** What whoever plans to take something from a line knew of: the newest line that begins on it, and the newest document that pins it. */
+export interface KnownNeeds {
+  readonly line: number;
+  readonly doc: number;
+}
+
+export interface CaptureQuery {
+  readonly agent: string;
+  readonly limit: number;
+  readonly hold: boolean;
+  /** Other sessions that may be made or changed. */
+  readonly also?: readonly string[];
+}
+
+/** What is to be done about an agent's sessions at the moment at which they were looked at. */
+export interface Decision {
+  readonly changes: readonly Change[];
+  readonly docs: readonly DocChange[];
+}
+
+/**
+ * `line`: the line to bring in is there and is another, or a line to claim is not there or has an owner. `origin`: what a line begins at, or
+ * a document pins, is not there.
+ */
 export type Refusal = "exists" | "absent" | "epoch" | "until" | "version" | "tail" | "origin" | "line";
 
+/** `change` counts on from the changes to the documents. */
 export type Applied = { readonly ok: true } | { readonly ok: false; readonly change: number; readonly why: Refusal };
 
 export interface SessionQuery {
@@ -220,7 +291,19 @@ export interface Anchor {
 export interface Store {
   readonly traits: Traits;
 
-  apply(changes: readonly Change[]): Promise<Applied>;
+  apply(changes: readonly Change[], docs?: readonly DocChange[]): Promise<Applied>;
+  /**
+   * Looks at an agent's sessions, the oldest first and `limit` at most, and at where each stands, and applies what `decide` answers, all at
+   * one moment: nothing changes in between. `decide` answers undefined where nothing is to be done; it is called inside the store's
+   * transaction, must neither wait nor throw, and may be called again. `hold` tells that the sessions may change: then nobody else writes
+   * to them meanwhile. Documents that pin something are made by no other way.
+   */
+  capture(query: CaptureQuery, decide: (sessions: readonly Present[]) => Decision | undefined): Promise<Applied>;
+  doc(kind: string, id: string): Promise<(DocRow & { readonly body: string | null }) | undefined>;
+  /** Newest first. */
+  docs(query: DocQuery): Promise<readonly DocRow[]>;
+  /** The places of a line that documents pin. */
+  pins(line: LineId): Promise<readonly Pin[]>;
 
   /** The clock of leases, in milliseconds: it never goes back while any lease lasts. */
   now(): Promise<number>;
@@ -241,13 +324,13 @@ export interface Store {
   saves(line: LineId, query: SaveQuery): Promise<readonly Save[]>;
   /**
    * Puts saves in the place of others with the same records. Refused whole (false) if what is there is not what was read, or if a line
-   * was begun on this one after line number `unlessForkedSince`: whoever planned it did not know of that.
+   * was begun on this one, or a place on it pinned, of which whoever planned it did not know.
    */
-  replace(line: LineId, replacements: readonly Replacement[], unlessForkedSince: number): Promise<boolean>;
+  replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Promise<boolean>;
   /**
    * Removes the saves of an ownerless line behind `after`, at most `limit`, newest first; with `after` -1 the line too, once it is empty.
-   * Never what a line that begins on this one needs, whatever `after` says: a fork may have come in between. Answers how many went, and
-   * what they held; `dryRun` only answers.
+   * Never what a line that begins on this one needs, or what is pinned, whatever `after` says: a fork may have come in between. Answers how
+   * many went, and what they held; `dryRun` only answers.
    */
   cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed>;
 

@@ -1,7 +1,7 @@
 /** A case of the contract, and what cases are written with. */
 import assert from "node:assert/strict";
 import type { Save } from "../core/save.js";
-import type { Applied, Refusal, Store, Traits } from "../store/port.js";
+import type { Applied, KnownNeeds, Refusal, Store, Traits } from "../store/port.js";
 
 export interface StoreHarness {
   readonly traits: Traits;
@@ -52,4 +52,6 @@ export function refused(applied: Applied, why: Refusal, change = 0): void {
 }
 
 export const all = { from: 1, to: 2 ** 32 - 1, limit: 10_000, items: true, state: true } as const;
+/** Whoever replaces knows all that needs what is there. */
+export const anything: KnownNeeds = { line: Number.MAX_SAFE_INTEGER, doc: Number.MAX_SAFE_INTEGER };
 export const seqs = (saves: readonly Save[]): number[] => saves.map(({ seq }) => seq);

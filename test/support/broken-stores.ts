@@ -1,6 +1,7 @@
 /** Stores broken on purpose, one way each. Each is the memory store with one thing wrong. */
 import { MemoryStore } from "../../src/store/memory.js";
 import type { Applied, Change, SaveQuery, SessionRow, Store } from "../../src/store/port.js";
+import { anything } from "../../src/testing/case.js";
 import { begin } from "../../src/testing/fixture.js";
 import type { StoreHarness } from "../../src/testing/index.js";
 
@@ -54,46 +55,59 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
   {
     does: "makes a session of a journal that is only brought in",
     make: harness((inner) => ({
-      apply: (changes) => inner.apply(changes.map(({ loose, ...change }) => (loose ? { ...begin(change.session), line: loose } : change))),
+      apply: (changes, docs) =>
+        inner.apply(
+          changes.map(({ loose, ...change }) => (loose ? { ...begin(change.session), line: loose } : change)),
+          docs,
+        ),
     })),
   },
   {
     does: "gives lines away that belong to somebody",
     make: harness((inner) => ({
-      async apply(changes) {
-        const applied = await inner.apply(changes);
-        return !applied.ok && applied.why === "line" ? inner.apply(changes.map(({ claims: _claims, ...change }) => change)) : applied;
+      async apply(changes, docs) {
+        const applied = await inner.apply(changes, docs);
+        return !applied.ok && applied.why === "line"
+          ? inner.apply(
+              changes.map(({ claims: _claims, ...change }) => change),
+              docs,
+            )
+          : applied;
       },
     })),
   },
   { does: "knows only the nearest past of a line", make: harness((inner) => ({ past: async (id) => (await inner.past(id)).slice(0, 2) })) },
-  { does: "ignores the epoch", make: harness((inner) => ({ apply: (changes) => inner.apply(withoutConditions(changes, "epoch")) })) },
+  {
+    does: "ignores the epoch",
+    make: harness((inner) => ({ apply: (changes, docs) => inner.apply(withoutConditions(changes, "epoch"), docs) })),
+  },
   {
     does: "ignores how long a lease runs",
-    make: harness((inner) => ({ apply: (changes) => inner.apply(withoutConditions(changes, "until")) })),
+    make: harness((inner) => ({ apply: (changes, docs) => inner.apply(withoutConditions(changes, "until"), docs) })),
   },
   {
     does: "ignores the version of a label",
-    make: harness((inner) => ({ apply: (changes) => inner.apply(withoutConditions(changes, "version")) })),
+    make: harness((inner) => ({ apply: (changes, docs) => inner.apply(withoutConditions(changes, "version"), docs) })),
   },
   {
     does: "tears what belongs together",
     make: harness((inner) => ({
-      async apply(changes) {
+      async apply(changes, docs) {
         let last: Applied = done;
         for (const [i, change] of changes.entries()) {
           last = await inner.apply([change]);
           if (!last.ok) return { ...last, change: i };
         }
-        return last;
+        const rest = await inner.apply([], docs);
+        return rest.ok ? last : { ...rest, change: rest.change + changes.length };
       },
     })),
   },
   {
     does: "answers ok to a save that does not follow the end of its line, and drops it",
     make: harness((inner) => ({
-      async apply(changes) {
-        const applied = await inner.apply(changes);
+      async apply(changes, docs) {
+        const applied = await inner.apply(changes, docs);
         return !applied.ok && applied.why === "tail" ? done : applied;
       },
     })),
@@ -102,20 +116,20 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
     does: "acknowledges every third save without keeping it",
     make: harness((inner) => {
       let count = 0;
-      return { apply: async (changes) => (changes[0]?.saves && ++count % 3 === 0 ? done : inner.apply(changes)) };
+      return { apply: async (changes, docs) => (changes[0]?.saves && ++count % 3 === 0 ? done : inner.apply(changes, docs)) };
     }),
   },
   {
     does: "refuses a save that is there already",
     make: harness((inner) => ({
-      async apply(changes) {
+      async apply(changes, docs) {
         for (const { saves = [] } of changes) {
           for (const { save } of saves) {
             const [there] = await inner.saves(save.line, { from: save.seq, to: save.seq, limit: 1, items: false, state: false });
             if (there?.seq === save.seq) return { ok: false, change: 0, why: "tail" };
           }
         }
-        return inner.apply(changes);
+        return inner.apply(changes, docs);
       },
     })),
   },
@@ -144,13 +158,66 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
   {
     does: "lets a fork begin anywhere",
     make: harness((inner) => ({
-      apply: (changes) =>
-        inner.apply(changes.map((change) => (change.line ? { ...change, line: { ...change.line, origin: null } } : change))),
+      apply: (changes, docs) =>
+        inner.apply(
+          changes.map((change) => (change.line ? { ...change, line: { ...change.line, origin: null } } : change)),
+          docs,
+        ),
     })),
   },
   {
     does: "replaces saves under a new fork",
-    make: harness((inner) => ({ replace: (line, replacements) => inner.replace(line, replacements, Number.MAX_SAFE_INTEGER) })),
+    make: harness((inner) => ({ replace: (line, replacements) => inner.replace(line, replacements, anything) })),
+  },
+  {
+    does: "replaces what is pinned",
+    make: harness((inner) => ({
+      replace: (line, replacements, known) => inner.replace(line, replacements, { ...known, doc: anything.doc }),
+    })),
+  },
+  {
+    does: "cuts what is pinned",
+    make: harness((inner) => ({
+      async cut(line, after, limit, dryRun) {
+        for (const { id } of await inner.docs({ kind: "snap", limit: 100 })) {
+          const [pin] = await inner.pins(line);
+          if (pin) await inner.apply([], [{ kind: "snap", id, when: {}, remove: true }]);
+        }
+        return inner.cut(line, after, limit, dryRun);
+      },
+    })),
+  },
+  {
+    does: "ignores the version of a document",
+    make: harness((inner) => ({
+      apply: (changes, docs = []) =>
+        inner.apply(
+          changes,
+          docs.map((doc) => ({ ...doc, when: doc.when.absent ? doc.when : {} })),
+        ),
+    })),
+  },
+  {
+    does: "applies documents where the sessions were refused",
+    make: harness((inner) => ({
+      async apply(changes, docs = []) {
+        const applied = await inner.apply(changes, docs);
+        if (!applied.ok && applied.change < changes.length) await inner.apply([], docs);
+        return applied;
+      },
+    })),
+  },
+  {
+    does: "captures sessions as they were listed, and not as they stand",
+    make: harness((inner) => ({
+      capture: (query, decide) => inner.capture(query, (sessions) => decide(sessions.map((present) => ({ ...present, end: undefined })))),
+    })),
+  },
+  {
+    does: "lists documents oldest first",
+    make: harness((inner) => ({
+      docs: async (query) => (await inner.docs({ ...query, limit: 1_000 })).toReversed().slice(0, query.limit),
+    })),
   },
   {
     does: "sweeps blobs that are in use",
@@ -158,7 +225,13 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
   },
   {
     does: "delivers mail twice",
-    make: harness((inner) => ({ apply: (changes) => inner.apply(changes.map(({ drained: _drained, ...change }) => change)) })),
+    make: harness((inner) => ({
+      apply: (changes, docs) =>
+        inner.apply(
+          changes.map(({ drained: _drained, ...change }) => change),
+          docs,
+        ),
+    })),
   },
   {
     does: "hands out its own bytes",
@@ -197,8 +270,11 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
   {
     does: "forgets when a session is due",
     make: harness((inner) => ({
-      apply: (changes) =>
-        inner.apply(changes.map(({ head, ...change }) => (head === undefined ? change : { ...change, head: { ...head, due: null } }))),
+      apply: (changes, docs) =>
+        inner.apply(
+          changes.map(({ head, ...change }) => (head === undefined ? change : { ...change, head: { ...head, due: null } })),
+          docs,
+        ),
     })),
   },
   {

@@ -25,8 +25,9 @@ export interface DirOptions {
 /**
  * 2: heads and mail say when they are due, and markers say for whom mail waits. One who knows only the first would take in mail before its
  * time, leave no markers for its own, and lose from a head when it is due, which the text of that head says too: it must not write here.
+ * 3: documents stand beside the sessions. One who does not know of them would take away what they pin.
  */
-const FORMAT = 2;
+const FORMAT = 3;
 const AT_ONCE = 200;
 const BUSY_MS = 5_000;
 
@@ -109,17 +110,21 @@ function begin(root: string, path: string, tenant: string): string {
   return readFile(path)?.toString() ?? "";
 }
 
-/** Gives mail that waits a marker, and then says that this was done. Cut short, it is done again. */
+/** Gives mail that waits a marker where an older one has written, and then says that this was done. Cut short, it is done again. */
 async function bringUpToDate(root: string, tenant: string): Promise<void> {
   // Read again: it may have been done since, or by one that knows more than this.
   const birth = born(root, tenant);
   if (birth.format === FORMAT) return;
+  if (birth.format < 2) await markWaiting(root);
+  putFile(join(root, "holdfast.json"), `${JSON.stringify({ ...birth, format: FORMAT })}\n`);
+}
+
+async function markWaiting(root: string): Promise<void> {
   const waiting = new Waiting(root);
   for (const [i, directory] of sessionDirectories(root).entries()) {
     if (i % AT_ONCE === 0) await breathe();
     if (namesIn(join(directory, "inbox")).some((name) => name.endsWith(".json"))) waiting.mark(basename(directory));
   }
-  putFile(join(root, "holdfast.json"), `${JSON.stringify({ ...birth, format: FORMAT })}\n`);
 }
 
 /** What only this machine knows, or can be made again. */

@@ -4,8 +4,9 @@
  */
 import type { LineId, Place } from "../../core/ids.js";
 import { firstSeq } from "../../core/save.js";
-import type { Applied, Change, NewSave, Refusal } from "../port.js";
+import type { Applied, Change, Decision, DocChange, NewSave, Refusal } from "../port.js";
 import type { Standing } from "./catalogue.js";
+import { type DocFiles, type DocStep, filedDoc } from "./doc-files.js";
 import { type LineDoc, newDoc, type SessionDoc } from "./session-file.js";
 
 /** What a plan looks at. */
@@ -23,6 +24,7 @@ export interface Ground {
   waiting(doc: SessionDoc, ids: readonly string[]): readonly string[];
   /** Mail that was taken in and is not moved yet. */
   unmoved(doc: SessionDoc): readonly string[];
+  readonly documents: Pick<DocFiles, "get" | "isPinned" | "last">;
 }
 
 type Draft = { -readonly [K in keyof SessionDoc]: SessionDoc[K] };
@@ -39,12 +41,15 @@ export class Plan {
   /** Lines that begin, and with which session they stand. */
   readonly begun = new Map<string, { readonly home: string; readonly origin: Place | null }>();
   readonly appends = new Map<string, Append>();
+  /** What becomes of documents. */
+  readonly documents: DocStep[] = [];
   /** Sessions that end, as they were. */
   readonly removed: SessionDoc[] = [];
   /** Whether nothing changes but leases. */
   onlyLeases = true;
   #lastSession: number;
   #lastLine: number;
+  #lastDoc: number | undefined;
 
   constructor(ground: Ground) {
     this.#ground = ground;
@@ -63,14 +68,18 @@ export class Plan {
 
   /** Saves of one line and nothing else: they need no other commit point than the last one's seal. */
   get lone(): Append | undefined {
-    if (this.#docs.size > 0 || this.appends.size !== 1) return undefined;
+    if (this.#docs.size > 0 || this.documents.length > 0 || this.appends.size !== 1) return undefined;
     return this.appends.values().next().value;
   }
 
-  run(changes: readonly Change[]): Applied {
+  run({ changes, docs }: Decision): Applied {
     for (const [i, change] of changes.entries()) {
       const why = this.#one(change);
       if (why !== undefined) return { ok: false, change: i, why };
+    }
+    for (const [i, change] of docs.entries()) {
+      const why = this.#document(change);
+      if (why !== undefined) return { ok: false, change: changes.length + i, why };
     }
     if (this.lone === undefined) for (const { home } of this.appends.values()) this.#draft(home);
     return { ok: true };
@@ -120,7 +129,7 @@ export class Plan {
     const begun = line ?? (known === undefined ? loose : undefined);
     if (begun !== undefined) {
       const { id, origin, text } = begun;
-      if (origin !== null && !this.#hasMark(origin)) return "origin";
+      if (origin !== null && !this.#hasMark(origin) && !this.#ground.documents.isPinned(origin)) return "origin";
       const no = ++this.#lastLine;
       const draft = this.#draft(session);
       const owner = line === undefined ? null : session;
@@ -176,6 +185,24 @@ export class Plan {
   #hasMark({ line, seq }: Place): boolean {
     const seal = this.#sealAt(line, seq);
     return seal?.seq === seq && seal.mark !== undefined;
+  }
+
+  #document({ kind, id, when, put, remove }: DocChange): Refusal | undefined {
+    const staged = this.documents.findLast((step) => step.kind === kind && step.id === id);
+    const there = staged === undefined ? this.#ground.documents.get(kind, id) : "put" in staged ? staged.put : undefined;
+    if (when.absent && there !== undefined) return "exists";
+    if (!when.absent && there === undefined) return "absent";
+    if (when.version !== undefined && there?.version !== when.version) return "version";
+    this.onlyLeases = false;
+    if (remove && there !== undefined) this.documents.push({ kind, id, ends: there.no });
+    if (put === undefined) return undefined;
+    if (!put.pins.every(({ line, seq }) => this.#sealAt(line, seq)?.seq === seq)) return "origin";
+    const known = remove ? undefined : there;
+    if (known === undefined) {
+      this.#lastDoc = (this.#lastDoc ?? this.#ground.documents.last) + 1;
+      this.documents.push({ kind, id, put: filedDoc(kind, id, this.#lastDoc, put) });
+    } else this.documents.push({ kind, id, put: { ...filedDoc(kind, id, known.no, put), pins: known.pins } });
+    return undefined;
   }
 
   #drain(session: string, ids: readonly string[]): void {

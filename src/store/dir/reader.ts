@@ -67,6 +67,15 @@ export class Reader {
     return rows;
   }
 
+  /** Where an agent's sessions stand, the oldest first. */
+  presents(agent: string, limit: number): Present[] {
+    const ids = [...this.#catalogue.sessions({ agent, limit: Number.MAX_SAFE_INTEGER })].map(({ id }) => id).reverse();
+    return ids.slice(0, limit).flatMap((id) => {
+      const present = this.present(id);
+      return present?.session.head.agent === agent ? [present] : [];
+    });
+  }
+
   buriedEpoch(id: string): number {
     return this.#sessions.get(id)?.buried ?? 0;
   }

@@ -2,13 +2,14 @@
  * The sessions' files, and how they change.
  *
  * S1  a change of one session is made when its session.json is exchanged (W1).
- * S2  a change of several is made when commit.json is there, with what they will be. Then each is put in its place, and commit.json goes.
- *     Whoever reads looks at both: the higher version counts.
+ * S2  a change of several, or of documents beside them, is made when commit.json is there, with what they will be. Then each is put in its
+ *     place, and commit.json goes. Whoever reads looks at both: the higher version counts.
  * S3  the writer knows what it wrote; everybody else reads again at every call.
  */
 import { lstatSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { HoldfastError, quote } from "../../core/errors.js";
+import { DocFiles, type DocStep } from "./doc-files.js";
 import { Unsure } from "./failures.js";
 import { checkDirectory, makeDirectory, putFile, readFile, remove, syncDirectory } from "./files.js";
 import { sessionPath } from "./names.js";
@@ -17,11 +18,17 @@ import { docOf, docText, type SessionDoc, upToDate } from "./session-file.js";
 
 const KNOWN = 2_000;
 
+interface Pending {
+  readonly sessions: readonly SessionDoc[];
+  readonly documents?: readonly DocStep[];
+}
+
 export type Found = SessionDoc | "damaged" | undefined;
 
 export class SessionFiles {
   readonly #root: string;
   readonly #commit: string;
+  readonly documents: DocFiles;
   #writes = false;
   /** S3, the last used last. */
   readonly #known = new Map<string, SessionDoc>();
@@ -29,6 +36,7 @@ export class SessionFiles {
   constructor(root: string) {
     this.#root = root;
     this.#commit = join(root, "commit.json");
+    this.documents = new DocFiles(root, () => this.#pending()?.documents ?? []);
   }
 
   directory(id: string): string {
@@ -39,7 +47,7 @@ export class SessionFiles {
     const known = this.#known.get(id);
     if (known !== undefined) return known;
     // Before the session's own file: it may be put in its place, and be gone, in between.
-    const pending = this.#pending()?.find((doc) => doc.id === id);
+    const pending = this.#pending()?.sessions.find((doc) => doc.id === id);
     const found = readDoc(this.directory(id), id);
     const doc = pending !== undefined && (found === undefined || found === "damaged" || found.version < pending.version) ? pending : found;
     if (this.#writes && doc !== undefined && doc !== "damaged") this.#remember(doc);
@@ -60,21 +68,25 @@ export class SessionFiles {
   /** From here on nobody else writes. Finishes what a killed writer left half done. */
   beginWriting(): void {
     this.finish();
+    this.documents.beginWriting();
     this.#writes = true;
   }
 
   endWriting(): void {
+    this.documents.endWriting();
     this.#writes = false;
     this.#known.clear();
   }
 
   /** Puts what changes in place. `lasting` is false where it need not outlive a power cut. */
-  put(docs: readonly SessionDoc[], { lasting }: { readonly lasting: boolean }): void {
+  put(docs: readonly SessionDoc[], { lasting }: { readonly lasting: boolean }, documents: readonly DocStep[] = []): void {
     const [only] = docs;
-    if (docs.length === 1 && only !== undefined) this.#place(only, lasting);
+    const [step] = documents;
+    if (docs.length === 1 && only !== undefined && step === undefined) this.#place(only, lasting);
+    else if (docs.length === 0 && documents.length === 1 && step !== undefined) this.documents.place(step);
     else {
       this.finish();
-      putFile(this.#commit, sealedText({ sessions: docs }));
+      putFile(this.#commit, sealedText({ sessions: docs, ...(documents.length === 0 ? undefined : { documents }) }));
       // S2: made. Where one cannot be put in its place now, commit.json stays, and says what it is.
       try {
         this.finish();
@@ -88,14 +100,17 @@ export class SessionFiles {
   /** S2 */
   finish(): void {
     const pending = this.#pending();
-    for (const doc of pending ?? []) {
+    for (const doc of pending?.sessions ?? []) {
       const found = readDoc(this.directory(doc.id), doc.id);
       if (found === undefined || found === "damaged" || found.version < doc.version) this.#place(doc, true);
       // Put there by one who was killed before it could say so to the disk.
       else syncDirectory(this.directory(doc.id));
     }
-    // If it comes back after a power cut it does no harm: what it says is no newer than what is there.
+    for (const step of pending?.documents ?? []) this.documents.place(step);
+    // If it comes back after a power cut it does no harm to sessions: what it says is no newer than what is there. A document that was
+    // ended since would come back with it.
     if (pending !== undefined) remove(this.#commit);
+    if (pending?.documents !== undefined) syncDirectory(this.#root);
   }
 
   #place(doc: SessionDoc, lasting: boolean): void {
@@ -104,17 +119,17 @@ export class SessionFiles {
     putFile(join(directory, "session.json"), docText(doc), { lasting });
   }
 
-  #pending(): readonly SessionDoc[] | undefined {
+  #pending(): Pending | undefined {
     if (lstatSync(this.#commit, { throwIfNoEntry: false }) === undefined) return undefined;
     const text = readFile(this.#commit)?.toString();
     if (text === undefined) return undefined;
-    const found = unsealed<{ readonly sessions: readonly SessionDoc[] }>(text);
+    const found = unsealed<Pending>(text);
     if (found === undefined)
       throw new HoldfastError(
         "CORRUPT",
         `${quote(this.#commit)} is damaged: a change of several sessions was being made. Restore a backup.`,
       );
-    return found.sessions.map(upToDate);
+    return { ...found, sessions: found.sessions.map(upToDate) };
   }
 
   #remember(doc: SessionDoc): void {

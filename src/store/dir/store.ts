@@ -11,15 +11,22 @@ import { monotonicMs } from "../machine.js";
 import type {
   Anchor,
   Applied,
+  CaptureQuery,
   Change,
   ClaimQuery,
   Counts,
+  Decision,
+  DocChange,
+  DocQuery,
+  DocRow,
   Freed,
   Granting,
   InboxQuery,
+  KnownNeeds,
   LineQuery,
   LineRow,
   Mail,
+  Pin,
   Posted,
   Present,
   Replacement,
@@ -33,6 +40,7 @@ import { storeClosed } from "../refusals.js";
 import { Blobs } from "./blobs.js";
 import { entryOf } from "./catalogue.js";
 import { Committer } from "./committer.js";
+import { rowOf } from "./doc-files.js";
 import { Due } from "./due.js";
 import { translate } from "./failures.js";
 import { checkDirectory, readFile } from "./files.js";
@@ -53,6 +61,8 @@ export interface DirStoreOptions {
   /** Brings what an older Holdfast has written up to date. Called with the lock held, before anything is written. */
   readonly bringUpToDate: () => Promise<void>;
 }
+
+const none: readonly never[] = [];
 
 export class DirStore implements Store {
   readonly traits: Traits = { durable: true, oneMachine: true, shared: true };
@@ -112,7 +122,7 @@ export class DirStore implements Store {
 
   /** Reads the index, or makes it again. */
   async begin(): Promise<void> {
-    for (const name of ["sessions", "blobs", "waiting"]) checkDirectory(join(this.#root, name));
+    for (const name of ["sessions", "blobs", "waiting", "documents"]) checkDirectory(join(this.#root, name));
     await this.#follow();
   }
 
@@ -179,13 +189,18 @@ export class DirStore implements Store {
 
   // ---- writing
 
-  apply(changes: readonly Change[]): Promise<Applied> {
-    return this.#closed ? Promise.reject(storeClosed()) : this.#committer.submit((writer) => writer.apply(changes));
+  apply(changes: readonly Change[], docs: readonly DocChange[] = none): Promise<Applied> {
+    return this.#closed ? Promise.reject(storeClosed()) : this.#committer.submit((writer) => writer.apply({ changes, docs }));
   }
 
-  async replace(line: LineId, replacements: readonly Replacement[], unlessForkedSince: number): Promise<boolean> {
+  async capture({ agent, limit }: CaptureQuery, decide: (sessions: readonly Present[]) => Decision | undefined): Promise<Applied> {
     this.#open();
-    return this.#committer.submit((writer) => writer.replace(line, replacements, unlessForkedSince));
+    return this.#committer.submit((writer) => writer.capture(this.#reader.presents(agent, limit), decide));
+  }
+
+  async replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Promise<boolean> {
+    this.#open();
+    return this.#committer.submit((writer) => writer.replace(line, replacements, known));
   }
 
   async cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed> {
@@ -197,7 +212,8 @@ export class DirStore implements Store {
       const row = this.#reader.line(line);
       const standing = this.#index.catalogue.line(line);
       if (standing === undefined || row === undefined || row.owned) return freedOf([]);
-      return freedOf(this.#reader.journal(standing)?.newest(Math.max(after, 0), limit) ?? []);
+      const pinned = this.#sessions.documents.pins(line).map(({ seq }) => seq);
+      return freedOf(this.#reader.journal(standing)?.newest(Math.max(after, 0, ...pinned), limit) ?? []);
     });
   }
 
@@ -251,6 +267,21 @@ export class DirStore implements Store {
 
   saves(line: LineId, query: SaveQuery): Promise<readonly Save[]> {
     return this.#read(() => this.#reader.saves(line, query));
+  }
+
+  doc(kind: string, id: string): Promise<(DocRow & { readonly body: string | null }) | undefined> {
+    return this.#read(() => {
+      const found = this.#sessions.documents.get(kind, id);
+      return found && { ...rowOf(found), body: found.body };
+    });
+  }
+
+  docs(query: DocQuery): Promise<readonly DocRow[]> {
+    return this.#read(() => this.#sessions.documents.list(query));
+  }
+
+  pins(line: LineId): Promise<readonly Pin[]> {
+    return this.#read(() => this.#sessions.documents.pins(line));
   }
 
   blob(digest: Digest): Promise<Uint8Array | undefined> {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setImmediate as breathe } from "node:timers/promises";
 import type { Digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
-import type { Counts, Freed } from "../port.js";
+import { AGENT, type Counts, type Freed } from "../port.js";
 import type { Blobs } from "./blobs.js";
 import { entryOf, isSameEntry, type Standing } from "./catalogue.js";
 import type { Due } from "./due.js";
@@ -37,7 +37,7 @@ export class Survey {
   }
 
   async counts(): Promise<Counts> {
-    const { index, blobs, read } = this.#of;
+    const { index, blobs, sessions, read } = this.#of;
     const live = await read(() => [...index.catalogue.entries()].filter(({ status }) => status !== null));
     const counts = { checkpoints: 0, messages: 0, sizeBytes: 0 };
     for await (const { seals } of this.#allSeals()) {
@@ -51,7 +51,8 @@ export class Survey {
       await breathe();
       for (const { bytes } of some) counts.sizeBytes += bytes;
     }
-    return { agents: new Set(live.flatMap(({ agent }) => agent ?? [])).size, sessions: live.length, ...counts };
+    const made = await read(() => sessions.documents.list({ kind: AGENT, limit: Number.MAX_SAFE_INTEGER }).map(({ id }) => id));
+    return { agents: new Set([...live.flatMap(({ agent }) => agent ?? []), ...made]).size, sessions: live.length, ...counts };
   }
 
   /** Counts what no save refers to, and frees it where it is told how. `since`: what saves refer to that come while it looks. */
@@ -113,6 +114,7 @@ export class Survey {
       this.#checkSession(directory, isWriter, found);
     }
     await this.#checkEnds(isWriter, found);
+    found.push(...(await read(() => this.#of.sessions.documents.check())));
     return found;
   }
 

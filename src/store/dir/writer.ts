@@ -13,7 +13,7 @@ import type { LineId, Place } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
 import { firstSeq } from "../../core/save.js";
 import { monotonicMs } from "../machine.js";
-import type { Applied, Change, ClaimQuery, Freed, Granting, Replacement, SessionRow } from "../port.js";
+import type { Applied, Change, ClaimQuery, Decision, Freed, Granting, KnownNeeds, Present, Replacement, SessionRow } from "../port.js";
 import type { Blobs } from "./blobs.js";
 import type { Standing } from "./catalogue.js";
 import { entryOf, isSameEntry } from "./catalogue.js";
@@ -71,15 +71,15 @@ export class Writer {
 
   // ---- apply
 
-  apply(changes: readonly Change[]): Done<Applied> {
-    const next = changes.length === 1 ? this.#next(changes[0] as Change) : undefined;
+  apply({ changes, docs }: Decision): Done<Applied> {
+    const next = changes.length === 1 && docs.length === 0 ? this.#next(changes[0] as Change) : undefined;
     if (next !== undefined) return { answer: done, saves: [next] };
     const plan = new Plan(this.#ground);
-    const answer = plan.run(changes);
+    const answer = plan.run({ changes, docs });
     if (!answer.ok) return { answer, saves: [] };
     const { lone } = plan;
     if (lone !== undefined) this.#save(lone);
-    else if (plan.docs.length > 0) this.#commit(plan);
+    else if (plan.docs.length + plan.documents.length > 0) this.#commit(plan);
     const saves = changes.flatMap(({ saves: given = [] }) => given.map(({ save }) => save));
     return { answer, saves };
   }
@@ -126,7 +126,7 @@ export class Writer {
       });
       if (entries.length > 0) undo.push(index.announce(entries));
       // A lease need not outlive a power cut: that ends every holder. Its file must still be whole, and is synced before it is renamed.
-      sessions.put(docs, { lasting: !plan.onlyLeases });
+      sessions.put(docs, { lasting: !plan.onlyLeases }, plan.documents);
       if (entries.length > 0) index.made(entries);
     } catch (error) {
       if (!(error instanceof Unsure)) takeBack(undo);
@@ -198,8 +198,16 @@ export class Writer {
       if (lease !== undefined) granted.push({ ...row, lease });
     }
     this.#settleMarkers(idle);
-    if (granted.length > 0) this.apply(granted.map(({ id, lease }) => ({ session: id, when: {}, lease })));
+    if (granted.length > 0) this.apply({ changes: granted.map(({ id, lease }) => ({ session: id, when: {}, lease })), docs: [] });
     return { answer: granted, saves: [] };
+  }
+
+  /** One writer: nothing changes between looking and applying. */
+  capture(sessions: readonly Present[], decide: (sessions: readonly Present[]) => Decision | undefined): Done<Applied> {
+    // What it pins must not be lost before it.
+    this.sync();
+    const decision = decide(sessions);
+    return decision === undefined ? { answer: done, saves: [] } : this.apply(decision);
   }
 
   // ---- journals
@@ -267,10 +275,11 @@ export class Writer {
 
   // ---- what only removes
 
-  replace(line: LineId, replacements: readonly Replacement[], unlessForkedSince: number): Done<boolean> {
-    const { index } = this.#parts;
+  replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Done<boolean> {
+    const { index, sessions } = this.#parts;
     const standing = index.catalogue.line(line);
-    if (standing === undefined || index.catalogue.forksOf(line).some(({ no }) => no > unlessForkedSince)) return no;
+    if (standing === undefined || index.catalogue.forksOf(line).some((fork) => fork.no > known.line)) return no;
+    if (sessions.documents.pins(line).some(({ doc }) => doc > known.doc)) return no;
     this.sync();
     const journal = this.#journal(line, standing.home);
     for (const { save, was } of replacements) {
@@ -289,6 +298,7 @@ export class Writer {
     this.sync();
     this.#settle(doc.id);
     const forks = index.catalogue.forksOf(line).map(({ origin }) => origin?.seq ?? 0);
+    forks.push(...sessions.documents.pins(line).map(({ seq }) => seq));
     let journal = this.#journal(line, standing.home);
     const goes = journal.newest(Math.max(after, 0, ...forks), limit);
     const isWhole = after === -1 && forks.length === 0 && goes.length === journal.count();
@@ -368,6 +378,7 @@ function groundOf({ sessions, journals, index }: Parts): Ground {
     },
     line: (id) => index.catalogue.line(id),
     awayOf: (session) => index.catalogue.awayOf(session),
+    documents: sessions.documents,
     tail: (line) => journal(line).tail,
     sealAt: (line, seq) => journal(line).sealAt(seq),
     waiting: ({ id, no: session }, ids) => new Inbox(sessions.directory(id), session).has(ids),

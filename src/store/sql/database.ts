@@ -21,8 +21,13 @@ export type Steps<T> = Generator<readonly Ask[], T, readonly (readonly Row[])[]>
 /**
  * What a job must have for itself while it looks and writes. `session`: all that is written to a session. `line`: what begins on a
  * line, and what is taken away from it. `blobs`: bodies that come to be used, and bodies that nobody uses; many may use some at once.
+ * `pins`: places that come to be kept, and what is taken away; many may take something away at once.
  */
-export type Lock = { readonly session: string } | { readonly line: string } | { readonly blobs: "use" | "sweep" };
+export type Lock =
+  | { readonly session: string }
+  | { readonly line: string }
+  | { readonly blobs: "use" | "sweep" }
+  | { readonly pins: "keep" | "take" };
 
 /** Work in one transaction. */
 export interface Job<T> {
@@ -49,12 +54,15 @@ export interface Begun {
   readonly epoch: number | undefined;
 }
 
+/** Tables whose rows have numbers that are never used twice. */
+type Numbered = "session" | "line" | "doc";
+
 /** How two databases say the same. */
 export interface Dialect {
   /** A number for a new row, one that no row had before. */
-  readonly fresh: (table: "session" | "line") => string;
+  readonly fresh: (table: Numbered) => string;
   /** Notes that a number was used, where the database would not remember it. */
-  readonly spend: (table: "session" | "line") => string | undefined;
+  readonly spend: (table: Numbered) => string | undefined;
   /** A section of a save, as it is kept, and as it is read among other columns. */
   readonly section: (text: string | null) => Param;
   readonly text: (column: string) => string;
@@ -69,6 +77,8 @@ export interface Dialect {
   readonly notesCuts: boolean;
   /** The last save of a line `l`, as a join, and what orders and limits the whole where the join does not. */
   readonly lastSave: { readonly join: string; readonly order: string };
+  /** The last save of each of many lines `l`, as a join. */
+  readonly lastOfEach: string;
   /** What is added to the join of tags with their sessions. */
   readonly tagsOfTenant: string;
   /** What is added to a list of a named tenant's sessions, so that its own index is seen to be enough. */
@@ -85,6 +95,8 @@ export interface Database {
   readonly dialect: Dialect;
   /** Takes a session's lock if nobody has it, and answers whether it did. Undefined where transactions that write are alone. */
   readonly tryLock: ((session: string) => Ask) | undefined;
+  /** Takes the locks of sessions, in the order that all take them in. Undefined as above. */
+  readonly lockAll: ((sessions: readonly string[]) => readonly Ask[]) | undefined;
   /** `long`: it goes over much of the store, and may take its time. */
   read(text: string, params: readonly Param[], how?: "long"): Promise<readonly Row[]>;
   /** Saves: a number, and texts of which some are long. */

@@ -2,7 +2,7 @@
 import { HoldfastError, quote } from "../../core/errors.js";
 import type { LineId } from "../../core/ids.js";
 import { CHECK_CHARS, type Save } from "../../core/save.js";
-import type { LineRow, Mail, Present, SessionRow } from "../port.js";
+import type { DocRow, LineRow, Mail, Present, SessionRow } from "../port.js";
 import type { Param, Row } from "./database.js";
 import { columnsOf } from "./statements.js";
 
@@ -147,6 +147,17 @@ export function presentRow(row: Row): Present {
     end: end[0] === null ? undefined : saveRow(session.head.line, [...end, null, null]),
   };
 }
+
+export const docRow = ([no, kind, id, whose, version, body]: Row): DocRow => ({
+  no: whole(no),
+  kind: text(kind),
+  id: text(id),
+  of: textOrNull(whose),
+  version: whole(version),
+  text: text(body),
+});
+
+export const docWithBody = (row: Row): DocRow & { readonly body: string | null } => ({ ...docRow(row), body: textOrNull(row[6]) });
 
 export const mailRow = ([id, body, due]: Row): Mail => ({ id: text(id), text: text(body), due: whole(due) });
 

@@ -1,5 +1,5 @@
 /** Every statement that both databases know, once. Values are always parameters; the only text put together here is our own. */
-import { TURN_MAIL, WAITS } from "../port.js";
+import { AGENT, TURN_MAIL, WAITS } from "../port.js";
 import type { Dialect } from "./database.js";
 
 /** Not a bare parameter: SQLite looks at the value of one in LIMIT while planning, and then plans the statement anew at every call. */
@@ -8,6 +8,8 @@ const most = "CAST(? AS bigint)";
 const sessionColumns =
   "s.no, s.id, s.status, s.agent, s.line, s.due, s.head, s.epoch, s.until, s.lease, s.version, s.archived, s.tags, s.label";
 const lineColumns = "l.no, l.id, l.session IS NOT NULL, s.id, l.origin_line, l.origin_seq, l.body";
+
+const docColumns = "no, kind, id, whose, version, text";
 
 /** How many columns a statement that asks for both answers of each. */
 export const columnsOf = { session: sessionColumns.split(",").length, line: lineColumns.split(",").length };
@@ -33,13 +35,14 @@ export const tail = "coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq 
 export type Statements = ReturnType<typeof statementsIn>;
 
 export function statementsIn(dialect: Dialect) {
-  const { fresh, spend, text, savesWithin, lastSave, messages, clock, claimable, claiming } = dialect;
+  const { fresh, spend, text, savesWithin, lastSave, lastOfEach, messages, clock, claimable, claiming } = dialect;
 
   /** Saves that hold any of the records from..to. Parameters: line, from, to, line, to, limit. */
   const saves = (items: boolean, state: boolean, order: "ASC" | "DESC") => {
     const none = "CAST(NULL AS bytea)";
     return savesWithin(`head, mark, note, ${items ? "items" : none}, ${state ? "state" : none}`, order, most);
   };
+  const presentColumns = `${sessionColumns}, ${lineColumns.replace("s.id", "CASE WHEN l.session = s.no THEN s.id END")}, v.seq, v.head, ${text("v.mark")}, v.note`;
   const savesBy = (items: boolean, state: boolean) => ({
     oldestFirst: saves(items, state, "ASC"),
     newestFirst: saves(items, state, "DESC"),
@@ -47,7 +50,7 @@ export function statementsIn(dialect: Dialect) {
 
   return {
     /** Columns of the session, of its line, and of the line's last save, in this order. */
-    present: `SELECT ${sessionColumns}, ${lineColumns.replace("s.id", "CASE WHEN l.session = s.no THEN s.id END")}, v.seq, v.head, ${text("v.mark")}, v.note
+    present: `SELECT ${presentColumns}
       FROM session s LEFT JOIN line l ON l.tenant = s.tenant AND l.id = s.line ${lastSave.join}
       WHERE s.tenant = ? AND s.id = ? ${lastSave.order}`,
     session: `SELECT ${sessionColumns} FROM session s WHERE s.tenant = ? AND s.id = ?`,
@@ -93,7 +96,10 @@ export function statementsIn(dialect: Dialect) {
     tailOf: `SELECT ${tail}`,
     insertSave: `INSERT INTO save (line, seq, ${saveColumns}) VALUES (?, ?, ${savePlaceholders})`,
     headAt: "SELECT head FROM save WHERE line = ? AND seq = ?",
-    markAt: "SELECT 1 FROM save v JOIN line l ON l.no = v.line WHERE l.tenant = ? AND l.id = ? AND v.seq = ? AND v.mark IS NOT NULL",
+    /** Whether a line may begin there: at a checkpoint, or at a place that a document pins. */
+    originAt: `SELECT 1 FROM save v JOIN line l ON l.no = v.line WHERE l.tenant = ? AND l.id = ? AND v.seq = ?
+      AND (v.mark IS NOT NULL OR EXISTS (SELECT 1 FROM pin p WHERE p.tenant = l.tenant AND p.line = l.id AND p.seq = v.seq))`,
+    saveAt: "SELECT 1 FROM save v JOIN line l ON l.no = v.line WHERE l.tenant = ? AND l.id = ? AND v.seq = ?",
     saves: { both: savesBy(true, true), items: savesBy(true, false), state: savesBy(false, true), neither: savesBy(false, false) },
     /** Enough of the saves in a range to tell whether they are those that were read. */
     shapes:
@@ -126,7 +132,23 @@ export function statementsIn(dialect: Dialect) {
     drain: "UPDATE mail SET drained = 1 WHERE session = ? AND id = ?",
     deleteMail: "DELETE FROM mail WHERE session = ?",
 
-    sessionCounts: "SELECT count(*), count(DISTINCT agent) FROM session WHERE tenant = ?",
+    doc: `SELECT ${docColumns}, body FROM doc WHERE tenant = ? AND kind = ? AND id = ?`,
+    insertDoc: `INSERT INTO doc (no, tenant, kind, id, whose, version, text, body) VALUES (${fresh("doc")}, ?, ?, ?, ?, ?, ?, ?) RETURNING no`,
+    updateDoc: "UPDATE doc SET whose = ?, version = ?, text = ?, body = ? WHERE no = ?",
+    spendDoc: spend("doc"),
+    deleteDoc: "DELETE FROM doc WHERE no = ?",
+    insertPin: "INSERT INTO pin (tenant, line, seq, doc) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+    deletePins: "DELETE FROM pin WHERE doc = ?",
+    pins: "SELECT seq, doc FROM pin WHERE tenant = ? AND line = ?",
+    pinnedSince: "SELECT 1 FROM pin WHERE tenant = ? AND line = ? AND doc > ? LIMIT 1",
+    lastPin: "SELECT coalesce(max(seq), 0) FROM pin WHERE tenant = ? AND line = ?",
+    /** Where sessions of an agent stand, the oldest first. Parameters: tenant, agent, limit. */
+    presents: `SELECT ${presentColumns} FROM session s LEFT JOIN line l ON l.tenant = s.tenant AND l.id = s.line ${lastOfEach}
+      WHERE s.tenant = ? AND s.agent = ? ORDER BY s.no LIMIT ${most}`,
+    sessionsOfAgent: `SELECT id FROM session WHERE tenant = ? AND agent = ? ORDER BY no LIMIT ${most}`,
+
+    sessionCounts: `SELECT count(*), (SELECT count(*) FROM (SELECT agent FROM session WHERE tenant = ? AND agent IS NOT NULL
+      UNION SELECT id FROM doc WHERE tenant = ? AND kind = '${AGENT}') a) FROM session WHERE tenant = ?`,
     blobBytes: "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob WHERE tenant = ?",
     /** Where a stretch of so many saves ends that begins behind a place. Parameters: line, number, how many less one. */
     stretchEnd: "SELECT line, seq FROM save WHERE (line, seq) > (?, ?) ORDER BY line, seq LIMIT 1 OFFSET ?",
@@ -136,6 +158,10 @@ export function statementsIn(dialect: Dialect) {
       FROM save v JOIN line l ON l.no = v.line WHERE l.tenant = ? AND (v.line, v.seq) > (?, ?) AND (v.line, v.seq) <= (?, ?)`,
   } as const;
 }
+
+/** Documents of a kind, newest first. Parameters: tenant, kind, whose where that is asked for, before which number, limit. */
+export const docsBy = (filter: { readonly of: boolean }): string =>
+  `SELECT ${docColumns} FROM doc WHERE tenant = ? AND kind = ?${filter.of ? " AND whose = ?" : ""} AND no < ? ORDER BY no DESC LIMIT ${most}`;
 
 /** Sessions, newest first, by the filters that are given. Parameters: the tenant first, then in the order of the filters. */
 export function sessionsBy(

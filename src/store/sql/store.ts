@@ -6,16 +6,23 @@ import type { Save } from "../../core/save.js";
 import type {
   Anchor,
   Applied,
+  CaptureQuery,
   Change,
   ClaimQuery,
   Counts,
+  Decision,
+  DocChange,
+  DocQuery,
+  DocRow,
   Freed,
   Granting,
   InboxQuery,
+  KnownNeeds,
   LineQuery,
   LineRow,
   Mail,
   NewSave,
+  Pin,
   Posted,
   Present,
   Replacement,
@@ -28,12 +35,13 @@ import type {
 import { storeClosed } from "../refusals.js";
 import { Claims } from "./claims.js";
 import type { Database, Param, Row } from "./database.js";
-import { blobRow, epochRow, lineRow, mailRow, presentRow, saveRow, sessionRow } from "./rows.js";
-import { type Statements, sessionsBy, statementsIn } from "./statements.js";
+import { blobRow, docRow, docWithBody, epochRow, lineRow, mailRow, presentRow, saveRow, sessionRow } from "./rows.js";
+import { docsBy, type Statements, sessionsBy, statementsIn } from "./statements.js";
 import { freedOf, Writer } from "./writer.js";
 
 const COUNTED_AT_ONCE = 20_000;
 const MAX_KEYS = 50_000;
+const none: readonly never[] = [];
 
 export class SqlStore implements Store {
   readonly traits: Traits;
@@ -57,17 +65,22 @@ export class SqlStore implements Store {
 
   // ---- writing
 
-  apply(changes: readonly Change[]): Promise<Applied> {
+  apply(changes: readonly Change[], docs: readonly DocChange[] = none): Promise<Applied> {
     if (this.#closed) return Promise.reject(storeClosed());
-    const only = changes.length === 1 ? changes[0] : undefined;
+    const only = changes.length === 1 && docs.length === 0 ? changes[0] : undefined;
     const save = only && justASave(only);
     const quick = save && this.#db.append(only as Change, save);
-    return quick ?? this.#db.write(this.#writer.apply(changes, (begun) => this.#db.applied(changes, begun)));
+    return quick ?? this.#db.write(this.#writer.apply({ changes, docs }, (begun) => this.#db.applied(changes, begun)));
   }
 
-  async replace(line: LineId, replacements: readonly Replacement[], unlessForkedSince: number): Promise<boolean> {
+  async capture(query: CaptureQuery, decide: (sessions: readonly Present[]) => Decision | undefined): Promise<Applied> {
     this.#open();
-    return this.#db.write(this.#writer.replace(line, replacements, unlessForkedSince));
+    return this.#db.write(this.#writer.capture(query, decide, this.#db.lockAll, ({ changes }, begun) => this.#db.applied(changes, begun)));
+  }
+
+  async replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Promise<boolean> {
+    this.#open();
+    return this.#db.write(this.#writer.replace(line, replacements, known));
   }
 
   async cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed> {
@@ -175,6 +188,20 @@ export class SqlStore implements Store {
     return found;
   }
 
+  async doc(kind: string, id: string): Promise<(DocRow & { readonly body: string | null }) | undefined> {
+    const row = (await this.#read(this.#sql.doc, this.#tenant, kind, id))[0];
+    return row && docWithBody(row);
+  }
+
+  async docs({ kind, of, before = Number.MAX_SAFE_INTEGER, limit }: DocQuery): Promise<readonly DocRow[]> {
+    const filters = of === undefined ? [] : [of];
+    return (await this.#read(docsBy({ of: of !== undefined }), this.#tenant, kind, ...filters, before, limit)).map(docRow);
+  }
+
+  async pins(line: LineId): Promise<readonly Pin[]> {
+    return (await this.#read(this.#sql.pins, this.#tenant, line)).map(([seq, doc]) => ({ seq: seq as number, doc: doc as number }));
+  }
+
   async blob(digest: Digest): Promise<Uint8Array | undefined> {
     const row = (await this.#read(this.#sql.blob, this.#tenant, digest))[0];
     return row && blobRow(row);
@@ -195,7 +222,10 @@ export class SqlStore implements Store {
   }
 
   async counts(): Promise<Counts> {
-    const [sessions, agents] = (await this.#readLong(this.#sql.sessionCounts, this.#tenant))[0] as [number, number];
+    const [sessions, agents] = (await this.#readLong(this.#sql.sessionCounts, this.#tenant, this.#tenant, this.#tenant))[0] as [
+      number,
+      number,
+    ];
     const sizeBytes = (await this.#readLong(this.#sql.blobBytes, this.#tenant))[0]?.[0] as number;
     const counts = { agents, sessions, checkpoints: 0, messages: 0, sizeBytes };
     for (let after: readonly number[] | undefined = [0, 0]; after !== undefined; ) {

@@ -3,19 +3,24 @@ import { type LineId, MAX_SEQ } from "../../core/ids.js";
 import { firstSeq, type Save } from "../../core/save.js";
 import {
   type Applied,
+  type CaptureQuery,
   type Change,
+  type Decision,
   type Freed,
+  type KnownNeeds,
   type Mail,
   type NewLine,
   type NewSave,
   type Posted,
+  type Present,
   type Refusal,
   type Replacement,
   TURN_MAIL,
 } from "../port.js";
 import { change, changed, look, row, rowsOf } from "./asks.js";
-import type { Ask, Begun, Dialect, Job, Lock, Row, Steps } from "./database.js";
-import { checkOf, epochRow, pack, saveParams, sessionRow } from "./rows.js";
+import type { Ask, Begun, Database, Dialect, Job, Lock, Row, Steps } from "./database.js";
+import { Docs } from "./docs.js";
+import { checkOf, epochRow, pack, presentRow, saveParams, sessionRow } from "./rows.js";
 import type { Statements } from "./statements.js";
 
 interface LineKey {
@@ -30,38 +35,75 @@ export class Writer {
   readonly #dialect: Dialect;
   readonly #sql: Statements;
   readonly #tenant: string;
+  readonly #docs: Docs;
 
   constructor(dialect: Dialect, sql: Statements, tenant: string) {
     this.#dialect = dialect;
     this.#sql = sql;
     this.#tenant = tenant;
+    this.#docs = new Docs(sql, tenant);
   }
 
   // ---- apply
 
   /** `committed` is told of the lines that were begun. */
-  apply(changes: readonly Change[], committed: (begun: readonly Begun[]) => void): Job<Applied> {
+  apply({ changes, docs }: Decision, committed: (begun: readonly Begun[]) => void): Job<Applied> {
     let begun: Begun[] = [];
     return {
       locks: changes.flatMap(locksOf),
       steps: () => {
         begun = [];
-        return this.#applyAll(changes, begun);
+        return this.#applyAll({ changes, docs }, begun);
       },
       refused: (applied) => !applied.ok,
-      settle: () => this.#settle(changes),
+      settle: () => this.#settle({ changes, docs }),
       committed: (applied) => {
         if (applied.ok) committed(begun);
       },
     };
   }
 
-  *#applyAll(changes: readonly Change[], begun: Begun[]): Steps<Applied> {
+  *#applyAll({ changes, docs }: Decision, begun: Begun[]): Steps<Applied> {
     for (const [i, one] of changes.entries()) {
       const why = yield* this.#applyOne(one, begun);
       if (why !== undefined) return { ok: false, change: i, why };
     }
+    for (const [i, one] of docs.entries()) {
+      const why = yield* this.#docs.apply(one);
+      if (why !== undefined) return { ok: false, change: changes.length + i, why };
+    }
     return done;
+  }
+
+  /** `committed` is told what was decided, and of the lines that were begun. */
+  capture(
+    { agent, limit, hold, also = [] }: CaptureQuery,
+    decide: (sessions: readonly Present[]) => Decision | undefined,
+    lockAll: Database["lockAll"],
+    committed: (decided: Decision, begun: readonly Begun[]) => void,
+  ): Job<Applied> {
+    let decided: Decision | undefined;
+    let begun: Begun[] = [];
+    const steps = function* (this: Writer): Steps<Applied> {
+      begun = [];
+      if (hold && lockAll) {
+        const ids = yield* rowsOf(this.#sql.sessionsOfAgent, this.#tenant, agent, limit);
+        const locks = lockAll([...ids.map(([id]) => id as string), ...also]);
+        if (locks.length > 0) yield locks;
+      }
+      decided = decide((yield* rowsOf(this.#sql.presents, this.#tenant, agent, limit)).map(presentRow));
+      return decided === undefined ? done : yield* this.#applyAll(decided, begun);
+    };
+    return {
+      // Lines begin where nothing is taken away meanwhile: those who take something away wait for this lock, too.
+      locks: [{ pins: "keep" }],
+      steps: () => steps.call(this),
+      refused: (applied) => !applied.ok || decided === undefined,
+      settle: () => this.#settle(decided ?? nothing),
+      committed: (applied) => {
+        if (applied.ok && decided !== undefined) committed(decided, begun);
+      },
+    };
   }
 
   *#applyOne(one: Change, begun: Begun[]): Steps<Refusal | undefined> {
@@ -152,7 +194,7 @@ export class Writer {
 
   /** Undefined where there is no checkpoint to begin at. */
   *#begin({ id, origin, text }: NewLine, session: number | null): Steps<LineKey | undefined> {
-    if (origin && (yield* row(this.#sql.markAt, this.#tenant, origin.line, origin.seq)) === undefined) return undefined;
+    if (origin && (yield* row(this.#sql.originAt, this.#tenant, origin.line, origin.seq)) === undefined) return undefined;
     const originSeq = origin?.seq ?? 0;
     const made = yield* row(this.#sql.insertLine, this.#tenant, id, session, origin?.line ?? null, originSeq, text);
     return { no: made?.[0] as number, originSeq };
@@ -186,9 +228,10 @@ export class Writer {
     return checkOf(head) === save.check;
   }
 
-  *#settle(changes: readonly Change[]): Steps<Applied | undefined> {
+  *#settle({ changes, docs }: Decision): Steps<Applied | undefined> {
     for (const one of changes) if (!(yield* this.#isDone(one))) return undefined;
-    return done;
+    for (const one of docs) if (!(yield* this.#docs.isDone(one))) return undefined;
+    return changes.length + docs.length === 0 ? undefined : done;
   }
 
   /** Whether everything in a change is as it was asked for. Of a change that asks for nothing that lasts this cannot be told. */
@@ -218,17 +261,18 @@ export class Writer {
 
   // ---- the rest
 
-  replace(line: LineId, replacements: readonly Replacement[], unlessForkedSince: number): Job<boolean> {
+  replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Job<boolean> {
     return {
-      locks: [{ line }, { blobs: "use" }],
-      steps: () => this.#replace(line, replacements, unlessForkedSince),
+      locks: [{ line }, { blobs: "use" }, { pins: "take" }],
+      steps: () => this.#replace(line, replacements, known),
       refused: (replaced) => !replaced,
     };
   }
 
-  *#replace(line: LineId, replacements: readonly Replacement[], unlessForkedSince: number): Steps<boolean> {
+  *#replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Steps<boolean> {
     const key = yield* this.#key(line);
-    if (key === undefined || (yield* row(this.#sql.forkedSince, this.#tenant, line, unlessForkedSince)) !== undefined) return false;
+    if (key === undefined || (yield* row(this.#sql.forkedSince, this.#tenant, line, known.line)) !== undefined) return false;
+    if ((yield* row(this.#sql.pinnedSince, this.#tenant, line, known.doc)) !== undefined) return false;
     const there = yield replacements.map(({ save }) => look(this.#sql.shapes, key.no, firstSeq(save), save.seq));
     if (!replacements.every(({ was }, i) => areAsRead(there[i] ?? [], was))) return false;
     yield replacements.flatMap(({ save, refs }) => {
@@ -244,7 +288,7 @@ export class Writer {
   }
 
   cut(line: LineId, after: number, limit: number, dryRun: boolean): Job<Freed> {
-    return { locks: [{ line }], steps: () => this.#cut(line, after, limit, dryRun), refused: () => false };
+    return { locks: [{ line }, { pins: "take" }], steps: () => this.#cut(line, after, limit, dryRun), refused: () => false };
   }
 
   *#cut(line: LineId, after: number, limit: number, dryRun: boolean): Steps<Freed> {
@@ -252,13 +296,14 @@ export class Writer {
     if (found === undefined || found[2] === 1) return { count: 0, bytes: 0 };
     const no = found[0] as number;
     const forked = dryRun ? 0 : ((yield* row(this.#sql.lastOrigin, this.#tenant, line))?.[0] as number);
-    const last = yield* rowsOf(this.#sql.lastSaves, no, Math.max(after, forked, 0), limit);
+    const pinned = (yield* row(this.#sql.lastPin, this.#tenant, line))?.[0] as number;
+    const last = yield* rowsOf(this.#sql.lastSaves, no, Math.max(after, forked, pinned, 0), limit);
     if (dryRun) return freedOf(last);
     const asks = this.#dialect.notesCuts ? [change(this.#sql.noteCut, this.#tenant, line)] : [];
     const lowest = last.at(-1)?.[0] as number | undefined;
     if (lowest !== undefined)
       asks.push(change(this.#sql.deleteRefs, no, lowest, MAX_SEQ), change(this.#sql.deleteSaves, no, lowest, MAX_SEQ));
-    if (after === -1 && forked === 0) {
+    if (after === -1 && forked === 0 && pinned === 0) {
       if (this.#sql.spendLine) asks.push(change(this.#sql.spendLine, no));
       asks.push(change(this.#sql.deleteLine, no, no));
     }
@@ -330,3 +375,4 @@ export const freedOf = (found: readonly Row[]): Freed => ({
 });
 
 const done: Applied = { ok: true };
+const nothing: Decision = { changes: [], docs: [] };

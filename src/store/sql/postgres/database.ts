@@ -139,9 +139,10 @@ export class PostgresDatabase implements Database {
   #locksOf(locks: readonly Lock[]): readonly Statement[] {
     const keys = new Map<string, { readonly order: string; readonly shared: boolean }>();
     for (const lock of locks) {
-      const [kind, name] = "session" in lock ? ["1 session", lock.session] : "line" in lock ? ["2 line", lock.line] : ["3 blobs", ""];
+      const [kind, name] = namesOf(lock);
       const key = this.#lockKey(kind.slice(2), name);
-      keys.set(key, { order: `${kind} ${key}`, shared: "blobs" in lock && lock.blobs === "use" });
+      const shared = ("blobs" in lock && lock.blobs === "use") || ("pins" in lock && lock.pins === "take");
+      keys.set(key, { order: `${kind} ${key}`, shared });
     }
     return [...keys]
       .sort(([, a], [, b]) => (a.order < b.order ? -1 : 1))
@@ -154,6 +155,11 @@ export class PostgresDatabase implements Database {
     params: [this.#lockKey("session", session)],
     changes: false,
   });
+
+  readonly lockAll: Database["lockAll"] = (sessions) =>
+    [...new Set(sessions.map((session) => this.#lockKey("session", session)))]
+      .sort()
+      .map((key) => ({ text: "SELECT pg_advisory_xact_lock(?)", params: [key], changes: false }));
 
   #lockKey(kind: string, name: string): string {
     const text = `${this.#lockSpace}${kind}\0${name}`;
@@ -218,6 +224,13 @@ export class PostgresDatabase implements Database {
     await this.#notices.close();
     await this.#connections.close();
   }
+}
+
+/** What a lock is called, behind its place in the order that all take them in. */
+function namesOf(lock: Lock): readonly [kind: string, name: string] {
+  if ("session" in lock) return ["1 session", lock.session];
+  if ("line" in lock) return ["2 line", lock.line];
+  return "blobs" in lock ? ["3 blobs", ""] : ["4 pins", ""];
 }
 
 const statementOf = ({ text, params }: { readonly text: string; readonly params: readonly Param[] }): Statement => ({

@@ -10,6 +10,8 @@ export function asBytes(text: string | null): Buffer | null {
 /** Leases run by the server's clock. */
 export const NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)";
 
+const LAST_SAVE = "LEFT JOIN LATERAL (SELECT * FROM save w WHERE w.line = l.no ORDER BY w.seq DESC LIMIT 1) v ON true";
+
 export const postgresDialect: Dialect = {
   fresh: () => "DEFAULT",
   spend: () => undefined,
@@ -23,7 +25,8 @@ export const postgresDialect: Dialect = {
   messages: (head) => `CAST(split_part(${head}, ' ', 1) AS bigint)`,
   notesCuts: false,
   // It does not see that there is one line, and would read all of its saves to sort them.
-  lastSave: { join: "LEFT JOIN LATERAL (SELECT * FROM save w WHERE w.line = l.no ORDER BY w.seq DESC LIMIT 1) v ON true", order: "" },
+  lastSave: { join: LAST_SAVE, order: "" },
+  lastOfEach: LAST_SAVE,
   tagsOfTenant: " AND t.tenant = s.tenant",
   ofNamedTenant: "",
   clock: { column: NOW, params: () => [] },

@@ -13,6 +13,12 @@ import { CHECK_CHARS } from "../../../core/save.js";
  */
 const SECURED = ["session", "tag", "buried", "line", "cut_line", "save", "blob", "ref", "mail"] as const;
 
+const secure = (table: string): string => `
+  ALTER TABLE ${table} ENABLE ROW LEVEL SECURITY;
+  ALTER TABLE ${table} FORCE ROW LEVEL SECURITY;
+  CREATE POLICY tenant ON ${table} USING (tenant = current_setting('holdfast.tenant', true))
+    WITH CHECK (tenant = current_setting('holdfast.tenant', true));`;
+
 const tenant = `tenant text COLLATE "C" NOT NULL DEFAULT current_setting('holdfast.tenant')`;
 
 /** Each is given the quoted name of the schema, which is also the search path while it runs. */
@@ -89,13 +95,7 @@ export const migrations: readonly ((schema: string) => string)[] = [
   );
   CREATE INDEX mail_waiting ON mail (session, no) WHERE drained = 0;
 
-  ${SECURED.map(
-    (table) => `
-  ALTER TABLE ${table} ENABLE ROW LEVEL SECURITY;
-  ALTER TABLE ${table} FORCE ROW LEVEL SECURITY;
-  CREATE POLICY tenant ON ${table} USING (tenant = current_setting('holdfast.tenant', true))
-    WITH CHECK (tenant = current_setting('holdfast.tenant', true));`,
-  ).join("\n")}
+  ${SECURED.map(secure).join("\n")}
 
   -- Says whose rows the transaction means, and that its commit is to be durable whatever the server's default is.
   -- It waits for locks no longer than it is told, and does not keep its own for a client that has fallen silent. All reads go along an
@@ -180,5 +180,24 @@ export const migrations: readonly ((schema: string) => string)[] = [
   ALTER TABLE mail FORCE ROW LEVEL SECURITY;
   CREATE INDEX session_by_wake ON session (tenant, agent, wake, no) WHERE wake IS NOT NULL;
   CREATE INDEX mail_by_due ON mail (session, due) WHERE drained = 0;
+  `,
+  // Documents beside the sessions, and the places that they keep.
+  () => `
+  CREATE TABLE doc (
+    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    ${tenant},
+    kind text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    whose text COLLATE "C",
+    version bigint NOT NULL,
+    text text COLLATE "C" NOT NULL,
+    body text COLLATE "C",
+    UNIQUE (tenant, kind, id)
+  );
+  CREATE INDEX doc_by_kind ON doc (tenant, kind, no);
+  CREATE INDEX doc_by_whose ON doc (tenant, kind, whose, no) WHERE whose IS NOT NULL;
+  CREATE TABLE pin (${tenant}, line text COLLATE "C" NOT NULL, seq bigint NOT NULL, doc bigint NOT NULL, PRIMARY KEY (tenant, line, seq, doc));
+  CREATE INDEX pin_by_doc ON pin (doc);
+  ${["doc", "pin"].map(secure).join("\n")}
   `,
 ];

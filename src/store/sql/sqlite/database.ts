@@ -32,6 +32,7 @@ export class SqliteDatabase implements Database {
   readonly traits: Traits;
   readonly dialect: Dialect;
   readonly tryLock = undefined;
+  readonly lockAll = undefined;
   readonly #medium: Medium;
   readonly #committer: Committer;
   readonly #statements: Prepared;

@@ -15,6 +15,7 @@ export const sqliteDialect = (now: () => number): Dialect => ({
   messages: (head) => `CAST(${head} AS INTEGER)`,
   notesCuts: true,
   lastSave: { join: "LEFT JOIN save v ON v.line = l.no", order: "ORDER BY v.seq DESC LIMIT 1" },
+  lastOfEach: "LEFT JOIN save v ON v.line = l.no AND v.seq = (SELECT w.seq FROM save w WHERE w.line = l.no ORDER BY w.seq DESC LIMIT 1)",
   tagsOfTenant: "",
   ofNamedTenant: " AND s.tenant <> ''",
   // Whoever claims can tell whether a holder on this machine is dead, however long its lease lasts.

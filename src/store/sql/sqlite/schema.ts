@@ -105,4 +105,22 @@ export const migrations: readonly string[] = [
   CREATE INDEX session_by_wake ON session (tenant, agent, wake, no) WHERE wake IS NOT NULL;
   CREATE INDEX mail_by_due ON mail (session, due) WHERE drained = 0;
   `,
+  // Documents beside the sessions, and the places that they keep.
+  `
+  CREATE TABLE doc (
+    no INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
+    whose TEXT,
+    version INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    body TEXT,
+    UNIQUE (tenant, kind, id)
+  );
+  CREATE INDEX doc_by_kind ON doc (tenant, kind, no);
+  CREATE INDEX doc_by_whose ON doc (tenant, kind, whose, no) WHERE whose IS NOT NULL;
+  CREATE TABLE pin (tenant TEXT NOT NULL, line TEXT NOT NULL, seq INTEGER NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (tenant, line, seq, doc)) WITHOUT ROWID;
+  CREATE INDEX pin_by_doc ON pin (doc);
+  `,
 ];

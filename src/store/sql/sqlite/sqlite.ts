@@ -187,7 +187,7 @@ function checkSchema(db: Driver, file: string): void {
 /** F5. A large file would take too long: there, only the tables that say what else there is are checked; `verify` checks the rest. */
 function checkTrees(db: Driver, file: string): void {
   const small = (pragma(db, "page_count") as number) * PAGE_BYTES < CHECKED_WHOLE_BYTES;
-  for (const checked of small ? [""] : ["('session')", "('line')", "('tag')", "('mail')"]) {
+  for (const checked of small ? [""] : ["('session')", "('line')", "('tag')", "('mail')", "('doc')", "('pin')"]) {
     const said = String(pragma(db, `integrity_check${checked}`)).replace("*** in database main ***\n", "");
     if (said !== "ok") throw new HoldfastError("CORRUPT", `${quote(file)} is damaged (${quote(said)}). Restore a backup.`);
   }

@@ -1,0 +1,209 @@
+/**
+ * Documents beside the sessions (agents, snapshots), a file each: documents/<kind>/<name>.json.
+ *
+ * A change of one is made when its file is exchanged or removed; one of several, or together with sessions, by commit.json
+ * (session-files.ts). The writer knows what there is; everybody else looks again at every call, and reads what has another inode.
+ */
+import { lstatSync } from "node:fs";
+import { basename, join } from "node:path";
+import { HoldfastError, quote } from "../../core/errors.js";
+import { type CheckpointId, type Place, parsePlace, placeId } from "../../core/ids.js";
+import type { Doc, DocQuery, DocRow, Pin } from "../port.js";
+import { checkDirectory, makeDirectory, namesIn, putFile, readFile, remove, syncDirectory } from "./files.js";
+import { nameOf } from "./names.js";
+import { sealedText, unsealed } from "./sealed.js";
+import { DAMAGED } from "./session-file.js";
+
+export interface FiledDoc extends Omit<Doc, "pins"> {
+  readonly no: number;
+  readonly pins: readonly CheckpointId[];
+}
+
+/** What becomes of a document: what it will be, or, where it ends, the number of the one that does. */
+export type DocStep =
+  | { readonly kind: string; readonly id: string; readonly put: FiledDoc }
+  | { readonly kind: string; readonly id: string; readonly ends: number };
+
+interface Seen {
+  readonly inode: number;
+  readonly doc: FiledDoc | undefined;
+}
+
+const LAST = "last.json";
+
+export class DocFiles {
+  readonly #root: string;
+  /** Steps of a change that is made, and not yet put in place. */
+  readonly #pending: () => readonly DocStep[];
+  /** By path. */
+  #seen = new Map<string, Seen>();
+  #writes = false;
+
+  constructor(root: string, pending: () => readonly DocStep[]) {
+    this.#root = join(root, "documents");
+    this.#pending = pending;
+  }
+
+  /** From here on nobody else writes. */
+  beginWriting(): void {
+    this.#look();
+    this.#writes = true;
+  }
+
+  endWriting(): void {
+    this.#writes = false;
+  }
+
+  // ---- reading
+
+  get(kind: string, id: string): FiledDoc | undefined {
+    const step = this.#step(kind, id);
+    const path = this.#path(kind, id);
+    const seen = this.#writes ? this.#seen.get(path) : this.#read(path);
+    if (seen !== undefined && seen.doc === undefined) throw damaged(path);
+    const found = seen?.doc;
+    if (step === undefined) return found;
+    if ("put" in step) return found === undefined || found.version < step.put.version || found.no < step.put.no ? step.put : found;
+    return found?.no === step.ends ? undefined : found;
+  }
+
+  list({ kind, of, before = Number.MAX_SAFE_INTEGER, limit }: DocQuery): DocRow[] {
+    return [...this.#all(kind)]
+      .map(([path, doc]) => (doc === undefined ? damagedRow(kind, path) : rowOf(doc)))
+      .filter((row) => (of === undefined || row.of === of || row.text === DAMAGED) && row.no < before)
+      .sort((a, b) => b.no - a.no)
+      .slice(0, limit);
+  }
+
+  /** All of a kind, or of all kinds, by path; undefined where one is damaged. */
+  #all(kind?: string): Map<string, FiledDoc | undefined> {
+    if (!this.#writes) this.#look();
+    const all = new Map([...this.#seen].map(([path, { doc }]) => [path, doc]));
+    for (const step of this.#pending()) all.set(this.#path(step.kind, step.id), this.get(step.kind, step.id));
+    const within = kind === undefined ? undefined : `${join(this.#root, nameOf(kind))}/`;
+    for (const [path, doc] of all) {
+      const ended = doc === undefined && !this.#seen.has(path);
+      if (ended || (within !== undefined && !path.startsWith(within))) all.delete(path);
+    }
+    return all;
+  }
+
+  pins(line: string): Pin[] {
+    const pins: Pin[] = [];
+    for (const [path, doc] of this.#all()) {
+      // What it keeps is not known: nothing is taken away until it is.
+      if (doc === undefined) throw damaged(path);
+      for (const pin of doc.pins) {
+        const place = parsePlace(pin);
+        if (place?.line === line) pins.push({ seq: place.seq, doc: doc.no });
+      }
+    }
+    return pins;
+  }
+
+  isPinned({ line, seq }: Place): boolean {
+    return this.pins(line).some((pin) => pin.seq === seq);
+  }
+
+  /** What is damaged, in words. */
+  check(): readonly string[] {
+    return [...this.#all()].flatMap(([path, doc]) => (doc === undefined ? `${quote(path)} is damaged.` : []));
+  }
+
+  /** The highest number that any document ever had. */
+  get last(): number {
+    const ended = readFile(join(this.#root, LAST))?.toString();
+    const highest = ended === undefined ? 0 : (unsealed<{ readonly no: number }>(ended)?.no ?? 0);
+    return Math.max(highest, ...[...this.#all().values()].map((doc) => doc?.no ?? 0));
+  }
+
+  // ---- writing
+
+  /** Puts a change in place. What is there already is not done again. */
+  place(step: DocStep): void {
+    const path = this.#path(step.kind, step.id);
+    const { doc: found } = this.#read(path) ?? {};
+    if ("put" in step) {
+      if (found === undefined || found.no !== step.put.no || found.version < step.put.version) {
+        makeDirectory(join(this.#root, nameOf(step.kind)));
+        putFile(path, sealedText(step.put));
+      }
+    } else if (found === undefined || found.no === step.ends) {
+      // Before it goes: none has its number again.
+      putFile(join(this.#root, LAST), sealedText({ no: this.last }));
+      remove(path);
+      syncDirectory(join(this.#root, nameOf(step.kind)));
+    }
+    this.#read(path);
+  }
+
+  #step(kind: string, id: string): DocStep | undefined {
+    return this.#pending().findLast((step) => step.kind === kind && step.id === id);
+  }
+
+  #path(kind: string, id: string): string {
+    return join(this.#root, nameOf(kind), `${nameOf(id)}.json`);
+  }
+
+  #look(): void {
+    const before = this.#seen;
+    this.#seen = new Map();
+    if (!checkDirectory(this.#root)) return;
+    for (const kind of namesIn(this.#root)) {
+      if (kind === LAST || !checkDirectory(join(this.#root, kind))) continue;
+      for (const name of namesIn(join(this.#root, kind))) {
+        const path = join(this.#root, kind, name);
+        if (name.endsWith(".json")) this.#read(path, before.get(path));
+      }
+    }
+  }
+
+  /** What stands at a path, if it is not what was there before. */
+  #read(path: string, known: Seen | undefined = this.#seen.get(path)): Seen | undefined {
+    const inode = lstatSync(path, { throwIfNoEntry: false })?.ino;
+    if (inode === undefined) {
+      this.#seen.delete(path);
+      return undefined;
+    }
+    const seen = known?.inode === inode ? known : { inode, doc: readDoc(path) };
+    this.#seen.set(path, seen);
+    return seen;
+  }
+}
+
+function readDoc(path: string): FiledDoc | undefined {
+  try {
+    const text = readFile(path)?.toString();
+    const found = text === undefined ? undefined : unsealed<FiledDoc>(text);
+    return found !== undefined && `${nameOf(found.id)}.json` === basename(path) ? found : undefined;
+  } catch (error) {
+    // Something else stands in its place.
+    if (error instanceof HoldfastError && error.code === "CORRUPT") return undefined;
+    throw error;
+  }
+}
+
+export const filedDoc = (kind: string, id: string, no: number, put: Omit<Doc, "kind" | "id">): FiledDoc => ({
+  kind,
+  id,
+  no,
+  of: put.of,
+  version: put.version,
+  text: put.text,
+  body: put.body,
+  pins: put.pins.map(({ line, seq }) => placeId(line, seq)),
+});
+
+export const rowOf = ({ no, kind, id, of, version, text }: FiledDoc): DocRow => ({ no, kind, id, of, version, text });
+
+const damagedRow = (kind: string, path: string): DocRow => ({
+  no: -1,
+  kind,
+  id: basename(path, ".json"),
+  of: null,
+  version: -1,
+  text: DAMAGED,
+});
+
+const damaged = (path: string): HoldfastError =>
+  new HoldfastError("CORRUPT", `${quote(path)} is damaged. Restore it, or remove it to do without what it says.`, { path });
