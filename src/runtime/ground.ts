@@ -37,6 +37,8 @@ export class Ground {
   readonly watchers = new Watchers();
   /** Lines that are just being brought in here, by each import: they belong to nobody yet, and are not to be freed. */
   readonly imports = new Set<ReadonlySet<string>>();
+  /** Agents whose record is known to be there. */
+  readonly knownAgents = new Set<string>();
   /** Calls that are under way here, by their id, and how many attempts at each: one whose time is up may still be at it. */
   readonly running = new Map<string, number>();
   /** Called when a session was let go of here: a letter may have come to it at the last moment. */

@@ -8,6 +8,7 @@ import { type BoundAgent, bind } from "./agent/bound.js";
 import { agent } from "./agent/define.js";
 import type { Agent, AgentDef, Tool } from "./agent/definition.js";
 import { Runs } from "./agent/runs.js";
+import { Agents } from "./agents/agents.js";
 import { Checkpoints } from "./checkpoints.js";
 import { Effects } from "./effects/people.js";
 import { POLICIES } from "./effects/repeats.js";
@@ -27,6 +28,7 @@ import { Worker, type WorkerOptions } from "./worker.js";
 const SWEPT_AT_ONCE = 500;
 
 export class Holdfast implements AsyncDisposable {
+  readonly agents: Agents;
   readonly sessions: Sessions;
   readonly checkpoints: Checkpoints;
   readonly #ground: Ground;
@@ -41,6 +43,7 @@ export class Holdfast implements AsyncDisposable {
     this.#ground.released = (id) => takeInWhatIsLeft(this.#ground, id);
     this.#runs = new Runs(this.#ground);
     this.effects = new Effects(this.#ground);
+    this.agents = new Agents(this.#ground);
     this.sessions = new Sessions(this.#ground);
     this.checkpoints = new Checkpoints(this.#ground);
   }
@@ -151,6 +154,7 @@ export class Holdfast implements AsyncDisposable {
   /** Lets go of every session that is still open here, and of the store. Staged work of theirs is discarded; saved work is safe. */
   async close(): Promise<void> {
     for (const worker of this.#workers) await worker.stop({ graceMs: 0 }).catch(() => {});
+    await this.agents.stop();
     this.#closing.abort();
     this.#ground.released = async () => {};
     this.#ground.watchers.wakeAll();

@@ -47,13 +47,17 @@ export interface LineDoc {
 }
 
 const CHECK = 16;
-const sealed = (doc: object): string => {
+export const sealed = (doc: object): string => {
   const text = JSON.stringify(doc);
   return digest(text).slice(0, CHECK) + text;
 };
 
 export function unsealed<T>(text: unknown, what: string, sessionId: string): T {
-  if (typeof text !== "string" || digest(text.slice(CHECK)).slice(0, CHECK) !== text.slice(0, CHECK)) throw damaged(what, sessionId);
+  return unsealedOr<T>(text, () => damaged(what, sessionId));
+}
+
+export function unsealedOr<T>(text: unknown, damage: () => HoldfastError): T {
+  if (typeof text !== "string" || digest(text.slice(CHECK)).slice(0, CHECK) !== text.slice(0, CHECK)) throw damage();
   return JSON.parse(text.slice(CHECK)) as T;
 }
 

@@ -6,7 +6,8 @@ import type { JsonObject } from "../core/json.js";
 import { reach } from "../core/retention.js";
 import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
-import type { LineRow, SessionRow } from "../store/port.js";
+import type { DocRow, LineRow, SessionRow } from "../store/port.js";
+import { SNAPSHOT } from "./agents/snapshot.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
@@ -53,6 +54,12 @@ export interface SessionUpdate {
   readonly tags?: readonly string[];
   readonly archived?: boolean;
   readonly metadata?: JsonObject;
+}
+
+interface Deleted {
+  readonly keptFor: readonly string[];
+  /** Snapshots from which it can be brought back, in part or whole; absent where there are none. */
+  readonly snapshots?: readonly string[];
 }
 
 const STATUSES = Object.keys(statusTable) as SessionStatus[];
@@ -133,13 +140,17 @@ export class Sessions {
     }
   }
 
-  /** Deletes a session, and those that its calls ran. What forks of it share is kept for them, and the answer names them. */
-  async delete(id: string): Promise<{ readonly keptFor: readonly string[] }> {
+  /**
+   * Deletes a session, and those that its calls ran. What forks of it share is kept for them, and what snapshots point at for these; the
+   * answer names both.
+   */
+  async delete(id: string): Promise<Deleted> {
     const known = sessionId(id);
     // First: whoever deletes again after a crash finds them by their parent.
     for (const child of await childrenOf(this.#ground, known)) await this.delete(child);
     const own = await this.#ground.store.lines({ session: known });
     const family = await descendants(this.#ground, own);
+    const snapshots = await this.#snapshotsOf(known, own);
     await this.#remove(known);
     this.#ground.watchers.changed(known);
     await cutLines(
@@ -148,7 +159,24 @@ export class Sessions {
       family.map((line) => (line.session === known ? { ...line, owned: false, session: null } : line)),
       false,
     );
-    return { keptFor: [...new Set(family.flatMap(({ session }) => (session === null || session === known ? [] : session)))].sort() };
+    const keptFor = [...new Set(family.flatMap(({ session }) => (session === null || session === known ? [] : session)))].sort();
+    return { keptFor, ...(snapshots.length === 0 ? undefined : { snapshots }) };
+  }
+
+  /** Snapshots that point into a session's lines. */
+  async #snapshotsOf(id: SessionId, own: readonly LineRow[]): Promise<readonly string[]> {
+    const { store } = this.#ground;
+    const docs = new Set<number>();
+    for (const { id: line } of own) for (const { doc } of await store.pins(line)) docs.add(doc);
+    const agent = docs.size === 0 ? undefined : (await store.session(id))?.head.agent;
+    if (agent == null) return [];
+    const found: string[] = [];
+    for (let before: number | undefined; ; ) {
+      const rows: readonly DocRow[] = await store.docs({ kind: SNAPSHOT, of: agent, limit: 1_000, ...(before && { before }) });
+      for (const row of rows) if (docs.has(row.no)) found.push(row.id);
+      before = rows.at(-1)?.no;
+      if (rows.length < 1_000) return found;
+    }
   }
 
   /** Ends the session that is there now, and no other of its name: one may be made while this waits for an answer. */

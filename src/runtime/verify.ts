@@ -1,10 +1,12 @@
 /** Reads everything and says what is damaged. It goes on after damage: the rest is checked too. */
 import type { Digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
-import { type LineId, MAX_SEQ, type SessionId, sessionId } from "../core/ids.js";
+import { type LineId, MAX_SEQ, placeId, type SessionId, sessionId } from "../core/ids.js";
 import { refsOf } from "../core/refs.js";
 import { firstSeq, isGap, open, type Save } from "../core/save.js";
-import type { Anchor, LineRow, SessionRow } from "../store/port.js";
+import { AGENT, type Anchor, type DocRow, type LineRow, type SessionRow } from "../store/port.js";
+import { agentOf } from "./agents/record.js";
+import { contentsOf, SNAPSHOT } from "./agents/snapshot.js";
 import { breathe } from "./breathe.js";
 import type { Ground } from "./ground.js";
 import { readMail } from "./inbox.js";
@@ -72,6 +74,7 @@ class Verification {
       for (const line of await store.lines(only === undefined ? { all: true } : { session: only })) await this.#line(line);
     });
     await this.#guard({}, () => this.#sessions(only));
+    if (only === undefined) await this.#guard({}, () => this.#documents());
     await this.#guard({}, () => this.#anchors(anchors));
     return { ok: this.#findings.length === 0, checked: this.#checked, findings: this.#findings };
   }
@@ -164,6 +167,43 @@ class Verification {
         });
       }
     });
+  }
+
+  /** Agents' records, and snapshots with all that they point at. */
+  async #documents(): Promise<void> {
+    for await (const row of this.#docs(AGENT)) await this.#guard({}, async () => void agentOf(row));
+    for await (const { id } of this.#docs(SNAPSHOT)) {
+      const row = await this.#ground.store.doc(SNAPSHOT, id);
+      if (row !== undefined) await this.#guard({}, () => this.#snapshot(row));
+    }
+  }
+
+  async *#docs(kind: string): AsyncGenerator<DocRow> {
+    for (let before: number | undefined; ; ) {
+      const rows: readonly DocRow[] = await this.#ground.store.docs({
+        kind,
+        ...(before === undefined ? undefined : { before }),
+        limit: SESSIONS,
+      });
+      yield* rows;
+      before = rows.at(-1)?.no;
+      if (rows.length < SESSIONS) return;
+    }
+  }
+
+  async #snapshot(row: DocRow & { readonly body: string | null }): Promise<void> {
+    for (const { id, place, digest } of contentsOf(row).sessions) {
+      await breathe();
+      await this.#guard({ sessionId: id }, async () => {
+        if (place === null || (await this.#ground.journal.saveAt(place))?.digest === digest) return;
+        this.#find({
+          code: "BROKEN_CHAIN",
+          sessionId: id,
+          ...place,
+          message: `Snapshot ${quote(row.id)} points at ${placeId(place.line, place.seq)}, and what stands there is something else.`,
+        });
+      });
+    }
   }
 
   async #anchors(anchors: readonly Anchor[]): Promise<void> {

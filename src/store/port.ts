@@ -154,6 +154,7 @@ export interface DocRow extends Omit<Doc, "pins" | "body"> {
   readonly no: number;
 }
 
+/** With neither `put` nor `remove` it is a condition, and changes nothing. */
 export interface DocChange {
   readonly kind: string;
   readonly id: string;

@@ -1,6 +1,7 @@
 /** An agent bound to a store. */
 import { randomUUID } from "node:crypto";
 import { TURN_MAIL } from "../../store/port.js";
+import { ensureAgent } from "../agents/ensure.js";
 import type { Ground } from "../ground.js";
 import { ensureSession } from "../opening.js";
 import { options, signalOf, wholeNumber } from "../options.js";
@@ -89,6 +90,7 @@ class Binding implements Omit<BoundAgent, Types> {
     const due = o.atMs === undefined ? 0 : wholeNumber(o.atMs, "atMs", 0, 8.64e15);
     const turn = key ?? randomUUID();
     const doc = turnLetter(turn, key, message);
+    await ensureAgent(this.#ground, this.#definition);
     const session = await ensureSession(this.#ground, id, {
       agent: this.name,
       ...(o.title !== undefined && { title: o.title }),

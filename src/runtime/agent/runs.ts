@@ -7,6 +7,7 @@ import { type SessionId, sessionId } from "../../core/ids.js";
 import { isUnderWay } from "../../core/status.js";
 import { TURN_MAIL } from "../../store/port.js";
 import { linked } from "../aborting.js";
+import { ensureAgent } from "../agents/ensure.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
 import { readMail } from "../inbox.js";
@@ -168,6 +169,7 @@ export class Runs {
       ...(o.tags !== undefined && { tags: o.tags }),
       ...(o.metadata !== undefined && { metadata: o.metadata }),
     };
+    await ensureAgent(this.#ground, definition);
     let waited = 0;
     for (;;) {
       if (o.signal?.aborted) return aborted(id, asking?.key ?? "");

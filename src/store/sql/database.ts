@@ -88,6 +88,8 @@ export interface Dialect {
   /** What is added to a search for sessions `s` to be claimed, and to looking at one of them before it is. */
   readonly claimable: string;
   readonly claiming: string;
+  /** What is added to looking at a row that is about to be changed, so that nobody else changes it meanwhile. */
+  readonly locking: string;
 }
 
 export interface Database {

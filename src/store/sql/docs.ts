@@ -14,7 +14,7 @@ export class Docs {
   }
 
   *apply({ kind, id, when, put, remove }: DocChange): Steps<Refusal | undefined> {
-    const there = yield* row(this.#sql.doc, this.#tenant, kind, id);
+    const there = yield* row(this.#sql.docToChange, this.#tenant, kind, id);
     if (when.absent && there !== undefined) return "exists";
     if (!when.absent && there === undefined) return "absent";
     if (when.version !== undefined && there?.[VERSION] !== when.version) return "version";
@@ -31,14 +31,16 @@ export class Docs {
     const places = pins.length === 0 ? [] : yield pins.map(({ line, seq }) => look(this.#sql.saveAt, this.#tenant, line, seq));
     if (places.some((found) => found.length === 0)) return "origin";
     const made = yield* row(this.#sql.insertDoc, this.#tenant, kind, id, of, version, text, body);
-    if (pins.length > 0) yield pins.map(({ line, seq }) => change(this.#sql.insertPin, this.#tenant, line, seq, made?.[0] as number));
+    if (made === undefined) return "exists";
+    if (pins.length > 0) yield pins.map(({ line, seq }) => change(this.#sql.insertPin, this.#tenant, line, seq, made[0] as number));
     return undefined;
   }
 
   *isDone({ kind, id, put, remove }: DocChange): Steps<boolean> {
     const there = yield* row(this.#sql.doc, this.#tenant, kind, id);
     if (put !== undefined) return there?.[TEXT] === put.text;
-    return remove === true && there === undefined;
+    // Without either it was only a condition.
+    return remove !== true || there === undefined;
   }
 }
 

@@ -35,7 +35,7 @@ export const tail = "coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq 
 export type Statements = ReturnType<typeof statementsIn>;
 
 export function statementsIn(dialect: Dialect) {
-  const { fresh, spend, text, savesWithin, lastSave, lastOfEach, messages, clock, claimable, claiming } = dialect;
+  const { fresh, spend, text, savesWithin, lastSave, lastOfEach, messages, clock, claimable, claiming, locking } = dialect;
 
   /** Saves that hold any of the records from..to. Parameters: line, from, to, line, to, limit. */
   const saves = (items: boolean, state: boolean, order: "ASC" | "DESC") => {
@@ -133,7 +133,11 @@ export function statementsIn(dialect: Dialect) {
     deleteMail: "DELETE FROM mail WHERE session = ?",
 
     doc: `SELECT ${docColumns}, body FROM doc WHERE tenant = ? AND kind = ? AND id = ?`,
-    insertDoc: `INSERT INTO doc (no, tenant, kind, id, whose, version, text, body) VALUES (${fresh("doc")}, ?, ?, ?, ?, ?, ?, ?) RETURNING no`,
+    /** The same for whoever is about to change it. */
+    docToChange: `SELECT ${docColumns}, body FROM doc WHERE tenant = ? AND kind = ? AND id = ?${locking}`,
+    /** Answers nothing where another was quicker. */
+    insertDoc: `INSERT INTO doc (no, tenant, kind, id, whose, version, text, body) VALUES (${fresh("doc")}, ?, ?, ?, ?, ?, ?, ?)
+      ON CONFLICT DO NOTHING RETURNING no`,
     updateDoc: "UPDATE doc SET whose = ?, version = ?, text = ?, body = ? WHERE no = ?",
     spendDoc: spend("doc"),
     deleteDoc: "DELETE FROM doc WHERE no = ?",

@@ -35,6 +35,7 @@ export const postgresDialect: Dialect = {
   claimable: ` AND (s.until <= ${NOW} OR s.until > ${NOW} + ${MAX_LEASE_MS})`,
   // Whoever has locked the row by other means is not waited for either.
   claiming: " FOR UPDATE SKIP LOCKED",
+  locking: " FOR UPDATE",
 };
 
 const known = new Map<string, string>();

@@ -21,5 +21,6 @@ export const sqliteDialect = (now: () => number): Dialect => ({
   // Whoever claims can tell whether a holder on this machine is dead, however long its lease lasts.
   claimable: "",
   claiming: "",
+  locking: "",
   clock: { column: "CAST(? AS bigint)", params: () => [now()] },
 });

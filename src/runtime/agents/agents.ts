@@ -1,0 +1,325 @@
+/** Agents: what is kept of each, snapshots of one with all its sessions, and going back to them. */
+import { type CheckpointKind, checkMetadata, checkText } from "../../core/checkpoint.js";
+import { HoldfastError, quote } from "../../core/errors.js";
+import { checkName, type SessionId } from "../../core/ids.js";
+import { isUnderWay, type SessionStatus, statusTable } from "../../core/status.js";
+import { AGENT, type DocRow, type LineRow, type SessionRow } from "../../store/port.js";
+import type { Ground } from "../ground.js";
+import { callback, flag, limitOf, numberOf, oneOf, options, type Page, signalOf } from "../options.js";
+import { childrenOf } from "../outside.js";
+import { cutLines, descendants } from "../sessions.js";
+import { type AutoSnapshot, type AutoSnapshotOptions, autoSnapshot } from "./auto-snapshot.js";
+import { capture } from "./capture.js";
+import { type AgentDoc, type AgentInput, type AgentRecord, agentOf, checkAgent, putAgent, recordOf } from "./record.js";
+import { Restore, type RestoreOptions, type RestoreReport } from "./restoring.js";
+import {
+  digestOf,
+  entryOf,
+  MAX_DESCRIPTION,
+  MAX_SNAPSHOT_NAME,
+  newSnapshot,
+  noSnapshot,
+  SNAPSHOT,
+  type Snapshot,
+  type SnapshotOptions,
+  snapshotOf,
+} from "./snapshot.js";
+
+/** An agent, and those of its sessions that are under way: the newest first, 1,000 at most. */
+export interface AgentWithSessions extends AgentRecord {
+  readonly activeSessions: readonly string[];
+}
+
+export interface AgentPage extends Page<AgentRecord> {
+  /** Agents of this page whose record cannot be read; absent where there are none. */
+  readonly damaged?: readonly string[];
+}
+
+const MAX_ACTIVE = 1_000;
+const UNDER_WAY = (Object.keys(statusTable) as SessionStatus[]).filter(isUnderWay);
+const KINDS = ["automatic", "manual", "pre-operation", "recovery"] as const satisfies readonly CheckpointKind[];
+const TRIES = 10;
+
+export class Agents {
+  readonly #ground: Ground;
+  readonly #automatic = new Set<AutoSnapshot>();
+
+  constructor(ground: Ground) {
+    this.#ground = ground;
+  }
+
+  // ---- records
+
+  /** Makes an agent, or changes it. What is not given stays as it is; its version is one more with each save. */
+  async save(agent: AgentInput): Promise<AgentRecord> {
+    const { id, version, next } = checkAgent(agent);
+    for (;;) {
+      const before = await this.#doc(id);
+      const found = before?.version ?? 0;
+      if (version !== undefined && version !== found) throw conflict(id, version, found);
+      const after = next(before, this.#ground.wallMs());
+      if ((await this.#ground.store.apply([], [putAgent(after, before)])).ok) return recordOf(after);
+      // Somebody else saved it in between: read it again, and change that.
+    }
+  }
+
+  async get(id: string): Promise<AgentWithSessions | undefined> {
+    const doc = await this.#doc(checkName(id, "agent id"));
+    return doc && Object.freeze({ ...recordOf(doc), activeSessions: await this.#active(doc.id) });
+  }
+
+  async #doc(id: string): Promise<AgentDoc | undefined> {
+    const row = await this.#ground.store.doc(AGENT, id);
+    return row && agentOf(row);
+  }
+
+  async #active(agent: string): Promise<readonly string[]> {
+    const rows = await Promise.all(UNDER_WAY.map((status) => this.#ground.store.sessions({ agent, status, limit: MAX_ACTIVE })));
+    return rows
+      .flat()
+      .sort((a, b) => b.no - a.no)
+      .slice(0, MAX_ACTIVE)
+      .map((row) => row.id);
+  }
+
+  /** Newest first. */
+  async list(o?: { readonly limit?: number; readonly cursor?: string }): Promise<AgentPage> {
+    const { limit, cursor } = options(o, "agents.list", ["limit", "cursor"]);
+    const damaged: string[] = [];
+    const page = await this.#page({ kind: AGENT }, limit, cursor, (row) => {
+      try {
+        return recordOf(agentOf(row));
+      } catch (error) {
+        if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
+        damaged.push(row.id);
+        return undefined;
+      }
+    });
+    return { ...page, ...(damaged.length === 0 ? undefined : { damaged }) };
+  }
+
+  async #page<T>(
+    of: { readonly kind: string; readonly of?: string },
+    limit: unknown,
+    cursor: unknown,
+    show: (row: DocRow) => T | undefined,
+  ): Promise<Page<T>> {
+    const most = limitOf(limit, "limit");
+    const before = cursor === undefined ? undefined : { before: numberOf(cursor, "d") };
+    const rows = await this.#ground.store.docs({ ...of, ...before, limit: most + 1 });
+    const last = rows.length > most ? rows[most - 1] : undefined;
+    return { items: rows.slice(0, most).flatMap((row) => show(row) ?? []), ...(last === undefined ? undefined : { next: `d${last.no}` }) };
+  }
+
+  /**
+   * Deletes an agent in one step: its record, its snapshots, its sessions, and those that their calls ran. What forks of other agents
+   * share with them is kept for those, and the answer names them.
+   */
+  async delete(id: string): Promise<{ readonly sessions: number; readonly snapshots: number; readonly keptFor: readonly string[] }> {
+    const agent = checkName(id, "agent id");
+    for (let tries = 0; tries < TRIES; tries++) {
+      const record = await this.#doc(agent);
+      const snapshots = await this.#allSnapshots(agent);
+      const { children, lines } = await this.#belongings(agent);
+      const gone = new Set<string>();
+      const applied = await capture(this.#ground, { agent, hold: true, also: children }, (sessions) => {
+        gone.clear();
+        for (const { session } of sessions) gone.add(session.id);
+        for (const child of children) gone.add(child);
+        if (record === undefined && snapshots.length === 0 && gone.size === 0) throw noAgent(agent);
+        return {
+          changes: [...gone].map((session) => ({ session, when: {}, remove: true as const })),
+          docs: [
+            ...snapshots.map((snapshot) => ({ kind: SNAPSHOT, id: snapshot.id, when: {}, remove: true as const })),
+            ...(record === undefined ? [] : [{ kind: AGENT, id: agent, when: {}, remove: true as const }]),
+          ],
+        };
+      });
+      // A child, or a snapshot, went in between.
+      if (!applied.ok) continue;
+      this.#ground.knownAgents.delete(agent);
+      for (const session of gone) this.#ground.watchers.changed(session as SessionId);
+      return { sessions: gone.size, snapshots: snapshots.length, keptFor: await this.#free(lines, gone) };
+    }
+    throw new HoldfastError("BUSY", `Agent ${quote(agent)} was changed again and again while it was deleted. Try again.`, {});
+  }
+
+  /** Sessions that calls of an agent's sessions run, be it under other agents, and the lines of all of them. */
+  async #belongings(agent: string): Promise<{ readonly children: readonly string[]; readonly lines: readonly LineRow[] }> {
+    const { store } = this.#ground;
+    const children = new Set<string>();
+    const lines: LineRow[] = [];
+    for (let before: number | undefined; ; ) {
+      const page = { agent, limit: MAX_ACTIVE, ...(before === undefined ? undefined : { before }) };
+      const rows: readonly SessionRow[] = await store.sessions(page);
+      for (const { id } of rows) {
+        lines.push(...(await store.lines({ session: id })));
+        await this.#addChildren(id as SessionId, children);
+      }
+      before = rows.at(-1)?.no;
+      if (rows.length < MAX_ACTIVE) break;
+    }
+    for (const child of children) lines.push(...(await store.lines({ session: child })));
+    return { children: [...children], lines };
+  }
+
+  async #addChildren(id: SessionId, found: Set<string>): Promise<void> {
+    for (const child of await childrenOf(this.#ground, id)) {
+      if (found.has(child)) continue;
+      found.add(child);
+      await this.#addChildren(child, found);
+    }
+  }
+
+  /** Frees what nobody needs of lines whose sessions are gone. Answers for whom some of it was kept. */
+  async #free(lines: readonly LineRow[], gone: ReadonlySet<string>): Promise<readonly string[]> {
+    const isGone = (session: string | null) => session === null || gone.has(session);
+    const family = (await descendants(this.#ground, lines)).map((line) =>
+      isGone(line.session) ? { ...line, owned: false, session: null } : line,
+    );
+    await cutLines(this.#ground, lines, family, false);
+    return [...new Set(family.flatMap(({ session }) => session ?? []))].sort();
+  }
+
+  // ---- snapshots
+
+  /** Notes an agent's record and where each of its sessions stands. Needs no lease, and holds nobody up. */
+  async snapshot(id: string, o?: SnapshotOptions): Promise<Snapshot> {
+    const agent = checkName(id, "agent id");
+    const { name, description, kind, metadata } = options(o, "agents.snapshot", ["name", "description", "kind", "metadata"]);
+    return (await this.#snapshot(agent, {
+      kind: oneOf(kind, "kind", KINDS) ?? "manual",
+      ...(name === undefined ? undefined : { name: checkText(name, "name", MAX_SNAPSHOT_NAME) }),
+      ...(description === undefined ? undefined : { description: checkText(description, "description", MAX_DESCRIPTION) }),
+      metadata: metadata === undefined ? {} : checkMetadata(metadata, "metadata"),
+    })) as Snapshot;
+  }
+
+  /** `unless`: not where this is the digest of what it would hold. */
+  async #snapshot(
+    agent: string,
+    about: Pick<Snapshot, "kind" | "name" | "description" | "metadata">,
+    unless?: string,
+  ): Promise<Snapshot | undefined> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      const record = await this.#doc(agent);
+      // It is still the record when the sessions are looked at.
+      const still = { kind: AGENT, id: agent, when: record === undefined ? { absent: true as const } : { version: record.version } };
+      let made: Snapshot | undefined;
+      const applied = await capture(this.#ground, { agent, hold: false }, (sessions) => {
+        made = undefined;
+        if (record === undefined && sessions.length === 0) throw noAgent(agent);
+        const now = { id: this.#newId(), agent, createdAt: this.#ground.wallMs() };
+        const { change, snapshot, digest } = newSnapshot({ ...now, ...about }, { agent: record ?? null, sessions: sessions.map(entryOf) });
+        if (digest === unless) return undefined;
+        made = snapshot;
+        return { changes: [], docs: [still, change] };
+      });
+      if (applied.ok) return made;
+      if (applied.why === "origin")
+        throw new HoldfastError("CORRUPT", `A session of agent ${quote(agent)} does not stand where it says. Run verify.`, {});
+    }
+    throw new HoldfastError("BUSY", `The record of agent ${quote(agent)} was saved again and again meanwhile. Try again.`, {});
+  }
+
+  #newId(): string {
+    return `snap-${this.#ground.newLineId()}`;
+  }
+
+  /** Newest first. */
+  async snapshots(
+    id: string,
+    o?: { readonly kind?: CheckpointKind; readonly limit?: number; readonly cursor?: string },
+  ): Promise<Page<Snapshot>> {
+    const agent = checkName(id, "agent id");
+    const { kind, limit, cursor } = options(o, "agents.snapshots", ["kind", "limit", "cursor"]);
+    const only = oneOf(kind, "kind", KINDS);
+    return this.#page({ kind: SNAPSHOT, of: agent }, limit, cursor, (row) => {
+      const snapshot = snapshotOf(row);
+      return only === undefined || snapshot.kind === only ? snapshot : undefined;
+    });
+  }
+
+  async #allSnapshots(agent: string): Promise<readonly DocRow[]> {
+    const all: DocRow[] = [];
+    for (let before: number | undefined; ; ) {
+      const page = { kind: SNAPSHOT, of: agent, limit: MAX_ACTIVE, ...(before === undefined ? undefined : { before }) };
+      const rows: readonly DocRow[] = await this.#ground.store.docs(page);
+      all.push(...rows);
+      before = rows.at(-1)?.no;
+      if (rows.length < MAX_ACTIVE) return all;
+    }
+  }
+
+  /** Puts an agent and its sessions back to where a snapshot found them. What was there before is a snapshot too, of kind `recovery`. */
+  async restore(snapshotId: string, o?: RestoreOptions): Promise<RestoreReport> {
+    const id = checkName(snapshotId, "snapshot id");
+    const { takeOver, dryRun, signal, onProgress } = options(o, "agents.restore", ["takeOver", "dryRun", "signal", "onProgress"]);
+    const told = callback(onProgress, "onProgress");
+    const stop = signalOf(signal);
+    const isTaken = flag(takeOver, "takeOver") ?? false;
+    const isDry = flag(dryRun, "dryRun") ?? false;
+    const row = await this.#ground.store.doc(SNAPSHOT, id);
+    if (row === undefined) throw noSnapshot(id);
+    const restore = new Restore(this.#ground, row, {
+      takeOver: isTaken,
+      ...(stop && { signal: stop }),
+      ...(told && { onProgress: told }),
+    });
+    return isDry ? restore.look() : restore.run(() => this.#newId());
+  }
+
+  /** Removes a snapshot. What only it kept is freed by `prune` and `gc`. */
+  async deleteSnapshot(snapshotId: string): Promise<void> {
+    const id = checkName(snapshotId, "snapshot id");
+    if (!(await this.#ground.store.apply([], [{ kind: SNAPSHOT, id, when: {}, remove: true }])).ok) throw noSnapshot(id);
+  }
+
+  /**
+   * Takes a snapshot (`automatic`) every so often, where something has changed, and keeps the newest of them. It begins at once, goes on
+   * after errors, which it reports, and ends with `stop` or with the store.
+   */
+  autoSnapshot(id: string, o: AutoSnapshotOptions): AutoSnapshot {
+    const agent = checkName(id, "agent id");
+    const automatic = autoSnapshot(o, {
+      take: async () => {
+        const [newest] = await this.#automatics(agent, 1);
+        const about = { kind: "automatic", metadata: {} } as const;
+        return this.#snapshot(agent, about, newest && digestOf(newest));
+      },
+      prune: async (keep) => {
+        for (const row of (await this.#automatics(agent, Number.MAX_SAFE_INTEGER)).slice(keep))
+          await this.#ground.store.apply([], [{ kind: SNAPSHOT, id: row.id, when: {}, remove: true }]);
+      },
+      stopped: () => this.#automatic.delete(automatic),
+    });
+    this.#automatic.add(automatic);
+    return automatic;
+  }
+
+  /** Newest first; one that is damaged is passed over, and stays. */
+  async #automatics(agent: string, most: number): Promise<readonly DocRow[]> {
+    const isAutomatic = (row: DocRow) => {
+      try {
+        return snapshotOf(row).kind === "automatic";
+      } catch {
+        return false;
+      }
+    };
+    return (await this.#allSnapshots(agent)).filter(isAutomatic).slice(0, most);
+  }
+
+  /** With the store. */
+  async stop(): Promise<void> {
+    for (const automatic of this.#automatic) await automatic.stop();
+  }
+}
+
+const conflict = (id: string, version: number, found: number): HoldfastError =>
+  new HoldfastError(
+    "CONFLICT",
+    `Agent ${quote(id)} is at version ${found}, and this save is of version ${version}: somebody else saved it. Read it again.`,
+    { found },
+  );
+
+const noAgent = (id: string): HoldfastError => new HoldfastError("NOT_FOUND", `There is no agent ${quote(id)}.`, { found: id });

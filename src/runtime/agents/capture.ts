@@ -1,0 +1,42 @@
+/** Deciding about an agent's sessions at one moment, with errors that go to whoever asked. */
+import { HoldfastError, quote } from "../../core/errors.js";
+import type { Applied, Decision, Present } from "../../store/port.js";
+import type { Ground } from "../ground.js";
+import { MAX_SESSIONS } from "./snapshot.js";
+
+interface Capture {
+  readonly agent: string;
+  readonly hold: boolean;
+  readonly also?: readonly string[];
+}
+
+/**
+ * Looks at the agent's sessions and applies what is decided. `decide` may throw: then nothing is changed, and the error is thrown here. It
+ * may be called again.
+ */
+export async function capture(
+  { store }: Ground,
+  { agent, hold, also }: Capture,
+  decide: (sessions: readonly Present[]) => Decision | undefined,
+): Promise<Applied> {
+  let thrown: unknown;
+  const applied = await store.capture({ agent, hold, limit: MAX_SESSIONS + 1, ...(also && { also }) }, (sessions) => {
+    thrown = undefined;
+    try {
+      if (sessions.length > MAX_SESSIONS) throw tooMany(agent);
+      return decide(sessions);
+    } catch (error) {
+      thrown = error;
+      return undefined;
+    }
+  });
+  if (thrown !== undefined) throw thrown;
+  return applied;
+}
+
+const tooMany = (agent: string): HoldfastError =>
+  new HoldfastError(
+    "TOO_LARGE",
+    `Agent ${quote(agent)} has more than ${MAX_SESSIONS} sessions: too many for one step. Delete some, or do without.`,
+    { found: agent, limit: MAX_SESSIONS },
+  );

@@ -1,0 +1,141 @@
+/** What is kept of an agent, as callers give it and see it, and as its document holds it. */
+import { checkMetadata, checkText } from "../../core/checkpoint.js";
+import { HoldfastError, quote } from "../../core/errors.js";
+import { checkName } from "../../core/ids.js";
+import { deepFreeze, encode, type JsonObject } from "../../core/json.js";
+import { isoTime } from "../../core/time.js";
+import { AGENT, type DocChange, type DocRow } from "../../store/port.js";
+import { invalid, options, wholeNumber } from "../options.js";
+import { sealed, unsealedOr } from "../rows.js";
+
+/** What `agents.save` takes. What is not given stays as it is; null takes it away. */
+export interface AgentInput {
+  readonly id: string;
+  /** The version that was read: where it is another by now, that is a CONFLICT. 0 for one that is to be made. */
+  readonly version?: number;
+  readonly name?: string;
+  /** What it runs on, or whatever else tells kinds of agents apart. */
+  readonly type?: string | null;
+  readonly system?: string | null;
+  readonly capabilities?: readonly string[];
+  readonly config?: JsonObject;
+  readonly state?: JsonObject;
+  readonly metadata?: JsonObject;
+}
+
+export interface AgentRecord {
+  readonly id: string;
+  /** 1 when it is made, and one more with each save. */
+  readonly version: number;
+  readonly name: string;
+  readonly type?: string;
+  readonly system?: string;
+  readonly capabilities: readonly string[];
+  readonly config: JsonObject;
+  readonly state: JsonObject;
+  readonly metadata: JsonObject;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+}
+
+/** As its document holds it. */
+export interface AgentDoc extends Omit<AgentRecord, "createdAt" | "updatedAt"> {
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+const MAX_SYSTEM = 1024 * 1024;
+const MAX_NAMES = 1_000;
+const MAX_STATE_BYTES = 4 * 1024 * 1024;
+const none: JsonObject = Object.freeze({});
+
+/** A record that came out of `get` may go back in: what the store has put there is left behind. */
+const ASSIGNED = ["createdAt", "updatedAt", "activeSessions"] as const;
+const FIELDS = ["id", "version", "name", "type", "system", "capabilities", "config", "state", "metadata"] as const;
+
+type Fields = { -readonly [K in (typeof FIELDS)[number]]?: AgentInput[K] };
+
+export interface CheckedAgent {
+  readonly id: string;
+  readonly version: number | undefined;
+  /** The record, from the one that is there or from nothing. */
+  readonly next: (before: AgentDoc | undefined, now: number) => AgentDoc;
+}
+
+export function checkAgent(given: AgentInput): CheckedAgent {
+  const o = options(given as AgentInput & Record<(typeof ASSIGNED)[number], unknown>, "agents.save", [...FIELDS, ...ASSIGNED]) as Fields;
+  const id = checkName(o.id, "agent id");
+  const version = o.version === undefined ? undefined : wholeNumber(o.version, "version", 0, Number.MAX_SAFE_INTEGER);
+  const fields = {
+    ...(o.name === undefined ? undefined : { name: checkName(o.name, "name") }),
+    ...(o.capabilities === undefined ? undefined : { capabilities: checkNames(o.capabilities) }),
+    ...(o.config === undefined ? undefined : { config: checkObject(o.config, "config") }),
+    ...(o.state === undefined ? undefined : { state: checkObject(o.state, "state") }),
+    ...(o.metadata === undefined ? undefined : { metadata: checkMetadata(o.metadata, "metadata") }),
+  };
+  const type = o.type === undefined || o.type === null ? o.type : checkName(o.type, "type");
+  const system = o.system === undefined || o.system === null ? o.system : checkText(o.system, "system", MAX_SYSTEM);
+  const next = (before: AgentDoc | undefined, now: number): AgentDoc => {
+    const { type: typeBefore, system: systemBefore, ...rest } = before ?? empty(id, now);
+    const typeNow = type === undefined ? typeBefore : type;
+    const systemNow = system === undefined ? systemBefore : system;
+    return {
+      ...rest,
+      ...fields,
+      ...(typeNow == null ? undefined : { type: typeNow }),
+      ...(systemNow == null ? undefined : { system: systemNow }),
+      version: rest.version + 1,
+      updatedAt: now,
+    };
+  };
+  return { id, version, next };
+}
+
+const empty = (id: string, now: number): AgentDoc => ({
+  id,
+  version: 0,
+  name: id,
+  capabilities: [],
+  config: none,
+  state: none,
+  metadata: none,
+  createdAt: now,
+  updatedAt: now,
+});
+
+function checkNames(value: unknown): readonly string[] {
+  if (!Array.isArray(value)) throw invalid("capabilities", "they are a list of names");
+  if (value.length > MAX_NAMES)
+    throw new HoldfastError("TOO_LARGE", `capabilities: more than ${MAX_NAMES}.`, { path: "capabilities", limit: MAX_NAMES });
+  return [...new Set(Array.from(value, (name, i) => checkName(name, `capabilities[${i}]`)))];
+}
+
+function checkObject(value: unknown, path: string): JsonObject {
+  const { value: copy, bytes } = encode(value, path);
+  if (typeof copy !== "object" || copy === null || Array.isArray(copy)) throw invalid(path, "it must be an object");
+  if (bytes > MAX_STATE_BYTES)
+    throw new HoldfastError("TOO_LARGE", `${path}: larger than ${MAX_STATE_BYTES} bytes.`, { path, limit: MAX_STATE_BYTES });
+  return copy as JsonObject;
+}
+
+// ---- the document
+
+export function agentOf(row: DocRow): AgentDoc {
+  const doc = unsealedOr<AgentDoc>(row.text, () => damagedAgent(row.id));
+  if (doc.id !== row.id || doc.version !== row.version) throw damagedAgent(row.id);
+  return deepFreeze(doc);
+}
+
+/** Puts a record in the place of the one that was read, or makes it. */
+export const putAgent = (next: AgentDoc, before: AgentDoc | undefined): DocChange => ({
+  kind: AGENT,
+  id: next.id,
+  when: before === undefined ? { absent: true } : { version: before.version },
+  put: { of: null, version: next.version, text: sealed(next), body: null, pins: [] },
+});
+
+export const recordOf = ({ createdAt, updatedAt, ...rest }: AgentDoc): AgentRecord =>
+  Object.freeze({ ...rest, createdAt: isoTime(createdAt), updatedAt: isoTime(updatedAt) });
+
+const damagedAgent = (id: string): HoldfastError =>
+  new HoldfastError("CORRUPT", `The record of agent ${quote(id)} is damaged. Run verify to see what else is.`, { found: id });

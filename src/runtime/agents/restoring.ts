@@ -1,0 +1,347 @@
+/**
+ * Putting an agent and its sessions back to where a snapshot found them.
+ *
+ * R1  everything the snapshot points at is read and verified before anything is changed.
+ * R2  the change is one step: a snapshot of what is there now (`recovery`), the agent's record, and every session on its new line. It is
+ *     made whole or not at all, and no one who held a session before can write to it after.
+ * R3  nothing is lost by it: sessions go to new lines and keep the old ones, those begun later are archived, those deleted come back.
+ */
+import { HoldfastError, quote } from "../../core/errors.js";
+import { placeId, type SessionId } from "../../core/ids.js";
+import { equal } from "../../core/json.js";
+import { describeOwner, freeLease, grantLease, type Lease, releaseLease } from "../../core/lease.js";
+import type { SessionStatus } from "../../core/status.js";
+import type { Change, Decision, DocRow, Present } from "../../store/port.js";
+import { breathe } from "../breathe.js";
+import { unsettled } from "../effects/pending.js";
+import type { Ground } from "../ground.js";
+import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, leaseOf, leaseRow, newLine, rootDigest } from "../rows.js";
+import { capture } from "./capture.js";
+import { type AgentDoc, type AgentRecord, agentOf, putAgent, recordOf } from "./record.js";
+import { type Contents, contentsOf, type Entry, entryOf, newSnapshot, type Snapshot, snapshotOf } from "./snapshot.js";
+
+export interface RestoreOptions {
+  /** Takes sessions from those who hold them, instead of refusing with LEASE_HELD. */
+  readonly takeOver?: boolean;
+  /** Says what would change, and changes nothing. */
+  readonly dryRun?: boolean;
+  readonly signal?: AbortSignal;
+  /** Told how many sessions of the snapshot have been verified, and of how many. */
+  readonly onProgress?: (verified: number, of: number) => void;
+}
+
+/**
+ * What becomes of a session. `moved`: it goes back to where it was. `made`: it was deleted, and is there again. `labelled`: only its
+ * title, tags or metadata change. `archived`: it was begun later, and is kept. `same`: it stands where it stood.
+ */
+export type Restoring = "moved" | "made" | "labelled" | "archived" | "same";
+
+export interface RestoreReport {
+  readonly snapshot: Snapshot;
+  /** What was there before, to go back to; absent in a dry run. */
+  readonly recovery?: Snapshot;
+  /** The record as it is afterwards; absent where the snapshot had none. */
+  readonly agent?: AgentRecord;
+  readonly sessions: readonly { readonly id: string; readonly outcome: Restoring }[];
+  /** Sessions that others hold and that would change; absent where there are none, or after they were taken over. */
+  readonly held?: readonly string[];
+}
+
+/** What the journal says at a place where a session is to go on. */
+interface Verified {
+  readonly entry: Entry;
+  readonly status: SessionStatus;
+  readonly reason: string | undefined;
+}
+
+/** For how long sessions are kept from others while they are looked at before they are moved. */
+const SEIZED_MS = 120_000;
+
+type Options = { readonly takeOver: boolean } & Pick<RestoreOptions, "signal" | "onProgress">;
+
+export class Restore {
+  readonly #ground: Ground;
+  readonly #contents: Contents;
+  readonly #snapshot: Snapshot;
+  readonly #o: Options;
+
+  constructor(ground: Ground, row: DocRow & { readonly body: string | null }, o: Options) {
+    this.#ground = ground;
+    this.#snapshot = snapshotOf(row);
+    this.#contents = contentsOf(row);
+    this.#o = o;
+  }
+
+  /** Says what would change. */
+  async look(): Promise<RestoreReport> {
+    const verified = await this.#verify();
+    const now = await this.#ground.now();
+    let report: RestoreReport | undefined;
+    await capture(this.#ground, { agent: this.#snapshot.agent, hold: false }, (sessions) => {
+      const outcomes = this.#outcomes(sessions, verified);
+      const held = sessions.filter((present) => this.#holderOf(present, now) && outcomes.get(present.session.id) === "moved");
+      report = this.#report(outcomes, held.length === 0 ? undefined : { held: held.map(({ session }) => session.id) });
+      return undefined;
+    });
+    return report as RestoreReport;
+  }
+
+  async run(newId: () => string): Promise<RestoreReport> {
+    const verified = await this.#verify();
+    const seized = await this.#seize(verified);
+    try {
+      await this.#refuseOpenCalls(seized);
+      return await this.#apply(verified, seized, newId);
+    } catch (error) {
+      await this.#letGo(seized);
+      throw error;
+    }
+  }
+
+  /** R1 */
+  async #verify(): Promise<ReadonlyMap<string, Verified>> {
+    const verified = new Map<string, Verified>();
+    const { sessions } = this.#contents;
+    for (const entry of sessions) {
+      this.#o.signal?.throwIfAborted();
+      await breathe();
+      const { place, digest } = entry;
+      if (place === null) verified.set(entry.id, { entry, status: "in-progress", reason: undefined });
+      else {
+        const { fold, end } = await this.#ground.loader.place(place, { sized: false });
+        if (end !== digest)
+          throw new HoldfastError(
+            "CORRUPT",
+            `What stands at ${placeId(place.line, place.seq)} is not what snapshot ${quote(this.#snapshot.id)} points at. Nothing was changed.`,
+            { sessionId: entry.id, line: place.line, seq: place.seq },
+          );
+        fold.leaveLine();
+        verified.set(entry.id, { entry, status: fold.status, reason: fold.reason });
+      }
+      this.#o.onProgress?.(verified.size, sessions.length);
+    }
+    return verified;
+  }
+
+  #outcomes(sessions: readonly Present[], verified: ReadonlyMap<string, Verified>): ReadonlyMap<string, Restoring> {
+    const outcomes = new Map<string, Restoring>();
+    for (const present of sessions) {
+      const was = verified.get(present.session.id)?.entry;
+      const label = labelOf(present.session);
+      if (was === undefined) outcomes.set(present.session.id, label.archived ? "same" : "archived");
+      else if (!isAt(present, was)) outcomes.set(present.session.id, "moved");
+      else outcomes.set(present.session.id, isLabelled(label, was) ? "same" : "labelled");
+    }
+    for (const id of verified.keys()) if (!outcomes.has(id)) outcomes.set(id, "made");
+    return outcomes;
+  }
+
+  /** Nobody writes to what is to be moved from here on. */
+  async #seize(verified: ReadonlyMap<string, Verified>): Promise<ReadonlyMap<string, Lease>> {
+    const now = await this.#ground.now();
+    const seized = new Map<string, Lease>();
+    await capture(this.#ground, { agent: this.#snapshot.agent, hold: true }, (sessions) => {
+      seized.clear();
+      const outcomes = this.#outcomes(sessions, verified);
+      const changes: Change[] = [];
+      for (const present of sessions) {
+        const { id } = present.session;
+        if (outcomes.get(id) !== "moved") continue;
+        const holder = this.#holderOf(present, now);
+        if (holder !== undefined && !this.#o.takeOver) throw held(id, holder);
+        const before = leaseOf(present.session);
+        const lease: Lease = { epoch: before.epoch + 1, owner: this.#ground.machine.self, until: now + SEIZED_MS };
+        seized.set(id, lease);
+        changes.push({ session: id, when: { epoch: before.epoch }, lease: leaseRow(id as SessionId, lease) });
+      }
+      return { changes, docs: [] };
+    });
+    return seized;
+  }
+
+  #holderOf({ session }: Present, now: number): string | undefined {
+    const { machine, store } = this.#ground;
+    const grant = grantLease(leaseOf(session), {
+      owner: machine.self,
+      now,
+      leaseMs: SEIZED_MS,
+      dead: (owner) => machine.isDead(owner, store.traits.oneMachine),
+    });
+    return "heldBy" in grant ? describeOwner(grant.heldBy) : undefined;
+  }
+
+  /** A line that is left must not take calls with it of which nobody knows what becomes. */
+  async #refuseOpenCalls(seized: ReadonlyMap<string, Lease>): Promise<void> {
+    for (const id of seized.keys()) {
+      await breathe();
+      const present = await this.#ground.journal.present(id as SessionId);
+      const [open] = present === undefined ? [] : unsettled((await this.#ground.loader.courseAt(present)).open);
+      if (open === undefined) continue;
+      throw new HoldfastError(
+        "BAD_STATUS",
+        `The call of ${quote(open.name)} (${open.id}) in session ${quote(id)} is not over: the session cannot be put back before it is. Settle it, or let it finish.`,
+        { sessionId: id, effectId: open.id },
+      );
+    }
+  }
+
+  /** R2 */
+  async #apply(verified: ReadonlyMap<string, Verified>, seized: ReadonlyMap<string, Lease>, newId: () => string): Promise<RestoreReport> {
+    const { store } = this.#ground;
+    const { agent } = this.#snapshot;
+    const gone = [...verified.keys()];
+    for (let tries = 0; tries < TRIES; tries++) {
+      const row = await store.doc("agent", agent);
+      const record = row && agentOf(row);
+      const buried = new Map<string, number>();
+      for (const id of gone) {
+        const there = await store.session(id);
+        if (there === undefined) buried.set(id, await store.buriedEpoch(id));
+        else if (there.head.agent !== agent) throw another(id, agent);
+      }
+      let report: RestoreReport | undefined;
+      const applied = await capture(this.#ground, { agent, hold: true, also: gone }, (sessions) => {
+        const decided = this.#decide(sessions, verified, seized, buried, record, newId());
+        report = decided?.report;
+        return decided?.decision;
+      });
+      if (report !== undefined && applied.ok) {
+        for (const { id } of report.sessions) this.#ground.watchers.changed(id as SessionId);
+        return report;
+      }
+      // Its record was saved, or a session deleted, in between.
+    }
+    throw new HoldfastError("BUSY", `Agent ${quote(agent)} was changed again and again while it was restored. Try again.`, {});
+  }
+
+  /** Undefined where something has changed since it was looked at. */
+  #decide(
+    sessions: readonly Present[],
+    verified: ReadonlyMap<string, Verified>,
+    seized: ReadonlyMap<string, Lease>,
+    buried: ReadonlyMap<string, number>,
+    record: AgentDoc | undefined,
+    recoveryId: string,
+  ): { readonly decision: Decision; readonly report: RestoreReport } | undefined {
+    const outcomes = this.#outcomes(sessions, verified);
+    const changes: Change[] = [];
+    for (const present of sessions) {
+      const { id } = present.session;
+      const outcome = outcomes.get(id);
+      if (outcome === "moved") {
+        const lease = seized.get(id);
+        if (lease === undefined || leaseOf(present.session).epoch !== lease.epoch) throw held(id, "another process");
+        changes.push(this.#moved(present, verified.get(id) as Verified, lease));
+      } else if (outcome === "labelled" || outcome === "archived") changes.push(relabelled(present, verified.get(id)?.entry));
+    }
+    for (const [id, { entry, status, reason }] of verified) {
+      if (outcomes.get(id) !== "made") continue;
+      const epoch = buried.get(id);
+      if (epoch === undefined) return undefined;
+      changes.push(this.#made(entry, status, reason, epoch));
+    }
+    const now = this.#ground.wallMs();
+    const about = { id: recoveryId, agent: this.#snapshot.agent, kind: "recovery", createdAt: now, metadata: {} } as const;
+    const name = `before ${this.#snapshot.name ?? this.#snapshot.id} was restored`.slice(0, 200).toWellFormed();
+    const recovery = newSnapshot({ ...about, name }, { agent: record ?? null, sessions: sessions.map(entryOf) });
+    const docs = [recovery.change];
+    const was = this.#contents.agent;
+    const next = was && { ...was, version: (record?.version ?? was.version) + 1, updatedAt: now };
+    if (next !== null) docs.push(putAgent(next, record));
+    const report = this.#report(outcomes, { recovery: recovery.snapshot, ...(next === null ? undefined : { agent: recordOf(next) }) });
+    return { decision: { changes, docs }, report };
+  }
+
+  #report(outcomes: ReadonlyMap<string, Restoring>, more: Partial<RestoreReport> | undefined): RestoreReport {
+    const { agent } = this.#contents;
+    return {
+      snapshot: this.#snapshot,
+      ...(agent === null ? undefined : { agent: recordOf(agent) }),
+      sessions: [...outcomes].map(([id, outcome]) => ({ id, outcome })).sort((a, b) => (a.id < b.id ? -1 : 1)),
+      ...more,
+    };
+  }
+
+  #moved({ session }: Present, { entry, status, reason }: Verified, lease: Lease): Change {
+    const { reason: _reason, due: _due, ...rest } = headOf(session);
+    const begun = this.#line(entry);
+    const head: HeadDoc = { ...rest, line: begun.id, status, ...(reason === undefined ? undefined : { reason }) };
+    const label = labelOf(session);
+    return {
+      session: session.id,
+      when: { epoch: lease.epoch },
+      line: begun,
+      head: headRow(head),
+      lease: leaseRow(head.id, releaseLease(lease)),
+      ...(isLabelled(label, entry) ? undefined : { label: labelRow({ ...entry.label, id: head.id, version: label.version + 1 }) }),
+    };
+  }
+
+  /** R3: deleted, it is there again, from the part that the snapshot has kept. */
+  #made(entry: Entry, status: SessionStatus, reason: string | undefined, buried: number): Change {
+    const id = entry.id as SessionId;
+    const begun = this.#line(entry);
+    const head: HeadDoc = {
+      id,
+      line: begun.id,
+      status,
+      ...(reason === undefined ? undefined : { reason }),
+      agent: this.#snapshot.agent,
+      ...entry.head,
+    };
+    return {
+      session: id,
+      when: { absent: true, buried },
+      line: begun,
+      head: headRow(head),
+      label: labelRow({ ...entry.label, id, version: 1 }),
+      lease: leaseRow(id, { ...freeLease, epoch: buried + 1 }),
+    };
+  }
+
+  #line({ place, digest }: Entry) {
+    const id = this.#ground.newLineId();
+    return newLine({ id, origin: place, prev: digest ?? rootDigest(id) });
+  }
+
+  async #letGo(seized: ReadonlyMap<string, Lease>): Promise<void> {
+    for (const [id, lease] of seized)
+      await this.#ground.store
+        .apply([{ session: id, when: { epoch: lease.epoch }, lease: leaseRow(id as SessionId, releaseLease(lease)) }])
+        .catch(() => {});
+  }
+}
+
+const TRIES = 10;
+
+const isAt = ({ session, end, line }: Present, { place, digest }: Entry): boolean =>
+  end === undefined
+    ? place === null
+      ? line?.origin === null
+      : line?.origin?.line === place.line && line.origin.seq === place.seq
+    : place !== null && digest !== null && end.line === place.line && end.seq === place.seq && session.head.line === place.line;
+
+function isLabelled(label: LabelDoc, { label: was }: Entry): boolean {
+  const { id: _id, version: _version, ...own } = label;
+  return equal(own, was);
+}
+
+function relabelled({ session }: Present, was: Entry | undefined): Change {
+  const before = labelOf(session);
+  const next: LabelDoc = { ...(was === undefined ? { ...before, archived: true } : was.label), id: before.id, version: before.version + 1 };
+  return { session: session.id, when: { version: before.version }, label: labelRow(next) };
+}
+
+const another = (id: string, agent: string): HoldfastError =>
+  new HoldfastError(
+    "CONFLICT",
+    `Session ${quote(id)} was deleted, and made again by another than agent ${quote(agent)}: it cannot be put back. Delete it, or rename it by a fork.`,
+    { sessionId: id },
+  );
+
+const held = (id: string, holder: string): HoldfastError =>
+  new HoldfastError(
+    "LEASE_HELD",
+    `Session ${quote(id)} is held by ${holder}: it cannot be put back meanwhile. Let it finish, or restore with takeOver.`,
+    { sessionId: id, holder },
+  );

@@ -1,0 +1,128 @@
+/**
+ * A snapshot: an agent's record, and the places of all its sessions. Pointers, not copies: its document pins the places, and what stands
+ * there stays for as long as it does.
+ */
+import { type CheckpointKind, MAX_DESCRIPTION } from "../../core/checkpoint.js";
+import { type Digest, digest } from "../../core/digest.js";
+import { HoldfastError, quote } from "../../core/errors.js";
+import type { Place } from "../../core/ids.js";
+import type { JsonObject } from "../../core/json.js";
+import { open } from "../../core/save.js";
+import { isoTime } from "../../core/time.js";
+import type { DocChange, DocRow, Present } from "../../store/port.js";
+import { type HeadDoc, headOf, type LabelDoc, labelOf, lineOf, sealed, unsealedOr } from "../rows.js";
+import type { AgentDoc } from "./record.js";
+
+export const SNAPSHOT = "snapshot";
+export const MAX_SNAPSHOT_NAME = 1_000;
+export { MAX_DESCRIPTION };
+/** How many sessions of one agent are put aside, put back or deleted in one step. */
+export const MAX_SESSIONS = 50_000;
+
+export interface SnapshotOptions {
+  readonly name?: string;
+  readonly description?: string;
+  /** manual by default. */
+  readonly kind?: CheckpointKind;
+  readonly metadata?: JsonObject;
+}
+
+export interface Snapshot {
+  readonly id: string;
+  readonly agent: string;
+  readonly kind: CheckpointKind;
+  readonly name?: string;
+  readonly description?: string;
+  readonly createdAt: string;
+  /** How many sessions the agent had. */
+  readonly sessions: number;
+  /** The version of its record; absent where there was none. */
+  readonly version?: number;
+  readonly metadata: JsonObject;
+}
+
+interface SnapshotDoc extends Omit<Snapshot, "createdAt"> {
+  readonly createdAt: number;
+  /** Of the body. */
+  readonly digest: Digest;
+}
+
+/** A session in a snapshot: where it stood, and what stood beside its journal. */
+export interface Entry {
+  readonly id: string;
+  /** Null where nothing had been saved yet. */
+  readonly place: Place | null;
+  /** The digest at the place. */
+  readonly digest: Digest | null;
+  readonly head: Pick<HeadDoc, "createdAt" | "title" | "origin" | "parent" | "children">;
+  readonly label: Omit<LabelDoc, "id" | "version">;
+}
+
+export interface Contents {
+  readonly agent: AgentDoc | null;
+  readonly sessions: readonly Entry[];
+}
+
+/** Where a session stands now. Throws where its rows are damaged: a snapshot of what cannot be read is none. */
+export function entryOf({ session, line, end }: Present): Entry {
+  const { id, createdAt, title, origin, parent, children } = headOf(session);
+  const { id: _id, version: _version, ...label } = labelOf(session);
+  if (line === undefined) throw new HoldfastError("CORRUPT", `The line of session ${quote(id)} is missing.`, { sessionId: id });
+  const doc = lineOf(line);
+  const place = end === undefined ? doc.origin : { line: end.line, seq: end.seq };
+  const head = {
+    createdAt,
+    ...(title === undefined ? undefined : { title }),
+    ...(origin === undefined ? undefined : { origin }),
+    ...(parent === undefined ? undefined : { parent }),
+    ...(children === undefined ? undefined : { children }),
+  };
+  return { id, place, digest: end === undefined ? doc.origin && doc.prev : open(end, {}).digest, head, label };
+}
+
+/** The document of a snapshot, and how it is seen. */
+export function newSnapshot(
+  about: Omit<Snapshot, "sessions" | "version" | "createdAt"> & { readonly createdAt: number },
+  { agent, sessions }: Contents,
+): { readonly change: DocChange; readonly snapshot: Snapshot; readonly digest: Digest } {
+  const body = JSON.stringify({ agent, sessions } satisfies Contents);
+  const named = digest(body);
+  const doc: SnapshotDoc = {
+    ...about,
+    sessions: sessions.length,
+    ...(agent === null ? undefined : { version: agent.version }),
+    digest: named,
+  };
+  const pins = sessions.flatMap(({ place }) => place ?? []);
+  const change: DocChange = {
+    kind: SNAPSHOT,
+    id: about.id,
+    when: { absent: true },
+    put: { of: about.agent, version: 1, text: sealed(doc), body, pins },
+  };
+  return { change, snapshot: shown(doc), digest: named };
+}
+
+const docOf = ({ id, of, text }: DocRow): SnapshotDoc => {
+  const doc = unsealedOr<SnapshotDoc>(text, () => damagedSnapshot(id));
+  if (doc.id !== id || doc.agent !== of) throw damagedSnapshot(id);
+  return doc;
+};
+
+export const snapshotOf = (row: DocRow): Snapshot => shown(docOf(row));
+export const digestOf = (row: DocRow): Digest => docOf(row).digest;
+
+/** What it holds, verified against its digest. */
+export function contentsOf(row: DocRow & { readonly body: string | null }): Contents {
+  const { digest: named } = docOf(row);
+  if (row.body === null || digest(row.body) !== named) throw damagedSnapshot(row.id);
+  return JSON.parse(row.body) as Contents;
+}
+
+const shown = ({ createdAt, digest: _digest, ...rest }: SnapshotDoc): Snapshot => Object.freeze({ ...rest, createdAt: isoTime(createdAt) });
+
+const damagedSnapshot = (id: string): HoldfastError =>
+  new HoldfastError("CORRUPT", `Snapshot ${quote(id)} is damaged. Nothing was changed; run verify to see what else is.`, { found: id });
+
+export const noSnapshot = (id: string): HoldfastError =>
+  new HoldfastError("NOT_FOUND", `There is no snapshot ${quote(id)}. List those of its agent.`, { found: id });
