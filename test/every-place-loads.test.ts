@@ -1,6 +1,7 @@
 /**
- * D2, D8: whatever is done to a session while it is open (work, bases, prunes, deletes, forks, rewinds), every checkpoint that is still
- * listed loads what was there when it was taken, and a session that is opened again is the one that was left.
+ * D2, D8: whatever is done to a session while it is open (work, bases, prunes, deletes, forks, rewinds, snapshots), every checkpoint that is
+ * still listed loads what was there when it was taken, a session that is opened again is the one that was left, and a snapshot brings back
+ * every session as it was.
  */
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -24,7 +25,8 @@ type Command =
   | { readonly do: "forget"; readonly start: number; readonly count: number }
   | { readonly do: "halt" | "reopen" | "gc" }
   | { readonly do: "prune"; readonly keep: number }
-  | { readonly do: "delete" | "rewind" | "fork" | "remove"; readonly which: number };
+  | { readonly do: "snapshot" }
+  | { readonly do: "delete" | "rewind" | "fork" | "remove" | "restore" | "unsnap"; readonly which: number };
 
 /** The largest are kept as blobs. */
 const bytes = fc.constantFrom(10, 10, 200, 200, 9_000);
@@ -43,7 +45,14 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
   fc.record({ do: fc.constant("forget" as const), start: fc.nat({ max: 5 }), count: fc.nat({ max: 3 }) }),
   fc.record({ do: fc.constantFrom("halt" as const, "reopen" as const, "gc" as const) }),
   { weight: 3, arbitrary: fc.record({ do: fc.constant("prune" as const), keep: fc.nat({ max: 4 }) }) },
-  fc.record({ do: fc.constantFrom("delete" as const, "rewind" as const, "fork" as const, "remove" as const), which: fc.nat({ max: 20 }) }),
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("snapshot" as const) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constantFrom("delete" as const, "rewind" as const, "fork" as const, "remove" as const, "restore" as const, "unsnap" as const),
+      which: fc.nat({ max: 20 }),
+    }),
+  },
 );
 
 const shown = ({ messages, state, status }: Pick<Session, "messages" | "state" | "status">) => ({
@@ -55,6 +64,8 @@ const shown = ({ messages, state, status }: Pick<Session, "messages" | "state" |
 class Run {
   readonly #hold: Holdfast;
   readonly #seen = new Map<string, unknown>();
+  /** What each session was when a snapshot was taken, by the snapshot's id. */
+  readonly #snapshots = new Map<string, ReadonlyMap<string, unknown>>();
   #session: Session;
   #count = 0;
 
@@ -116,9 +127,53 @@ class Run {
       }
       case "remove":
         return this.#remove(command.which);
+      case "snapshot": {
+        const before = await this.#all();
+        this.#snapshots.set((await this.#hold.agents.snapshot("ann")).id, before);
+        return;
+      }
+      case "unsnap": {
+        const chosen = this.#anySnapshot(command.which);
+        if (chosen === undefined) return;
+        await this.#hold.agents.deleteSnapshot(chosen);
+        this.#snapshots.delete(chosen);
+        return;
+      }
+      case "restore":
+        return this.#restore(this.#anySnapshot(command.which));
       default:
         return this.#at(command.do, await this.#pick(command.which));
     }
+  }
+
+  #anySnapshot(which: number): string | undefined {
+    return [...this.#snapshots.keys()][which % Math.max(1, this.#snapshots.size)];
+  }
+
+  /** Every session as it is now. */
+  async #all(): Promise<ReadonlyMap<string, unknown>> {
+    const all = new Map<string, unknown>([[this.#session.id, shown(this.#session)]]);
+    for (const { id } of (await this.#hold.sessions.list({ limit: 1_000 })).items) {
+      if (all.has(id)) continue;
+      const session = await this.#hold.session(id);
+      all.set(id, shown(session));
+      await session.close();
+    }
+    return all;
+  }
+
+  async #restore(snapshot: string | undefined): Promise<void> {
+    if (snapshot === undefined) return;
+    const before = await this.#all();
+    await this.#session.close();
+    const { recovery, sessions } = await this.#hold.agents.restore(snapshot);
+    this.#snapshots.set(recovery?.id as string, before);
+    const wanted = this.#snapshots.get(snapshot) as ReadonlyMap<string, unknown>;
+    expect(sessions.map(({ id }) => id).sort()).toEqual([...new Set([...wanted.keys(), ...before.keys()])].sort());
+    this.#session = await this.#hold.session(sessions.find(({ id }) => id === this.#session.id)?.id ?? "a", { agent: "ann" });
+    const now = await this.#all();
+    for (const [id, was] of [...before, ...wanted]) expect([id, now.get(id)]).toEqual([id, wanted.get(id) ?? was]);
+    for (const id of before.keys()) if (!wanted.has(id)) expect(await this.#hold.sessions.get(id)).toMatchObject({ archived: true });
   }
 
   /** Deletes another session: what forks share with it stays. */
@@ -163,7 +218,7 @@ test.each(stores)("every place that is listed loads: $name", { timeout: 120_000 
     fc.asyncProperty(fc.array(commands, { minLength: 1, maxLength: 25, size: "max" }), async (all) => {
       const hold = await open(address());
       try {
-        const run = new Run(hold, await hold.session("a"));
+        const run = new Run(hold, await hold.session("a", { agent: "ann" }));
         for (const command of all) {
           await run.do(command);
           await run.check();

@@ -1,8 +1,13 @@
 /** Agents, and snapshots of an agent with all its sessions, on every store. */
 import { afterEach, describe, expect, test } from "vitest";
-import { type Holdfast, type HoldfastError, type MessageInput, type OpenOptions, open, type Snapshot } from "../src/index.js";
+import { type HoldfastError, type MessageInput, type OpenOptions, open, type Snapshot } from "../src/index.js";
+import { openStore } from "../src/open.js";
+import { Holdfast } from "../src/runtime/holdfast.js";
+import { thisMachine } from "../src/store/machine.js";
+import type { Store } from "../src/store/port.js";
 import { scriptedModel } from "../src/testing/index.js";
 import { stores } from "./support/stores.js";
+import { wrapped } from "./support/wrapped.js";
 
 const user = (content: string): MessageInput => ({ role: "user", content });
 const code = (expected: string) => expect.objectContaining({ code: expected }) as unknown as HoldfastError;
@@ -400,5 +405,79 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     await say(hold, "a", "mine now", { agent: "bob" });
     await expect(hold.agents.restore(snap.id)).rejects.toEqual(code("CONFLICT"));
     expect(await said(hold, "a")).toEqual(["mine now"]);
+  });
+});
+
+/** D3: whatever of a snapshot is damaged, restoring it is refused, and nothing is changed. */
+describe.each(stores)("a damaged snapshot on $name", ({ address }) => {
+  const flipped = (text: string, at: number) => `${text.slice(0, at)}${text[at] === "0" ? "1" : "0"}${text.slice(at + 1)}`;
+
+  /** Each damages what is read of the snapshot that is restored. */
+  const damages: Readonly<Record<string, (store: Store) => Partial<Store>>> = {
+    "its text": (store) => ({
+      doc: async (kind, id) => {
+        const row = await store.doc(kind, id);
+        return row && kind === "snapshot" ? { ...row, text: flipped(row.text, 60) } : row;
+      },
+    }),
+    "its body": (store) => ({
+      doc: async (kind, id) => {
+        const row = await store.doc(kind, id);
+        return row?.body == null ? row : { ...row, body: flipped(row.body, row.body.length - 20) };
+      },
+    }),
+    "its owner": (store) => ({
+      doc: async (kind, id) => {
+        const row = await store.doc(kind, id);
+        return row && kind === "snapshot" ? { ...row, of: "bob" } : row;
+      },
+    }),
+    "the text of a message that it points at": (store) => ({
+      saves: async (line, query) =>
+        (await store.saves(line, query)).map((save) => (save.items === null ? save : { ...save, items: flipped(save.items, 30) })),
+    }),
+    "a save that it points at": (store) => ({
+      saves: async (line, query) => (await store.saves(line, query)).filter(({ seq }) => seq !== 3),
+    }),
+    "a blob that it needs": () => ({ blob: async () => Buffer.from("something else") }),
+  };
+
+  test.each(Object.entries(damages))("%s", async (_name, damage) => {
+    const store = await openStore(address());
+    let damaged: Partial<Store> = {};
+    // Looked up at every call: the damage comes later.
+    const late = Object.fromEntries(
+      (["doc", "saves", "blob"] as const).map((name) => [
+        name,
+        (...args: never[]) => ((damaged[name] ?? store[name]) as (...given: never[]) => unknown).call(store, ...args),
+      ]),
+    );
+    const hold = new Holdfast(wrapped(store, late), thisMachine(), { now: Date.now }, 30_000);
+    try {
+      await hold.agents.save({ id: "ann", state: { n: 1 } });
+      for (const text of ["one", "two", "x".repeat(20_000)]) await say(hold, "a", text);
+      await say(hold, "b", "one");
+      const snap = await hold.agents.snapshot("ann");
+      await hold.agents.save({ id: "ann", state: { n: 2 } });
+      for (const id of ["a", "b"]) await say(hold, id, "later");
+      const look = async () => [
+        await hold.sessions.list(),
+        await hold.agents.list(),
+        (await hold.agents.snapshots("ann")).items.length,
+        (await store.lines({ all: true })).length,
+        (await store.sessions({ limit: 10 })).map(({ lease }) => lease.epoch),
+      ];
+      const before = await look();
+      damaged = damage(store);
+      await expect(hold.agents.restore(snap.id)).rejects.toEqual(code("CORRUPT"));
+      await expect(hold.agents.restore(snap.id, { dryRun: true })).rejects.toEqual(code("CORRUPT"));
+      expect((await hold.verify()).ok).toBe(false);
+      damaged = {};
+      expect(await look()).toEqual(before);
+      await hold.agents.restore(snap.id);
+      expect(await said(hold, "b")).toEqual(["one"]);
+    } finally {
+      await hold.close();
+    }
   });
 });
