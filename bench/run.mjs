@@ -12,6 +12,7 @@ import { longRuns } from "./cases/long-runs.mjs";
 import { atOnce, lookups } from "./cases/many-sessions.mjs";
 import { postgres, postgresLoad } from "./cases/postgres.mjs";
 import { save } from "./cases/save.mjs";
+import { snapshots } from "./cases/snapshots.mjs";
 import { bareTable, median, now, prose, scratch } from "./measure.mjs";
 
 const quick = process.argv.includes("--quick");
@@ -35,6 +36,7 @@ const cases = {
   postgresLoad: () => postgresLoad({ rounds: quick ? 20 : 200 }),
   loop: (directory) => loopSteps({ directory, steps: quick ? 50 : 1000, at: quick ? [50, 200] : [100, 1000, 10_000] }),
   resume: (directory) => resume({ directory, messages: quick ? 500 : 10_000, rounds: quick ? 3 : 15 }),
+  snapshots: (directory) => snapshots({ directory, sessions: quick ? 50 : 1000, rounds: quick ? 3 : 20 }),
   waiting: (directory) => waiting({ directory, sessions: quick ? 50 : 1000 }),
 };
 
