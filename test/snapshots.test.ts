@@ -1,5 +1,6 @@
 /** Agents, and snapshots of an agent with all its sessions, on every store. */
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { baseTuning } from "../src/core/fold.js";
 import { type HoldfastError, type MessageInput, type OpenOptions, open, type Snapshot } from "../src/index.js";
 import { openStore } from "../src/open.js";
 import { Holdfast } from "../src/runtime/holdfast.js";
@@ -478,6 +479,63 @@ describe.each(stores)("a damaged snapshot on $name", ({ address }) => {
       expect(await said(hold, "b")).toEqual(["one"]);
     } finally {
       await hold.close();
+    }
+  });
+});
+
+describe.each(stores)("sessions that were put back, on $name", ({ address }) => {
+  // Bases come every few saves: what a place needs is not what a later one does.
+  const { slackBytes } = baseTuning;
+  beforeEach(() => {
+    baseTuning.slackBytes = 300;
+  });
+  afterEach(() => {
+    baseTuning.slackBytes = slackBytes;
+  });
+
+  /** The session goes on from a place that has no checkpoint any more, and that nothing pins any more. */
+  async function putBack(hold: Holdfast): Promise<void> {
+    for (const text of ["one", "two", "three"]) await say(hold, "a", `${text} ${"x".repeat(300)}`);
+    const snap = await hold.agents.snapshot("ann");
+    for (let i = 0; i < 10; i++) await say(hold, "a", `later ${i} ${"x".repeat(300)}`);
+    await hold.checkpoints.prune("a", { keep: 2 });
+    await hold.agents.restore(snap.id);
+    await say(hold, "a", "other way");
+    for (const { id } of (await hold.agents.snapshots("ann")).items) await hold.agents.deleteSnapshot(id);
+  }
+  const texts = async (hold: Holdfast, id: string) => (await said(hold, id)).map((text) => String(text).split(" ")[0]);
+
+  test("R2: the place that a line begins at loads for as long as the line is there", async () => {
+    const hold = await open(address());
+    try {
+      await putBack(hold);
+      // Also once nothing else on the old line has to.
+      const { items } = await hold.checkpoints.list("a", { lines: "all" });
+      expect(items).toHaveLength(3);
+      for (const { id } of items) await hold.checkpoints.delete(id);
+      await hold.gc();
+      expect(await texts(hold, "a")).toEqual(["one", "two", "three", "other"]);
+      expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
+    } finally {
+      await hold.close();
+    }
+  });
+
+  test("they move to other stores like any other", async () => {
+    const hold = await open(address());
+    const other = await open(address());
+    try {
+      await putBack(hold);
+      const rows: string[] = [];
+      for await (const row of hold.export()) rows.push(row);
+      const report = await other.import(rows);
+      expect(report.conflicts).toEqual([]);
+      expect(await texts(other, "a")).toEqual(["one", "two", "three", "other"]);
+      expect(await other.verify()).toMatchObject({ ok: true, findings: [] });
+      expect((await other.import(rows)).sessions).toEqual([{ id: "a", outcome: "known" }]);
+    } finally {
+      await hold.close();
+      await other.close();
     }
   });
 });

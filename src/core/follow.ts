@@ -34,13 +34,13 @@ export const unknownEnd = (seq: number, follows: Digest): LineEnd => ({
   status: undefined,
 });
 
-/** Where a line begins that has its origin at this save, which has been verified and has its checkpoint. */
+/** Where a line begins that has its origin at this save, which has been verified. Sessions are put back to places without a checkpoint, too. */
 export const originEnd = (save: Save, digest: Digest): LineEnd => ({
   seq: save.seq,
   follows: digest,
-  priors: [save.seq],
+  priors: [save.nMark > 0 ? save.seq : save.prior],
   base: save.base,
-  status: statusOf(save.mark as string),
+  status: save.mark === null ? undefined : statusOf(save.mark),
 });
 
 export interface Followed {

@@ -4,7 +4,7 @@
  * next one goes on from where those end, and `gc` frees them if there is none.
  */
 import { type Digest, digest } from "../core/digest.js";
-import { type ErrorCode, quote } from "../core/errors.js";
+import { type ErrorCode, HoldfastError, quote } from "../core/errors.js";
 import { type LineId, MAX_SEQ, type Place, placeId, type SessionId } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import { freeLease } from "../core/lease.js";
@@ -129,8 +129,8 @@ export class BringIn {
     const { store } = this.#target.ground;
     if (this.#pending.some(({ saves }) => saves.some(({ save }) => save.line === origin.line && save.seq === origin.seq))) return;
     const found = await this.#at(origin);
-    const isPlace = found !== undefined && found.seq === origin.seq && found.mark !== null;
-    if (isPlace && open(found, {}).digest === prev) return;
+    const isPlace = found !== undefined && found.seq === origin.seq && !isGap(found);
+    if (isPlace && open(found, {}).digest === prev && (found.mark !== null || (await this.#loads(origin)))) return;
     // A dry run has not brought it in; and what belongs to nobody may have been freed since it was.
     if (!isPlace && this.#target.dryRun) return;
     if (!isPlace && (await store.line(origin.line))?.owned !== true) throw new Again();
@@ -138,6 +138,17 @@ export class BringIn {
       "CONFLICT",
       `It begins at ${placeId(origin.line, origin.seq)}, and that is not there, or another. Delete the session that owns line ${origin.line} here, or import into another tenant or store.`,
     );
+  }
+
+  /** Where its checkpoint is gone, or never was, what it needs may have been pruned here. */
+  async #loads(place: Place): Promise<boolean> {
+    try {
+      await this.#target.ground.loader.place(place, { sized: false });
+      return true;
+    } catch (error) {
+      if (error instanceof HoldfastError && error.code === "CORRUPT") return false;
+      throw error;
+    }
   }
 
   /** The save that holds a record, without its sections. */

@@ -268,7 +268,7 @@ class Export {
     const { id, origin, prev } = lineOf(row);
     if (origin === null && prev === rootDigest(id)) return rootEnd(prev);
     const found = origin === null ? undefined : await this.#ground.journal.saveAt(origin);
-    if (found === undefined || found.digest !== prev || found.save.mark === null)
+    if (found === undefined || found.digest !== prev)
       throw new HoldfastError("CORRUPT", `Line ${id} does not follow what it begins at.`, { line: id, seq: origin?.seq ?? 0 });
     return originEnd(found.save, found.digest);
   }

@@ -9,7 +9,7 @@ import { follow, type LineEnd, originEnd, rootEnd, unknownEnd } from "../core/fo
 import { type LineId, type Place, placeId, type SessionId, typeName } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import type { Blob } from "../core/message.js";
-import { open, type Save } from "../core/save.js";
+import { isGap, open, type Save } from "../core/save.js";
 import {
   badRow,
   endedEarly,
@@ -259,7 +259,7 @@ class Import {
     // Longer ago than is remembered: the target has it, or refuses what begins there.
     const at = { from: origin.seq, to: origin.seq, limit: 1, items: false, state: false };
     const [save] = await this.#target.ground.store.saves(origin.line, at);
-    const isIt = save?.seq === origin.seq && save.mark !== null && open(save, {}).digest === prev;
+    const isIt = save?.seq === origin.seq && !isGap(save) && open(save, {}).digest === prev;
     return isIt ? originEnd(save, prev) : unknownEnd(origin.seq, prev);
   }
 

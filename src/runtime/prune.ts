@@ -18,7 +18,7 @@ import { hole, type Segment } from "./journal.js";
 
 const AT_ONCE = 200;
 
-/** Removes the checkpoints of a line at these places. False: somebody else changed the line meanwhile, look again. */
+/** Removes the checkpoints of a line at these places. False: somebody else changed the line meanwhile, or began on it: look again. */
 export async function removeMarks(ground: Ground, line: LineId, gone: ReadonlySet<number>): Promise<boolean> {
   const children = await ground.store.lines({ origin: line });
   const forked = children.find(({ origin }) => origin !== null && gone.has(origin.seq));
@@ -48,10 +48,13 @@ async function dropMarks(
 }
 
 async function dropSections(ground: Ground, segments: readonly Segment[]): Promise<boolean> {
-  const pins = await ground.store.pins((segments[0] as Segment).line);
-  const pinned = new Set(pins.map(({ seq }) => seq));
+  const { line } = segments[0] as Segment;
+  // In this order: a line that began where something was pinned is there before the pin can be gone.
+  const pins = await ground.store.pins(line);
+  const children = await ground.store.lines({ origin: line });
+  const pinned = new Set([...pins.map(({ seq }) => seq), ...children.flatMap(({ origin }) => origin?.seq ?? [])]);
   const { keep, end, firstMark } = await plan(ground, segments, pinned);
-  const known = { line: MAX_SEQ, doc: Math.max(0, ...pins.map(({ doc }) => doc)) };
+  const known = { line: children[0]?.no ?? 0, doc: Math.max(0, ...pins.map(({ doc }) => doc)) };
   // What was done must be known to whoever goes back before it: to a checkpoint of this line, or of one it comes from.
   const actsFrom = segments.length > 1 ? 0 : firstMark;
   return rewrite(ground, segments, end, known, (save) => {
@@ -113,7 +116,7 @@ async function rewrite(
   return true;
 }
 
-/** What the places on a line that must go on loading need: kept checkpoints, the end, what is pinned. One for each base is enough. */
+/** What the places on a line that must go on loading need: kept checkpoints, the end, and `pinned`. One for each base is enough. */
 async function plan(
   { store, loader }: Ground,
   segments: readonly Segment[],
@@ -131,7 +134,7 @@ async function plan(
       end = save;
       if (isGap(save)) continue;
       open(save, {});
-      // Forks begin at checkpoints and at what is pinned, so those that are left are all the places there can be.
+      // Lines begin at checkpoints, and where a snapshot has put a session back.
       if (save.mark === null && !pinned.has(save.seq)) continue;
       lastByBase.set(save.base, save.seq);
       firstMark = Math.min(firstMark, save.seq);

@@ -365,7 +365,7 @@ function applyOne(into: Contents, change: Change): Refusal | undefined {
   const begun = line ?? (known === undefined ? loose : undefined);
   if (begun !== undefined) {
     const { origin } = begun;
-    if (origin !== null && !canBeginAt(into, origin)) return "origin";
+    if (origin !== null && !(line === undefined ? saveAt(into, origin) !== undefined : canBeginAt(into, origin))) return "origin";
     const owner = line === undefined ? { owned: false, session: null } : { owned: true, session };
     into.put(into.lines, begun.id, { row: { ...begun, no: into.nextLine++, ...owner }, saves: [] });
   }

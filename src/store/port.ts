@@ -115,7 +115,7 @@ export interface Change {
   readonly line?: NewLine;
   /**
    * With `absent`: begins a line that belongs to nobody yet, and makes no session, so that a whole journal can be brought in before
-   * anybody sees it. One that is there already, and the same, stays as it is.
+   * anybody sees it. One that is there already, and the same, stays as it is. Its origin must be a save, be it without its checkpoint.
    */
   readonly loose?: NewLine;
   /** Lines that belong to nobody become this session's. */

@@ -129,7 +129,7 @@ export class Plan {
     const begun = line ?? (known === undefined ? loose : undefined);
     if (begun !== undefined) {
       const { id, origin, text } = begun;
-      if (origin !== null && !this.#hasMark(origin) && !this.#ground.documents.isPinned(origin)) return "origin";
+      if (origin !== null && !this.#canBeginAt(origin, line === undefined)) return "origin";
       const no = ++this.#lastLine;
       const draft = this.#draft(session);
       const owner = line === undefined ? null : session;
@@ -182,9 +182,9 @@ export class Plan {
     return save && { seq: save.seq, check: save.check, ...(save.mark === null ? undefined : { mark: save.mark.length }) };
   }
 
-  #hasMark({ line, seq }: Place): boolean {
-    const seal = this.#sealAt(line, seq);
-    return seal?.seq === seq && seal.mark !== undefined;
+  #canBeginAt(place: Place, isLoose: boolean): boolean {
+    const seal = this.#sealAt(place.line, place.seq);
+    return seal?.seq === place.seq && (isLoose || seal.mark !== undefined || this.#ground.documents.isPinned(place));
   }
 
   #document({ kind, id, when, put, remove }: DocChange): Refusal | undefined {

@@ -121,7 +121,7 @@ export class Writer {
     if (loose) {
       const known = yield* row(this.#sql.line, this.#tenant, loose.id);
       if (known !== undefined && (known[2] === 1 || known[6] !== loose.text)) return "line";
-      if (known === undefined && (yield* this.#begin(loose, null)) === undefined) return "origin";
+      if (known === undefined && (yield* this.#begin(loose, null, this.#sql.saveAt)) === undefined) return "origin";
     }
     for (const id of claims) if (no === undefined || (yield* changed(this.#sql.claimLine, no, this.#tenant, id)) === 0) return "line";
     for (const fresh of saves) if (!(yield* this.#append(fresh))) return "tail";
@@ -192,9 +192,9 @@ export class Writer {
     if (asks.length > 0) yield asks;
   }
 
-  /** Undefined where there is no checkpoint to begin at. */
-  *#begin({ id, origin, text }: NewLine, session: number | null): Steps<LineKey | undefined> {
-    if (origin && (yield* row(this.#sql.originAt, this.#tenant, origin.line, origin.seq)) === undefined) return undefined;
+  /** Undefined where there is nothing to begin at. */
+  *#begin({ id, origin, text }: NewLine, session: number | null, at = this.#sql.originAt as string): Steps<LineKey | undefined> {
+    if (origin && (yield* row(at, this.#tenant, origin.line, origin.seq)) === undefined) return undefined;
     const originSeq = origin?.seq ?? 0;
     const made = yield* row(this.#sql.insertLine, this.#tenant, id, session, origin?.line ?? null, originSeq, text);
     return { no: made?.[0] as number, originSeq };
