@@ -500,7 +500,6 @@ describe.each(stores)("sessions that were put back, on $name", ({ address }) => 
     for (let i = 0; i < 10; i++) await say(hold, "a", `later ${i} ${"x".repeat(300)}`);
     await hold.checkpoints.prune("a", { keep: 2 });
     await hold.agents.restore(snap.id);
-    await say(hold, "a", "other way");
     for (const { id } of (await hold.agents.snapshots("ann")).items) await hold.agents.deleteSnapshot(id);
   }
   const texts = async (hold: Holdfast, id: string) => (await said(hold, id)).map((text) => String(text).split(" ")[0]);
@@ -511,10 +510,10 @@ describe.each(stores)("sessions that were put back, on $name", ({ address }) => 
       await putBack(hold);
       // Also once nothing else on the old line has to.
       const { items } = await hold.checkpoints.list("a", { lines: "all" });
-      expect(items).toHaveLength(3);
+      expect(items).toHaveLength(2);
       for (const { id } of items) await hold.checkpoints.delete(id);
       await hold.gc();
-      expect(await texts(hold, "a")).toEqual(["one", "two", "three", "other"]);
+      expect(await texts(hold, "a")).toEqual(["one", "two", "three"]);
       expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
     } finally {
       await hold.close();
@@ -526,6 +525,7 @@ describe.each(stores)("sessions that were put back, on $name", ({ address }) => 
     const other = await open(address());
     try {
       await putBack(hold);
+      await say(hold, "a", "other way");
       const rows: string[] = [];
       for await (const row of hold.export()) rows.push(row);
       const report = await other.import(rows);
