@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { digest } from "../src/core/digest.js";
 import { baseTuning } from "../src/core/fold.js";
 import { type Draft, firstSeq, type Save, seal } from "../src/core/save.js";
-import type { LineText, SessionText, TransferRow } from "../src/core/transfer.js";
+import type { AgentText, LineText, SessionText, TransferRow } from "../src/core/transfer.js";
 import { type Holdfast, type HoldfastError, type ImportReport, open, type TransferProgress } from "../src/index.js";
 import { openStore } from "../src/open.js";
 import { Holdfast as Runtime } from "../src/runtime/holdfast.js";
@@ -782,6 +782,29 @@ describe("what a forger seals anew", () => {
     expect(await errorOf(() => dry.import(forged(rows, forge), { dryRun: true }))).toMatchObject({ code: "CORRUPT" });
   });
 
+  const agent = (to: (doc: Record<string, unknown>) => object) => (rows: TransferRow[]) =>
+    change("agent", 0, (row: AgentText) => ({ ...row, text: resealed(to(docOf(row.text))) }))(rows);
+  const forgedAgents: Record<string, (rows: TransferRow[]) => readonly TransferRow[]> = {
+    "another's": agent((doc) => ({ ...doc, id: "b" })),
+    "with a version below all": agent((doc) => ({ ...doc, version: 0 })),
+    "with a time that is none": agent((doc) => ({ ...doc, createdAt: "now" })),
+    "with a field that none has": agent((doc) => ({ ...doc, admin: true })),
+    "with a state that is none": agent((doc) => ({ ...doc, state: [1] })),
+    "without its name": agent(({ name: _name, ...doc }) => doc),
+    "that came twice": (rows) => [rows[0] as TransferRow, rows[1] as TransferRow, ...rows.slice(1)],
+    "in the middle of a session": (rows) => rows.toSpliced(4, 0, rows[1] as TransferRow).toSpliced(1, 1),
+    "under a name that is none": change("agent", 0, (row: AgentText) => ({ ...row, agent: "" })),
+    "whose text is no record": change("agent", 0, (row: AgentText) => ({ ...row, text: resealed([1]) })),
+  };
+
+  test.each(Object.entries(forgedAgents))("an agent %s is refused", async (_what, forge) => {
+    const [source, target] = [await make(memory), await make(memory)];
+    await source.agents.save({ id: "a", state: { n: 1 } });
+    const rows = await small(source);
+    expect(await errorOf(() => target.import(forged(rows, forge)))).toMatchObject({ code: "CORRUPT" });
+    await sound(target);
+  });
+
   test("`__proto__` is a key like others", async () => {
     const [source, target] = [await make(memory), await make(memory)];
     const rows = await small(source);
@@ -800,10 +823,35 @@ describe("what a forger seals anew", () => {
     const [source, target] = [await make(memory), await make(memory)];
     const rows = forged(
       await small(source),
-      change("holdfast", 0, (row: object) => ({ ...row, version: 2, sessions: "many" })),
+      change("holdfast", 0, (row: object) => ({ ...row, version: 3, sessions: "many" })),
     );
     expect(await errorOf(() => target.import(rows))).toMatchObject({ code: "NEWER_FORMAT" });
   });
+});
+
+test.each(stores)("agents come along with their sessions, and do not take the place of those that are there: $name", async (store) => {
+  const [source, target] = [await make(store), await make(store)];
+  const saved = await source.agents.save({ id: "ann", name: "Ann", system: "Hi.", type: "x", state: { n: 1 }, metadata: { k: 1 } });
+  await source.agents.save({ id: "bob" });
+  await source.agents.save({ id: "carl", state: { of: "source" } });
+  await target.agents.save({ id: "carl", state: { of: "target" } });
+  const session = await source.session("a", { agent: "ann" });
+  session.append({ role: "user", content: "hello" });
+  await session.checkpoint();
+  await session.close();
+  const rows = await rowsOf(source.export());
+  const expected = { ann: "imported", bob: "imported", carl: "kept" };
+  const report = async (o?: { readonly dryRun: boolean }) =>
+    Object.fromEntries((await target.import(rows, o)).agents.map(({ id, outcome }) => [id, outcome]));
+  expect(await report({ dryRun: true })).toEqual(expected);
+  expect(await target.agents.get("ann")).toBeUndefined();
+  expect(await report()).toEqual(expected);
+  expect(await report()).toEqual({ ...expected, ann: "known", bob: "known" });
+  expect(await target.agents.get("ann")).toEqual({ ...saved, activeSessions: ["a"] });
+  expect((await target.agents.get("carl"))?.state).toEqual({ of: "target" });
+  // One session comes alone; an agent's come with its record.
+  expect((await rowsOf(source.export({ session: "a" }))).join("")).not.toContain('{"agent":');
+  expect((await rowsOf(source.export({ agent: "ann" }))).filter((row) => row.startsWith('{"agent":'))).toHaveLength(1);
 });
 
 describe("what is passed in", () => {

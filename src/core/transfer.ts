@@ -6,14 +6,16 @@
  * T3  a line comes after the line it begins on, its saves in their order, and a blob before the first save that refers to it. Each comes
  *     once, but where a session was begun again.
  * T4  what belongs to a session stands together and ends with the session's own row: what comes after needs nothing that comes later.
- * T5  no row is longer than a stated limit: what is long comes in parts before the row it belongs to.
+ * T5  agents' records come before the sessions, and need nothing of them.
+ * T6  no row is longer than a stated limit: what is long comes in parts before the row it belongs to.
  */
 import { type Digest, digest, isDigest } from "./digest.js";
 import { type ErrorCode, errorTable, HoldfastError, quote } from "./errors.js";
 import { isLineId, type LineId, MAX_SEQ, type Place, type SessionId, sessionId } from "./ids.js";
 import { CHECK_CHARS, firstSeq, type Save } from "./save.js";
 
-const FORMAT = 1;
+/** 2: agents come along, and sections that were rewritten. */
+const FORMAT = 2;
 /** The longest row that is taken in, in characters. Those of an export are a few million at most. */
 const MAX_ROW_CHARS = 64 * 1024 * 1024;
 /** Longer texts and blobs come in parts of this size. */
@@ -65,6 +67,12 @@ export interface LeftOut {
   readonly message: string;
 }
 
+/** What is kept of an agent. */
+export interface AgentText {
+  readonly agent: string;
+  readonly text: string;
+}
+
 interface EndRow {
   readonly end: { readonly rows: number; readonly sessions: number };
 }
@@ -76,6 +84,7 @@ export type TransferRow =
   | BlobRow
   | { readonly save: Save }
   | SessionText
+  | AgentText
   /** What came since the last session is void: it was changed while it was read, and comes again. */
   | { readonly again: SessionId }
   /** What came since the last session is void: the session could not be exported. */
@@ -199,7 +208,7 @@ export class RowReader {
       throw badRow(row, "does not match its check: it was changed, or a row before it is missing, doubled or out of order");
     const read = rowOf(body, row);
     if (row === 1 ? !("holdfast" in read) : "holdfast" in read) throw badRow(row, "is not where it belongs");
-    if ("holdfast" in read && read.version !== FORMAT) throw newerFormat(read.version);
+    if ("holdfast" in read && read.version > FORMAT) throw newerFormat(read.version);
     if ("end" in read) {
       if (read.end.rows !== row) throw badRow(row, `says that there are ${read.end.rows} rows`);
       this.ended = true;
@@ -240,7 +249,7 @@ export function endedEarly(rows: number): HoldfastError {
 function newerFormat(version: number): HoldfastError {
   return new HoldfastError(
     "NEWER_FORMAT",
-    `The export has format ${version}, and this Holdfast knows format ${FORMAT}. Import it with the Holdfast that wrote it, or a newer one.`,
+    `The export has format ${version}, and this Holdfast knows formats up to ${FORMAT}. Import it with the Holdfast that wrote it, or a newer one.`,
     { found: version },
   );
 }
@@ -252,7 +261,7 @@ type Fields = Readonly<Record<string, unknown>>;
 const SHAPES: Readonly<Record<string, (row: Fields) => boolean>> = {
   // Of another version nothing else is known.
   holdfast: ({ holdfast, version, sessions }) =>
-    holdfast === "export" && isCount(version) && version > 0 && (version !== FORMAT || isCount(sessions)),
+    holdfast === "export" && isCount(version) && version > 0 && (version > FORMAT || isCount(sessions)),
   line: ({ line, of, origin, after, text }) =>
     isLineId(line) && (of === null || isSession(of)) && (origin === null || isPlace(origin)) && isSeq(after) && isText(text),
   part: ({ part, text }) => (part === "blob" || part === "items" || part === "state") && isText(text),
@@ -260,6 +269,7 @@ const SHAPES: Readonly<Record<string, (row: Fields) => boolean>> = {
   save: ({ save }) => isSave(save),
   session: ({ session, on, lines, head, label }) =>
     isSession(session) && isLineId(on) && Array.isArray(lines) && lines.every(isLineId) && isText(head) && isText(label),
+  agent: ({ agent, text }) => isSession(agent) && isText(text),
   again: ({ again }) => isSession(again),
   left: ({ left, code, message }) =>
     isSession(left) && typeof code === "string" && Object.hasOwn(errorTable, code) && isText(message) && message.length <= 10_000,

@@ -10,8 +10,9 @@ import { follow, type LineEnd, originEnd, rootEnd } from "../core/follow.js";
 import { checkName, type Place, placeId, type SessionId, sessionId } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import { firstSeq, isGap, type Save } from "../core/save.js";
-import { blobRows, firstRow, isSession, type LeftOut, RowWriter, saveRows, type TransferRow } from "../core/transfer.js";
-import type { LineRow, SessionRow } from "../store/port.js";
+import { type AgentText, blobRows, firstRow, isSession, type LeftOut, RowWriter, saveRows, type TransferRow } from "../core/transfer.js";
+import { AGENT, type DocRow, type LineRow, type SessionRow } from "../store/port.js";
+import { agentOf } from "./agents/record.js";
 import { breathe } from "./breathe.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
@@ -64,8 +65,37 @@ export async function* exportRows(
   const onLeftOut = callback(o.onLeftOut, "onLeftOut");
   const only = session === undefined ? undefined : sessionId(session);
   if (only !== undefined && (await ground.store.session(only)) === undefined) throw noSession(only);
-  const ids = only === undefined ? await idsOf(ground, agent === undefined ? undefined : checkName(agent, "agent")) : [only];
-  yield* new Export(ground, ids, { signal, onProgress, onLeftOut }).rows();
+  const whose = agent === undefined ? undefined : checkName(agent, "agent");
+  const ids = only === undefined ? await idsOf(ground, whose) : [only];
+  const agents = only === undefined ? await agentsOf(ground, whose) : [];
+  yield* new Export(ground, ids, { signal, onProgress, onLeftOut }).rows(agents);
+}
+
+/** Records of agents, oldest first. One that is damaged stays behind: `verify` names it. */
+async function agentsOf({ store }: Ground, only: string | undefined): Promise<readonly AgentText[]> {
+  const texts: AgentText[] = [];
+  const add = (row: DocRow) => {
+    try {
+      texts.push({ agent: agentOf(row).id, text: row.text });
+    } catch (error) {
+      if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
+    }
+  };
+  if (only !== undefined) {
+    const row = await store.doc(AGENT, only);
+    if (row !== undefined) add(row);
+    return texts;
+  }
+  for (let before: number | undefined; ; ) {
+    const rows: readonly DocRow[] = await store.docs({
+      kind: AGENT,
+      ...(before === undefined ? undefined : { before }),
+      limit: SESSIONS,
+    });
+    for (const row of rows) add(row);
+    before = rows.at(-1)?.no;
+    if (rows.length < SESSIONS) return texts.reverse();
+  }
 }
 
 /** Oldest first: a fork comes after the session it began on. */
@@ -120,8 +150,9 @@ class Export {
     this.#hearers = hearers;
   }
 
-  async *rows(): AsyncGenerator<string> {
+  async *rows(agents: readonly AgentText[]): AsyncGenerator<string> {
     yield this.#writer.write(firstRow(this.#ids.length));
+    for (const agent of agents) yield this.#writer.write(agent);
     for (const id of this.#ids) {
       for await (const row of this.#tries(id)) yield this.#writer.write(row);
       this.#tell();

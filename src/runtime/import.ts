@@ -11,6 +11,7 @@ import { textBytes } from "../core/json.js";
 import type { Blob } from "../core/message.js";
 import { isGap, open, type Save } from "../core/save.js";
 import {
+  type AgentText,
   badRow,
   endedEarly,
   type LeftOut,
@@ -23,6 +24,7 @@ import {
   type TransferRow,
 } from "../core/transfer.js";
 import type { NewLine } from "../store/port.js";
+import { agentFrom } from "./agents/record.js";
 import { breatheNowAndThen } from "./breathe.js";
 import { Again, BringIn, type Brought, freeLines, type Outcome, Refused, type Target } from "./bring-in.js";
 import type { TransferProgress } from "./export.js";
@@ -43,6 +45,8 @@ export interface ImportOptions {
 export interface ImportReport {
   /** In the order in which they came. A known one was there already, the same or further on, and stays as it is. */
   readonly sessions: readonly { readonly id: string; readonly outcome: "imported" | "known" }[];
+  /** Agents whose records came. One that was known is the same here; one that was `kept` is another here, and stays as it is. */
+  readonly agents: readonly { readonly id: string; readonly outcome: "imported" | "known" | "kept" }[];
   /** Sessions that could not be imported, and what to do about it. */
   readonly conflicts: readonly { readonly id: string; readonly code: ErrorCode; readonly message: string }[];
   /** Sessions that the export itself could not hold. */
@@ -122,6 +126,7 @@ class Import {
   readonly #sessions: { readonly id: string; readonly outcome: Outcome }[] = [];
   readonly #conflicts: { readonly id: string; readonly code: ErrorCode; readonly message: string }[] = [];
   readonly #leftOut: LeftOut[] = [];
+  readonly #agents: { readonly id: string; readonly outcome: "imported" | "known" | "kept" }[] = [];
   /** Lines of sessions that were refused: what no other needs of them is freed at the end. */
   readonly #needless = new Set<LineId>();
   #of = 0;
@@ -163,6 +168,7 @@ class Import {
     const frozen = <T extends object>(list: readonly T[]): readonly T[] => Object.freeze(list.map((item) => Object.freeze(item)));
     return Object.freeze({
       sessions: frozen(this.#sessions),
+      agents: frozen(this.#agents),
       conflicts: frozen(this.#conflicts),
       leftOut: frozen(this.#leftOut),
       saves,
@@ -216,7 +222,8 @@ class Import {
     if (!unit.parts.isEmpty || unit.blobs.length > 0) throw this.#bad("comes in the middle of a save");
     if ("line" in row) return this.#line(row);
     if ("session" in row) return this.#session(row);
-    if ("holdfast" in row) this.#of = row.sessions;
+    if ("agent" in row) await this.#agent(row);
+    else if ("holdfast" in row) this.#of = row.sessions;
     else if ("again" in row) this.#unit = new Unit(this.#target);
     else if ("left" in row) {
       this.#leftOut.push({ id: row.left, code: row.code, message: row.message });
@@ -297,6 +304,19 @@ class Import {
     if (current.end.status !== undefined && current.end.status !== doc.status)
       throw this.#bad(`says that session ${quote(session)} is ${doc.status}, and its journal says ${current.end.status}`);
     return { session, head, label: labelFrom(session, row.label) };
+  }
+
+  async #agent({ agent, text }: AgentText): Promise<void> {
+    if (this.#unit.lines.size > 0 || this.#agents.some(({ id }) => id === agent)) throw this.#bad("is not where it belongs");
+    const change = agentFrom(agent, text);
+    const { ground, dryRun } = this.#target;
+    for (;;) {
+      const there = await ground.store.doc(change.kind, agent);
+      const outcome = there === undefined ? "imported" : there.text === text ? "known" : "kept";
+      if (outcome === "imported" && !dryRun && !(await ground.store.apply([], [change])).ok) continue;
+      this.#agents.push({ id: agent, outcome });
+      return;
+    }
   }
 
   // ---- bringing in

@@ -2,8 +2,9 @@
 import { checkMetadata, checkText } from "../../core/checkpoint.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { checkName } from "../../core/ids.js";
-import { deepFreeze, encode, type JsonObject } from "../../core/json.js";
+import { deepFreeze, encode, equal, type Json, type JsonObject } from "../../core/json.js";
 import { isoTime } from "../../core/time.js";
+import { isTime } from "../../core/transfer.js";
 import { AGENT, type DocChange, type DocRow } from "../../store/port.js";
 import { invalid, options, wholeNumber } from "../options.js";
 import { sealed, unsealedOr } from "../rows.js";
@@ -133,6 +134,16 @@ export const putAgent = (next: AgentDoc, before: AgentDoc | undefined): DocChang
   when: before === undefined ? { absent: true } : { version: before.version },
   put: { of: null, version: next.version, text: sealed(next), body: null, pins: [] },
 });
+
+/** A record that came from outside: sealed by somebody, vouched for by nobody. It is believed in nothing. */
+export function agentFrom(id: string, text: string): DocChange {
+  const doc = unsealedOr<AgentDoc>(text, () => damagedAgent(id));
+  const { version, createdAt, updatedAt, ...fields } = doc;
+  const checked = checkAgent(fields).next({ ...empty(id, createdAt), version: version - 1 }, updatedAt);
+  const isFit = Number.isSafeInteger(version) && version >= 1 && isTime(createdAt) && isTime(updatedAt);
+  if (doc.id !== id || !isFit || !equal(checked as unknown as Json, doc as unknown as Json) || sealed(doc) !== text) throw damagedAgent(id);
+  return putAgent(doc, undefined);
+}
 
 export const recordOf = ({ createdAt, updatedAt, ...rest }: AgentDoc): AgentRecord =>
   Object.freeze({ ...rest, createdAt: isoTime(createdAt), updatedAt: isoTime(updatedAt) });
