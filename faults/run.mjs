@@ -5,6 +5,7 @@
  *   HOLDFAST_AGENT_KILLS   kills around the calls of an agent               10000
  *   HOLDFAST_DESK_KILLS    kills around people, signals and children         2000
  *   HOLDFAST_CREW_KILLS    kills of two workers on one store                 2000
+ *   HOLDFAST_SNAPSHOT_KILLS  kills while snapshots are taken and restored     2000
  *   HOLDFAST_BIRTHS        kills while a store is being made                  500
  *   HOLDFAST_FLIPS         flipped bits of the file, or "all"               50000
  *   HOLDFAST_ROUNDS        rounds of processes competing for one session       50
@@ -16,6 +17,7 @@ import { join } from "node:path";
 import { agentCampaign } from "../test/faults/agent-campaign.mjs";
 import { compete } from "../test/faults/compete.mjs";
 import { crewCampaign } from "../test/faults/crew-campaign.mjs";
+import { snapshotCampaign } from "../test/faults/snapshot-campaign.mjs";
 import { deskCampaign } from "../test/faults/desk-campaign.mjs";
 import { cartographer, classes, damageAll, frameBits, killedStore, soundStore, spread } from "../test/faults/flip-campaign.mjs";
 import { inDirectory, inPostgres, killCampaign } from "../test/faults/kill-campaign.mjs";
@@ -47,6 +49,7 @@ const KILLS = number("HOLDFAST_KILLS", 10_000);
 const AGENT_KILLS = number("HOLDFAST_AGENT_KILLS", 10_000);
 const DESK_KILLS = number("HOLDFAST_DESK_KILLS", 2_000);
 const CREW_KILLS = number("HOLDFAST_CREW_KILLS", 2_000);
+const SNAPSHOT_KILLS = number("HOLDFAST_SNAPSHOT_KILLS", 2_000);
 const BIRTHS = number("HOLDFAST_BIRTHS", 500);
 const server = await startPostgres();
 for (const [kind, where] of [
@@ -101,6 +104,16 @@ for (const [kind, where] of [
         onProgress: (so) => progress(`${so.kills} of ${CREW_KILLS} kills, ${so.stores} stores, ${so.turns} turns`),
       });
       return { did: `${kills} kills, ${turns} turns (${later} for later) and ${calls} calls in ${stores} stores, ${settled} settled`, wrong };
+    });
+  if (SNAPSHOT_KILLS > 0)
+    await campaign(`kill -9 while snapshots are taken and restored in ${kind}`, async () => {
+      const { kills, done, inFlight, wrong } = await snapshotCampaign({
+        ...where,
+        kills: SNAPSHOT_KILLS,
+        seed,
+        onProgress: (so) => progress(`${so.kills} of ${SNAPSHOT_KILLS} kills, ${so.done.restore ?? 0} restored`),
+      });
+      return { did: `${kills} kills, ${done.restore ?? 0} restored, ${inFlight.restore ?? 0} restores under way`, wrong };
     });
   if (BIRTHS > 0)
     await campaign(`kill -9 while ${kind} is made`, async () => {

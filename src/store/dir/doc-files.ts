@@ -9,7 +9,7 @@ import { basename, join } from "node:path";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { type CheckpointId, type Place, parsePlace, placeId } from "../../core/ids.js";
 import type { Doc, DocQuery, DocRow, Pin } from "../port.js";
-import { checkDirectory, makeDirectory, namesIn, putFile, readFile, remove, syncDirectory } from "./files.js";
+import { checkDirectory, isDraft, makeDirectory, namesIn, putFile, readFile, remove, syncDirectory } from "./files.js";
 import { nameOf } from "./names.js";
 import { sealedText, unsealed } from "./sealed.js";
 import { DAMAGED } from "./session-file.js";
@@ -150,7 +150,8 @@ export class DocFiles {
     this.#seen = new Map();
     if (!checkDirectory(this.#root)) return;
     for (const kind of namesIn(this.#root)) {
-      if (kind === LAST || !checkDirectory(join(this.#root, kind))) continue;
+      // A draft is what one who was killed here has left.
+      if (kind === LAST || isDraft(kind) || !checkDirectory(join(this.#root, kind))) continue;
       for (const name of namesIn(join(this.#root, kind))) {
         const path = join(this.#root, kind, name);
         if (name.endsWith(".json")) this.#read(path, before.get(path));

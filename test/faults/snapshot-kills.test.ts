@@ -1,0 +1,33 @@
+/** An agent is put back whole or not at all, whenever the process that does it is killed. */
+import { describe, expect, inject, test } from "vitest";
+import { inDirectory, inPostgres } from "./kill-campaign.mjs";
+import { newSeed } from "./random.mjs";
+import { snapshotCampaign } from "./snapshot-campaign.mjs";
+
+const KILLS = Number(process.env["HOLDFAST_SNAPSHOT_KILLS"] ?? 30);
+
+const places = [
+  { name: "sqlite", where: {} },
+  { name: "dir", where: { place: inDirectory } },
+  { name: "postgres", where: { place: inPostgres(inject("postgres")) } },
+];
+
+describe.each(places)("$name", ({ where }) => {
+  test(`${KILLS} kills while snapshots are taken and restored, sessions and agents deleted`, {
+    timeout: 60_000 + KILLS * 2_000,
+  }, async () => {
+    const result = await snapshotCampaign({ ...where, kills: KILLS, seed: newSeed() });
+    expect(result.wrong, `seed ${result.seed}`).toEqual([]);
+    // Kills that hit nothing would prove nothing.
+    const hit = Object.values(result.inFlight).reduce((sum, n) => sum + n, 0);
+    expect(hit, JSON.stringify(result)).toBeGreaterThan(KILLS / 4);
+  });
+});
+
+test("negative control: a child that puts sessions back one by one is caught", { timeout: 300_000 }, async () => {
+  const result = await snapshotCampaign({ kills: 150, seed: newSeed(), torn: true });
+  expect(
+    result.wrong.some((what) => /in restore: found/.test(what)),
+    `seed ${result.seed}: ${result.wrong.join("\n")}`,
+  ).toBe(true);
+});
