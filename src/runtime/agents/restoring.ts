@@ -189,18 +189,17 @@ export class Restore {
   async #apply(verified: ReadonlyMap<string, Verified>, seized: ReadonlyMap<string, Lease>, newId: () => string): Promise<RestoreReport> {
     const { store } = this.#ground;
     const { agent } = this.#snapshot;
-    const gone = [...verified.keys()];
     for (let tries = 0; tries < TRIES; tries++) {
       const row = await store.doc("agent", agent);
       const record = row && agentOf(row);
       const buried = new Map<string, number>();
-      for (const id of gone) {
+      for (const id of verified.keys()) {
         const there = await store.session(id);
         if (there === undefined) buried.set(id, await store.buriedEpoch(id));
         else if (there.head.agent !== agent) throw another(id, agent);
       }
       let report: RestoreReport | undefined;
-      const applied = await capture(this.#ground, { agent, hold: true, also: gone }, (sessions) => {
+      const applied = await capture(this.#ground, { agent, hold: true, also: [...buried.keys()] }, (sessions) => {
         const decided = this.#decide(sessions, verified, seized, buried, record, newId());
         report = decided?.report;
         return decided?.decision;

@@ -80,6 +80,13 @@ export function translate(error: unknown): HoldfastError {
         {},
         error,
       );
+    case "53200":
+      return new HoldfastError(
+        "TOO_LARGE",
+        `Postgres has no room for so much in one step (${said}). Raise its max_locks_per_transaction, or do less at once.`,
+        {},
+        error,
+      );
     case "53300":
       return new HoldfastError(
         "UNREACHABLE",
