@@ -24,6 +24,7 @@ export {
   textOf,
   type Usage,
 } from "./core/message.js";
+export type { RetentionPolicy } from "./core/policy.js";
 export type { SessionStatus } from "./core/status.js";
 export type { Strategy } from "./core/strategy.js";
 export type { LeftOut } from "./core/transfer.js";
@@ -69,6 +70,7 @@ export type { Holdfast } from "./runtime/holdfast.js";
 export type { ExportedRows, ImportOptions, ImportReport } from "./runtime/import.js";
 export type { SessionOptions } from "./runtime/opening.js";
 export type { Page } from "./runtime/options.js";
+export type { Pruned, PruneOptions, PruneProgress } from "./runtime/pruning.js";
 export type { ForkOptions, Session } from "./runtime/session.js";
 export type { SessionFilter, SessionPage, SessionSummary, Sessions, SessionUpdate } from "./runtime/sessions.js";
 export type { Operation, Result, Telemetry, TelemetryEvent } from "./runtime/telemetry.js";

@@ -8,7 +8,7 @@ import type { SessionStatus } from "./status.js";
 import { isoTime } from "./time.js";
 
 export type CheckpointKind = "automatic" | "manual" | "pre-operation" | "recovery";
-const KINDS: readonly unknown[] = ["automatic", "manual", "pre-operation", "recovery"] satisfies CheckpointKind[];
+export const KINDS: readonly CheckpointKind[] = ["automatic", "manual", "pre-operation", "recovery"];
 
 export interface Checkpoint {
   readonly id: CheckpointId;
@@ -97,7 +97,8 @@ export function checkOptions(given: string | CheckpointOptions | undefined): Che
   const { label, description, kind, metadata } = options;
   if (label !== undefined) checkText(label, "checkpoint.label", MAX_LABEL);
   if (description !== undefined) checkText(description, "checkpoint.description", MAX_DESCRIPTION);
-  if (kind !== undefined && !KINDS.includes(kind)) throw refuse("checkpoint.kind", `a kind is one of ${KINDS.join(", ")}`);
+  if (kind !== undefined && !(KINDS as readonly unknown[]).includes(kind))
+    throw refuse("checkpoint.kind", `a kind is one of ${KINDS.join(", ")}`);
   for (const name of ["step", "tokenCount", "tasksCompleted"] as const) {
     const value = options[name];
     if (value !== undefined && !(Number.isSafeInteger(value) && (value as number) >= 0))

@@ -4,7 +4,7 @@
  * R1  loading a place reads the newest base before it, the rows of that base's live messages, and all that follows the base.
  * R2  the places that must load for ever: checkpoints that are kept, the end of every line, and the origin of every fork.
  * R3  what a fork needs of its origin's line is what loading its origin needs, so R2 covers every descendant.
- * R4  a checkpoint at which a fork begins is kept.
+ * R4  a checkpoint at which a fork begins is kept, whatever a policy says (core/policy).
  */
 
 export interface KeptPlace {
@@ -56,15 +56,6 @@ export function touches(intervals: readonly Interval[], first: number, last: num
   }
   const next = intervals[low];
   return next !== undefined && next[0] <= last;
-}
-
-/** Which checkpoints go: all but the newest `keep`, and never one at which a fork begins (R4). Newest first. */
-export function expendable<T extends { readonly seq: number }>(
-  newestFirst: readonly T[],
-  keep: number,
-  isOrigin: (checkpoint: T) => boolean,
-): T[] {
-  return newestFirst.slice(keep).filter((checkpoint) => !isOrigin(checkpoint));
 }
 
 export interface LineNode {

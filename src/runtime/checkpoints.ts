@@ -5,13 +5,14 @@ import { HoldfastError, quote } from "../core/errors.js";
 import { checkpointPlace, type LineId, MAX_SEQ, type Place, parsePlace, type SessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
 import type { Message } from "../core/message.js";
-import { expendable } from "../core/retention.js";
 import type { SessionStatus } from "../core/status.js";
 import { type Pending, pendingOf } from "./effects/pending.js";
 import type { Ground } from "./ground.js";
 import { lineAt, type Segment } from "./journal.js";
-import { invalid, limitOf, oneOf, options, type Page, wholeNumber } from "./options.js";
+import { surveyLine } from "./line-survey.js";
+import { invalid, limitOf, oneOf, options, type Page } from "./options.js";
 import { removeMarks } from "./prune.js";
+import { PLANS, type Pruned, type PruneOptions, prune } from "./pruning.js";
 import { headOf } from "./rows.js";
 import { notFound } from "./session.js";
 import { requirePresent, requireSession } from "./sessions.js";
@@ -26,8 +27,6 @@ export interface CheckpointState {
 }
 
 type Lines = "current" | "all";
-
-const PLANS = 10;
 
 export class Checkpoints {
   readonly #ground: Ground;
@@ -115,57 +114,26 @@ export class Checkpoints {
     return diff(await this.state(from), await this.state(to));
   }
 
-  /** Keeps the newest checkpoints of the session's past, and those at which forks begin; removes the rest, and what only they needed. */
-  async prune(sessionId: string, o: { readonly keep: number }): Promise<{ readonly removed: number }> {
-    const { keep } = options(o, "checkpoints.prune", ["keep"]);
-    const kept = wholeNumber(keep, "keep", 0, Number.MAX_SAFE_INTEGER);
-    let removed = 0;
-    for (let plan = 0; plan < PLANS; plan++) {
-      const gone = await this.#expendable(sessionId, kept);
-      const total = [...gone.values()].reduce((sum, seqs) => sum + seqs.size, 0);
-      let done = true;
-      for (const [line, seqs] of gone) done = (await removeMarks(this.#ground, line, seqs).catch(unlessForked)) && done;
-      if (done) return { removed: removed + total };
-      // A fork was begun in between: some went, some may be needed now.
-      removed += total - [...(await this.#expendable(sessionId, kept)).values()].reduce((sum, seqs) => sum + seqs.size, 0);
-    }
-    throw new HoldfastError("BUSY", `Session ${quote(sessionId)} was forked again and again while it was pruned. Try again.`, {
-      sessionId,
-    });
+  /**
+   * Removes the checkpoints of the session's past that a policy does not keep, and what only they needed: of its agent's policy, or the
+   * store's, where none is given. The newest stays, and so do those at which forks begin. Others can work meanwhile.
+   */
+  prune(sessionId: string, o?: PruneOptions): Promise<Pruned> {
+    return prune(this.#ground, sessionId, o);
   }
 
   /** Removes one checkpoint. One at which a fork begins is a CONFLICT. */
   async delete(id: string): Promise<void> {
     const place = checkpointPlace(id);
     if (place === undefined || (await this.#ground.journal.checkpointAt(place)) === undefined) throw notFound(id);
-    for (let plan = 0; plan < PLANS; plan++) if (await removeMarks(this.#ground, place.line, new Set([place.seq]))) return;
-    throw new HoldfastError("BUSY", `The line of ${quote(id)} was forked again and again while it was removed. Try again.`, {
+    for (let plan = 0; plan < PLANS; plan++) {
+      const survey = await surveyLine(this.#ground, place.line);
+      if ((await removeMarks(this.#ground, survey, new Set([place.seq]))).done) return;
+    }
+    throw new HoldfastError("BUSY", `The line of ${quote(id)} was changed again and again while it was removed. Try again.`, {
       checkpointId: id,
     });
   }
-
-  /** Which checkpoints go, by line. Only lines of the session itself are touched: a past it shares belongs to others. */
-  async #expendable(sessionId: string, keep: number): Promise<ReadonlyMap<LineId, ReadonlySet<number>>> {
-    const { line, id } = headOf(await requireSession(this.#ground, sessionId));
-    const segments = (await this.#ground.journal.segments(line)).filter(({ session }) => session === id);
-    const origins = new Set<string>();
-    for (const { line: own } of segments)
-      for (const { origin } of await this.#ground.store.lines({ origin: own })) if (origin) origins.add(`${origin.line}-${origin.seq}`);
-    const found: { readonly segment: Segment; readonly seq: number; readonly id: string }[] = [];
-    for await (const { checkpoint, segment } of this.#ground.journal.checkpoints(segments, id, MAX_SEQ, 1_000))
-      found.push({ segment, seq: checkpoint.seq, id: checkpoint.id });
-    const gone = new Map<LineId, Set<number>>();
-    for (const { segment, seq } of expendable(found, keep, ({ id: checkpointId }) => origins.has(checkpointId))) {
-      gone.set(segment.line, (gone.get(segment.line) ?? new Set()).add(seq));
-    }
-    return gone;
-  }
-}
-
-/** A fork that was begun since the checkpoints were listed: look again. */
-function unlessForked(error: unknown): false {
-  if (error instanceof HoldfastError && error.code === "CONFLICT") return false;
-  throw error;
 }
 
 function cursorOf(cursor: unknown): Place {

@@ -1,151 +1,222 @@
 /**
  * Removing checkpoints, and with them what no place that must still load needs (core/retention decides what that is).
  *
- * In two passes, each in small steps that writers and other prunes may come between. First the marks go: from then on no fork can begin
- * there. Then a plan is made of what the places that are left need, up to where the line ends at that moment, and the rest is dropped;
- * whatever is added later needs no more of it. A step whose saves are not as they were read is refused, and all is planned anew.
+ * A line is gone over once, from its end to its beginning, in small steps that writers and other prunes may come between. What a place needs
+ * stands before it. So whatever still has its checkpoint, because its turn has not come, still has all that loading it needs: a fork may
+ * begin there, and a kill may come, at any moment. Only what tells of calls that acted must be there as long as somebody can go back before
+ * it; such saves are gone over again once the checkpoints are gone. A step whose saves are not as they were read, or that does not know of a
+ * fork, is refused; then all is planned anew.
  */
 import { acts } from "../core/effect.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { type LineId, MAX_SEQ, placeId } from "../core/ids.js";
 import { refsOf } from "../core/refs.js";
 import { type Keep, type KeptPlace, needed, touches } from "../core/retention.js";
-import { drop, firstSeq, gap, isEmpty, isGap, open, priorOf, type Save } from "../core/save.js";
+import { drop, firstSeq, gap, isEmpty, isGap, open, type Save } from "../core/save.js";
 import type { KnownNeeds, Replacement } from "../store/port.js";
-import { breathe } from "./breathe.js";
 import type { Ground } from "./ground.js";
-import { hole, type Segment } from "./journal.js";
+import { hole } from "./journal.js";
+import type { LineSurvey, MarkAt } from "./line-survey.js";
+import { Pace } from "./pace.js";
 
-const AT_ONCE = 200;
+/** Where to take from a line means to write all of it anew, as much at once as is held in memory. */
+const IN_BULK = 4_000;
+const AT_ONCE = { least: 4, most: 200, first: 16 } as const;
 
-/** Removes the checkpoints of a line at these places. False: somebody else changed the line meanwhile, or began on it: look again. */
-export async function removeMarks(ground: Ground, line: LineId, gone: ReadonlySet<number>): Promise<boolean> {
-  const children = await ground.store.lines({ origin: line });
-  const forked = children.find(({ origin }) => origin !== null && gone.has(origin.seq));
-  if (forked?.origin) throw forkBegins(line, forked.origin.seq, forked.session ?? "?");
-  const segments = await ground.journal.segments(line);
-  const last = Math.max(...gone);
-  // A place that is pinned needs no mark to stay: only lines that begin where one goes are in the way.
-  if (!(await dropMarks(ground, segments, gone, last, { line: children[0]?.no ?? 0, doc: MAX_SEQ }))) return false;
-  return dropSections(ground, segments);
+export interface Removal {
+  /** How many checkpoints went. */
+  readonly removed: number;
+  /** False: somebody else changed the line meanwhile, look again. */
+  readonly done: boolean;
 }
 
-async function dropMarks(
-  ground: Ground,
-  segments: readonly Segment[],
-  gone: ReadonlySet<number>,
-  last: number,
-  known: KnownNeeds,
-): Promise<boolean> {
-  let lastKept: number | undefined;
-  return rewrite(ground, segments, last, known, (save) => {
-    lastKept ??= priorOf(save);
-    if (isGap(save)) return save;
-    const prior = lastKept;
-    if (save.mark !== null && !gone.has(save.seq)) lastKept = save.seq;
-    return save.mark !== null && gone.has(save.seq) ? drop(save, { items: false, state: false, mark: true, prior }) : save;
-  });
+export interface RemoveOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Told after every step how many went with it. */
+  readonly onRemoved?: ((count: number) => void) | undefined;
 }
 
-async function dropSections(ground: Ground, segments: readonly Segment[]): Promise<boolean> {
-  const { line } = segments[0] as Segment;
-  // In this order: a line that began where something was pinned is there before the pin can be gone.
-  const pins = await ground.store.pins(line);
-  const children = await ground.store.lines({ origin: line });
-  const pinned = new Set([...pins.map(({ seq }) => seq), ...children.flatMap(({ origin }) => origin?.seq ?? [])]);
-  const { keep, end, firstMark } = await plan(ground, segments, pinned);
-  const known = { line: children[0]?.no ?? 0, doc: Math.max(0, ...pins.map(({ doc }) => doc)) };
-  // What was done must be known to whoever goes back before it: to a checkpoint of this line, or of one it comes from.
-  const actsFrom = segments.length > 1 ? 0 : firstMark;
-  return rewrite(ground, segments, end, known, (save) => {
-    if (isGap(save)) return save;
-    const first = firstSeq(save);
-    const items = save.items !== null && !touches(keep.items, first, first + save.nItems - 1);
-    const isFree = save.state !== null && !touches(keep.state, first + save.nItems, save.seq);
-    const state = isFree && !(save.seq > actsFrom && tellsOfActs(save));
-    const next = items || state ? drop(save, { items, state, mark: false, prior: 0 }) : save;
-    // The end of the line stays a save of its own: the next one is appended to it.
-    // So does what is pinned: a line may begin there.
-    const needless =
-      isEmpty(next) &&
-      save.seq !== end &&
-      !pinned.has(save.seq) &&
-      !touches(keep.items, first, save.seq) &&
-      !touches(keep.state, first, save.seq);
-    return needless ? gap([next]) : next;
-  });
+/** Removes the checkpoints of a line at these places. */
+export async function removeMarks(ground: Ground, survey: LineSurvey, gone: ReadonlySet<number>, o: RemoveOptions = {}): Promise<Removal> {
+  const forked = survey.forks.find(({ origin }) => origin !== null && gone.has(origin.seq));
+  if (forked?.origin) throw forkBegins(survey.line, forked.origin.seq, forked.session ?? "?");
+  const plan = await planFor(ground, survey, gone);
+  const first = new Rewriting(ground, survey, plan, o);
+  const { removed, done } = await first.run(survey.end?.seq ?? 0);
+  if (!done || first.heldBack === 0) return { removed, done };
+  // The checkpoints before them are gone by now: nobody can go back there, and be about to do the same again.
+  const last = new Rewriting(ground, survey, { ...plan, gone: new Set(), actsFrom: plan.actsIn }, { signal: o.signal });
+  return { removed, done: (await last.run(first.heldBack)).done };
 }
 
-/** Puts in the place of each save what `change` makes of it, up to a record number. Gaps that come to stand side by side become one. */
-async function rewrite(
-  { store }: Ground,
-  segments: readonly Segment[],
-  to: number,
-  known: KnownNeeds,
-  change: (save: Save) => Save,
-): Promise<boolean> {
-  const { line, from } = segments[0] as Segment;
-  for (let at = from; at <= to; ) {
-    await breathe();
-    const saves = await store.saves(line, { from: at, to, limit: AT_ONCE, items: true, state: true });
-    const replacements: Replacement[] = [];
-    let empty: { readonly save: Save; readonly was: Save }[] = [];
-    const closeGap = () => {
-      const [first, ...rest] = empty;
-      if (first && (rest.length > 0 || first.save !== first.was)) {
-        replacements.push({ save: gap([first.save, ...rest.map(({ save }) => save)]), refs: [], was: empty.map(({ was }) => was) });
-      }
-      empty = [];
-    };
-    for (const was of saves) {
-      if (firstSeq(was) !== at) throw hole(line, at);
-      at = was.seq + 1;
-      // Verified first: what is written back must not make damage look sound.
-      if (!isGap(was)) open(was, {});
-      const save = change(was);
-      if (isGap(save)) empty.push({ save, was });
-      else {
-        closeGap();
-        if (save !== was) replacements.push({ save, refs: refsIn(save), was: [was] });
-      }
-    }
-    closeGap();
-    if (replacements.length > 0 && !(await store.replace(line, replacements, known))) return false;
-    if (saves.length === 0) throw hole(line, at);
-  }
-  return true;
+interface Plan {
+  readonly gone: ReadonlySet<number>;
+  /** Checkpoints that stay, by rising number. */
+  readonly stay: readonly number[];
+  readonly pinned: ReadonlySet<number>;
+  readonly keep: Keep;
+  /** Calls that act, told of behind this number, stay known: at first, and once the checkpoints are gone. */
+  readonly actsFrom: number;
+  readonly actsIn: number;
 }
 
-/** What the places on a line that must go on loading need: kept checkpoints, the end, and `pinned`. One for each base is enough. */
-async function plan(
-  { store, loader }: Ground,
-  segments: readonly Segment[],
-  pinned: ReadonlySet<number>,
-): Promise<{ readonly keep: Keep; readonly end: number; readonly firstMark: number }> {
-  const { line, from } = segments[0] as Segment;
+/** What the places on a line that must go on loading need: kept checkpoints, what is pinned, and the end. One for each base is enough. */
+async function planFor({ loader }: Ground, { segments, marks, pinned, end }: LineSurvey, gone: ReadonlySet<number>): Promise<Plan> {
+  const stays = marks.filter(({ seq }) => !gone.has(seq));
   const lastByBase = new Map<number, number>();
-  let end: Save | undefined;
-  let firstMark = MAX_SEQ;
-  for (let at = from; ; ) {
-    const saves = await store.saves(line, { from: at, to: MAX_SEQ, limit: 1_000, items: false, state: false });
-    for (const save of saves) {
-      if (firstSeq(save) !== at) throw hole(line, at);
-      at = save.seq + 1;
-      end = save;
-      if (isGap(save)) continue;
-      open(save, {});
-      // Lines begin at checkpoints, and where a snapshot has put a session back.
-      if (save.mark === null && !pinned.has(save.seq)) continue;
-      lastByBase.set(save.base, save.seq);
-      firstMark = Math.min(firstMark, save.seq);
-    }
-    if (saves.length === 0) break;
-  }
-  if (end !== undefined) lastByBase.set(end.base, end.seq);
+  // Forks begin at checkpoints and at what is pinned, so those that stay are all the places there can be.
+  for (const { base, seq } of [...stays, ...pinned, ...(end === undefined ? [] : [end])])
+    lastByBase.set(base, Math.max(seq, lastByBase.get(base) ?? 0));
   const places: KeptPlace[] = [];
   for (const [base, seq] of lastByBase)
     places.push({ seq, base, ranges: base === 0 ? [] : (await loader.base(segments, base)).base.ranges });
-  return { keep: needed(places), end: end?.seq ?? from - 1, firstMark };
+  // What was done must be known to whoever goes back before it: to a checkpoint of this line, or of one it comes from.
+  const firstOf = (left: readonly MarkAt[]) => (segments.length > 1 ? 0 : Math.min(left[0]?.seq ?? MAX_SEQ, pinned[0]?.seq ?? MAX_SEQ));
+  return { gone, stay: stays.map(({ seq }) => seq), pinned: new Set(pinned.map(({ seq }) => seq)), keep: needed(places), actsFrom: firstOf(marks), actsIn: firstOf(stays) };
+}
+
+/** A save, and what is to stand in its place: itself where nothing changes. */
+interface Changed {
+  readonly was: Save;
+  readonly save: Save;
+}
+
+class Rewriting {
+  readonly #ground: Ground;
+  readonly #survey: LineSurvey;
+  readonly #plan: Plan;
+  readonly #options: RemoveOptions;
+  /** The last fork and the last pin that are known of. */
+  #known: KnownNeeds;
+  /** The gap that the last step has left at its lower end: it grows with the next. */
+  #above: Save | undefined;
+  /** The newest save that only stays because checkpoints before it are still there; 0 where there is none. */
+  heldBack = 0;
+
+  constructor(ground: Ground, survey: LineSurvey, plan: Plan, o: RemoveOptions) {
+    this.#ground = ground;
+    this.#survey = survey;
+    this.#plan = plan;
+    this.#options = o;
+    this.#known = survey.known;
+  }
+
+  /** Goes over the line from a save that ends there to its beginning. */
+  async run(newest: number): Promise<Removal> {
+    const { store } = this.#ground;
+    const { line, from } = this.#survey;
+    const { signal, onRemoved } = this.#options;
+    const sizes = store.traits.inBulk ? { least: IN_BULK, most: IN_BULK, first: IN_BULK } : AT_ONCE;
+    const pace = new Pace(store, { ...sizes, rests: true, signal });
+    let removed = 0;
+    for (let at = newest; at >= from; ) {
+      const step = await pace.step((size) => this.#step(at, size));
+      if (step === undefined) {
+        if (!(await this.#knowsAll())) return { removed, done: false };
+        continue;
+      }
+      at = step.next;
+      removed += step.removed;
+      if (step.removed > 0) onRemoved?.(step.removed);
+      if (at >= from && step.empty) throw hole(line, at);
+    }
+    return { removed, done: true };
+  }
+
+  /** Undefined: it was refused. */
+  async #step(
+    at: number,
+    limit: number,
+  ): Promise<{ readonly next: number; readonly removed: number; readonly empty: boolean } | undefined> {
+    const { line, from } = this.#survey;
+    const { store } = this.#ground;
+    const saves = await store.saves(line, { from, to: at, limit, newestFirst: true, items: true, state: true });
+    let next = at;
+    const changes: Changed[] = [];
+    for (const was of saves) {
+      if (was.seq !== next) throw hole(line, next);
+      next = firstSeq(was) - 1;
+      // Verified first: what is written back must not make damage look sound.
+      if (!isGap(was)) open(was, {});
+      changes.push({ was, save: this.#change(was) });
+    }
+    const { replacements, below } = this.#replacements(changes);
+    if (replacements.length > 0 && !(await store.replace(line, replacements, this.#known))) return undefined;
+    this.#above = below;
+    const removed = changes.filter(({ was, save }) => was.mark !== null && save.mark === null).length;
+    return { next, removed, empty: saves.length === 0 };
+  }
+
+  #change(save: Save): Save {
+    const { keep, gone, actsFrom, actsIn } = this.#plan;
+    if (isGap(save)) return save;
+    const first = firstSeq(save);
+    const mark = save.mark !== null && gone.has(save.seq);
+    const items = save.items !== null && !touches(keep.items, first, first + save.nItems - 1);
+    const isFree = save.state !== null && !touches(keep.state, first + save.nItems, save.seq);
+    const tells = isFree && save.seq > actsFrom && tellsOfActs(save);
+    if (tells && save.seq <= actsIn) this.heldBack = Math.max(this.heldBack, save.seq);
+    const state = isFree && !tells;
+    const next = mark || items || state ? drop(save, { items, state, mark, prior: mark ? this.#priorTo(save.seq) : 0 }) : save;
+    // The end of the line stays a save of its own: the next one is appended to it. So does what is pinned: a line may begin there.
+    const isPlace = save.seq === this.#survey.end?.seq || this.#plan.pinned.has(save.seq);
+    const needless = isEmpty(next) && !isPlace && !touches(keep.items, first, save.seq) && !touches(keep.state, first, save.seq);
+    return needless ? gap([next]) : next;
+  }
+
+  /** Where lists go on behind a checkpoint that goes: at the newest before it that stays. */
+  #priorTo(seq: number): number {
+    const { stay } = this.#plan;
+    let low = 0;
+    for (let high = stay.length; low < high; ) {
+      const middle = (low + high) >> 1;
+      if ((stay[middle] as number) < seq) low = middle + 1;
+      else high = middle;
+    }
+    return stay[low - 1] ?? this.#survey.priorToAll;
+  }
+
+  /** What is to be put in place. Gaps that come to stand side by side become one, also with the one that the last step has left. */
+  #replacements(newestFirst: readonly Changed[]): { readonly replacements: readonly Replacement[]; readonly below: Save | undefined } {
+    const replacements: Replacement[] = [];
+    let empty: Changed[] = this.#above === undefined ? [] : [{ was: this.#above, save: this.#above }];
+    const closeGap = (): Save | undefined => {
+      const [first, ...rest] = empty.toReversed();
+      empty = [];
+      if (first === undefined) return undefined;
+      if (rest.length === 0 && first.save === first.was) return first.save;
+      const save = gap([first.save, ...rest.map((one) => one.save)]);
+      replacements.push({ save, refs: [], was: [first.was, ...rest.map(({ was }) => was)] });
+      return save;
+    };
+    for (const change of newestFirst) {
+      const { was, save } = change;
+      if (isGap(save)) {
+        empty.push(change);
+        continue;
+      }
+      closeGap();
+      if (save !== was) replacements.push({ save, refs: refsIn(save), was: [was] });
+    }
+    const below = closeGap();
+    return { replacements: replacements.toReversed(), below };
+  }
+
+  /** Whether a step was refused only for forks and pins where nothing goes: then it can be tried again. */
+  async #knowsAll(): Promise<boolean> {
+    const { store } = this.#ground;
+    const { line, end } = this.#survey;
+    const { gone, pinned } = this.#plan;
+    const forks = await store.lines({ origin: line });
+    const pins = await store.pins(line);
+    const known = { line: forks[0]?.no ?? 0, doc: Math.max(0, ...pins.map(({ doc }) => doc)) };
+    if (known.line <= this.#known.line && known.doc <= this.#known.doc) return false;
+    // What comes to be pinned is where a line ends, which it can only do further on, or where another begins.
+    const isNew = (seq: number) => !pinned.has(seq) && seq < (end?.seq ?? 0) && !this.#survey.origins.has(seq);
+    if (forks.some(({ origin }) => origin !== null && gone.has(origin.seq)) || pins.some(({ seq }) => isNew(seq))) return false;
+    this.#known = known;
+    return true;
+  }
 }
 
 /** Whether a save's state says something of calls that act on the world. */

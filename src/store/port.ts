@@ -26,6 +26,8 @@ export interface Traits {
   readonly oneMachine: boolean;
   /** Other processes may change the store while it is open. */
   readonly shared: boolean;
+  /** To take from a line is to go over all of it: much at once is better than in many steps. Others can work meanwhile. */
+  readonly inBulk?: true;
 }
 
 // Texts below are sealed by the runtime: they carry their own digest. Columns beside them are what stores look things up by.

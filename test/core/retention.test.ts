@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { expendable, type KeptPlace, type LineNode, needed, reach, touches } from "../../src/core/retention.js";
+import { type KeptPlace, type LineNode, needed, reach, touches } from "../../src/core/retention.js";
 
 const LAST = 40;
 const numbers = Array.from({ length: LAST + 2 }, (_, i) => i);
@@ -101,30 +101,6 @@ describe("needed and touches", () => {
   test("nothing is needed where nothing is kept", () => {
     expect(needed([])).toEqual({ items: [], state: [] });
     expect(touches([], 1, 1_000)).toBe(false);
-  });
-});
-
-describe("expendable", () => {
-  const checkpoints = fc
-    .uniqueArray(fc.integer({ min: 1, max: 100 }), { maxLength: 20 })
-    .map((seqs) => seqs.toSorted((x, y) => y - x).map((seq) => ({ seq })));
-
-  test("R4: the newest `keep` stay and so does every origin of a fork; all the rest go, newest first", () => {
-    fc.assert(
-      fc.property(checkpoints, fc.nat({ max: 22 }), fc.uniqueArray(fc.integer({ min: 1, max: 100 })), (newestFirst, keep, origins) => {
-        const isOrigin = ({ seq }: { seq: number }) => origins.includes(seq);
-        const gone = expendable(newestFirst, keep, isOrigin);
-        for (const [i, checkpoint] of newestFirst.entries()) {
-          expect(gone.includes(checkpoint)).toBe(i >= keep && !isOrigin(checkpoint));
-        }
-        expect(gone).toEqual(newestFirst.filter((checkpoint) => gone.includes(checkpoint)));
-      }),
-    );
-  });
-
-  test("R4: an origin among the newest does not make room for another", () => {
-    const newestFirst = [{ seq: 9 }, { seq: 7 }, { seq: 5 }, { seq: 3 }];
-    expect(expendable(newestFirst, 2, ({ seq }) => seq === 9 || seq === 3)).toEqual([{ seq: 5 }]);
   });
 });
 

@@ -1,0 +1,75 @@
+/** What there is on a line, from the heads of its saves alone: checkpoints, its end, and who begins on it. */
+import type { Mark } from "../core/checkpoint.js";
+import { type LineId, MAX_SEQ } from "../core/ids.js";
+import type { Dated } from "../core/policy.js";
+import { firstSeq, isGap, open, priorOf, type Save } from "../core/save.js";
+import type { KnownNeeds, LineRow } from "../store/port.js";
+import type { Ground } from "./ground.js";
+import { hole, type Segment } from "./journal.js";
+import { Pace } from "./pace.js";
+
+/** A place that loads, and the save with the newest base at or before it. */
+export interface PlaceAt {
+  readonly seq: number;
+  readonly base: number;
+}
+
+/** A checkpoint on a line. */
+export interface MarkAt extends PlaceAt, Dated {}
+
+export interface LineSurvey {
+  readonly line: LineId;
+  /** The line and those it goes back to. */
+  readonly segments: readonly Segment[];
+  /** The number of its first record. */
+  readonly from: number;
+  /** By rising number. */
+  readonly marks: readonly MarkAt[];
+  /** Where a list goes on that has come to the line's beginning. */
+  readonly priorToAll: number;
+  readonly end: Save | undefined;
+  /** Lines that begin on it, newest first, looked at before the checkpoints were; and where they begin. */
+  readonly forks: readonly LineRow[];
+  /** Places that documents pin, by rising number: they load also where their checkpoint goes. */
+  readonly pinned: readonly PlaceAt[];
+  /** The newest line and document that were known of when the rest was looked at. */
+  readonly known: KnownNeeds;
+  readonly origins: ReadonlySet<number>;
+}
+
+export async function surveyLine({ store, journal }: Ground, line: LineId, signal?: AbortSignal): Promise<LineSurvey> {
+  const forks = await store.lines({ origin: line });
+  const pins = await store.pins(line);
+  const pinnedAt = new Set(pins.map(({ seq }) => seq));
+  const known = { line: forks[0]?.no ?? 0, doc: Math.max(0, ...pins.map(({ doc }) => doc)) };
+  const segments = await journal.segments(line);
+  const { from } = segments[0] as Segment;
+  const pace = new Pace(store, { least: 20, most: 1_000, first: 100, rests: false, signal });
+  const marks: MarkAt[] = [];
+  const pinned: PlaceAt[] = [];
+  let end: Save | undefined;
+  let priorToAll: number | undefined;
+  let at = from;
+  const look = async (limit: number): Promise<boolean> => {
+    const saves = await store.saves(line, { from: at, to: MAX_SEQ, limit, items: false, state: false });
+    for (const save of saves) {
+      if (firstSeq(save) !== at) throw hole(line, at);
+      at = save.seq + 1;
+      end = save;
+      priorToAll ??= priorOf(save);
+      if (isGap(save)) continue;
+      open(save, {});
+      if (save.mark !== null) marks.push(markAt(save, save.mark));
+      if (pinnedAt.has(save.seq)) pinned.push({ seq: save.seq, base: save.base });
+    }
+    return saves.length > 0;
+  };
+  while (await pace.step(look));
+  const origins = new Set(forks.flatMap(({ origin }) => origin?.seq ?? []));
+  return { line, segments, from, marks, priorToAll: priorToAll ?? 0, end, forks, pinned, known, origins };
+}
+
+function markAt({ seq, at, base }: Save, text: string): MarkAt {
+  const { kind = "manual", label } = (JSON.parse(text) as { checkpoint: Mark }).checkpoint;
+  return { seq, at, base, kind, labelled: label !== undefined };
+}

@@ -1,0 +1,129 @@
+/** Pruning a session by a policy: what goes, and that it goes. */
+import { HoldfastError, quote } from "../core/errors.js";
+import { type CheckpointId, type LineId, MAX_SEQ, placeId, type SessionId } from "../core/ids.js";
+import { expired, type RetentionPolicy } from "../core/policy.js";
+import type { Ground } from "./ground.js";
+import { noSession } from "./inbox.js";
+import { type LineSurvey, type MarkAt, surveyLine } from "./line-survey.js";
+import { callback, flag, oneOf, options, signalOf } from "./options.js";
+import { checkPolicy, POLICY } from "./policy.js";
+import { removeMarks } from "./prune.js";
+import { headOf } from "./rows.js";
+import { requireSession } from "./sessions.js";
+
+export interface PruneOptions extends RetentionPolicy {
+  /** `all`: also on lines that the session has left by rewinding, each by itself. */
+  readonly lines?: "current" | "all";
+  /** Only answers what would go. */
+  readonly dryRun?: boolean;
+  readonly onProgress?: (progress: PruneProgress) => void;
+  /** Stops between two steps. What has gone by then is gone. */
+  readonly signal?: AbortSignal;
+}
+
+export interface PruneProgress {
+  readonly removed: number;
+  readonly of: number;
+}
+
+export interface Pruned {
+  readonly removed: number;
+  /** With `dryRun`: which they would be, newest first; the first thousand. */
+  readonly ids?: readonly CheckpointId[];
+}
+
+/** How often it is looked again what is to go, where others change the same lines. */
+export const PLANS = 10;
+const MOST_IDS = 1_000;
+
+/** What goes from a line. */
+interface Goes {
+  readonly survey: LineSurvey;
+  readonly seqs: ReadonlySet<number>;
+}
+
+export interface PruneRun {
+  readonly lines: "current" | "all";
+  readonly dryRun: boolean;
+  readonly onProgress?: ((progress: PruneProgress) => void) | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export async function prune(ground: Ground, id: string, given: PruneOptions | undefined): Promise<Pruned> {
+  const { lines, dryRun, onProgress, signal, ...rest } = options(given, "checkpoints.prune", [
+    ...POLICY,
+    "lines",
+    "dryRun",
+    "onProgress",
+    "signal",
+  ]);
+  const policy = checkPolicy(rest, "checkpoints.prune");
+  return pruneBy(ground, id, policy, {
+    lines: oneOf(lines, "lines", ["current", "all"]) ?? "current",
+    dryRun: flag(dryRun, "dryRun") ?? false,
+    onProgress: callback(onProgress, "onProgress"),
+    signal: signalOf(signal),
+  });
+}
+
+export async function pruneBy(ground: Ground, id: string, policy: RetentionPolicy, run: PruneRun): Promise<Pruned> {
+  const row = await requireSession(ground, id);
+  try {
+    return await pruneSession(ground, row.id as SessionId, policy, run);
+  } catch (error) {
+    // What is missing may have gone with the session, while it was looked at.
+    if (error instanceof HoldfastError && error.code === "CORRUPT" && (await ground.store.session(row.id))?.no !== row.no)
+      throw noSession(row.id as SessionId);
+    throw error;
+  }
+}
+
+async function pruneSession(ground: Ground, id: SessionId, policy: RetentionPolicy, run: PruneRun): Promise<Pruned> {
+  const { signal, onProgress, dryRun } = run;
+  let removed = 0;
+  for (let plan = 0; plan < PLANS; plan++) {
+    const goes = await whatGoes(ground, id, policy, run);
+    const left = goes.reduce((sum, { seqs }) => sum + seqs.size, 0);
+    if (dryRun) return { removed: left, ids: idsOf(goes) };
+    const of = removed + left;
+    const onRemoved = (count: number) => {
+      removed += count;
+      onProgress?.({ removed, of });
+    };
+    let done = true;
+    for (const { survey, seqs } of goes) done = (await removeMarks(ground, survey, seqs, { signal, onRemoved })).done && done;
+    if (done) return { removed };
+    // A fork was begun in between, or somebody else prunes: some went, some may be needed now.
+  }
+  throw new HoldfastError("BUSY", `Session ${quote(id)} was changed again and again while it was pruned. Try again.`, { sessionId: id });
+}
+
+/** Only lines of the session itself are looked at: a past it shares belongs to others. */
+async function whatGoes(ground: Ground, id: SessionId, policy: RetentionPolicy, run: PruneRun): Promise<readonly Goes[]> {
+  const { line } = headOf(await requireSession(ground, id));
+  const past = (await ground.journal.segments(line)).filter(({ session }) => session === id);
+  const surveys = new Map<LineId, LineSurvey>();
+  const others = run.lines === "all" ? await ground.store.lines({ session: id }) : [];
+  for (const own of [...past.map((segment) => segment.line), ...others.map((other) => other.id)])
+    if (!surveys.has(own)) surveys.set(own, await surveyLine(ground, own, run.signal));
+
+  const behind = (survey: LineSurvey, after: number, to: number) =>
+    survey.marks.filter(({ seq }) => seq > after && seq <= to).map((mark) => ({ ...mark, line: survey.line }));
+  const stretches = [past.flatMap(({ line: own, to }) => behind(surveys.get(own) as LineSurvey, 0, to).toReversed())];
+  // What a line of the past goes on with behind the place where it was left, and lines that were left as a whole.
+  if (run.lines === "all")
+    for (const survey of surveys.values())
+      stretches.push(behind(survey, past.find(({ line: own }) => own === survey.line)?.to ?? 0, MAX_SEQ).toReversed());
+
+  const gone = new Map<LineId, Set<number>>();
+  const now = ground.wallMs();
+  for (const stretch of stretches)
+    for (const { line: on, seq } of expired<MarkAt & { readonly line: LineId }>(stretch, policy, now))
+      if (!surveys.get(on)?.origins.has(seq)) gone.set(on, (gone.get(on) ?? new Set()).add(seq));
+  return [...gone].map(([on, seqs]) => ({ survey: surveys.get(on) as LineSurvey, seqs }));
+}
+
+function idsOf(goes: readonly Goes[]): readonly CheckpointId[] {
+  const ids = goes.flatMap(({ survey, seqs }) => [...seqs].map((seq) => placeId(survey.line, seq)));
+  return Object.freeze(ids.slice(0, MOST_IDS));
+}
