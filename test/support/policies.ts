@@ -19,7 +19,7 @@ const rules = {
 /** Some rules, of any number: also none. */
 export const policies: fc.Arbitrary<RetentionPolicy> = fc
   .subarray(Object.keys(rules) as (keyof typeof rules)[])
-  .chain((some) => fc.record(Object.fromEntries(some.map((name) => [name, rules[name] as fc.Arbitrary<unknown>]))));
+  .chain((some) => fc.record(Object.fromEntries(some.map((name) => [name, rules[name]]))) as fc.Arbitrary<RetentionPolicy>);
 
 const names = { hourly: 13, daily: 10 } as const;
 
@@ -56,6 +56,8 @@ export function stays(newestFirst: readonly Dated[], i: number, policy: Retentio
 export const steps: fc.Arbitrary<number> = fc.oneof(
   { weight: 8, arbitrary: fc.nat({ max: 2 * HOUR }) },
   { weight: 4, arbitrary: fc.nat({ max: 3 * DAY }) },
+  // To the millisecond, so that some are as old as a policy says.
+  { weight: 12, arbitrary: fc.constantFrom(0, HOUR, DAY, 10 * DAY) },
   fc.constantFrom(0, -DAY, -400 * DAY, 3_650 * DAY),
 );
 
