@@ -7,7 +7,7 @@ import { openDriver } from "../dist/store/sql/sqlite/driver.js";
 
 export const now = () => Number(process.hrtime.bigint()) / 1000;
 
-function quantile(values, q) {
+export function quantile(values, q) {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))];
 }

@@ -7,6 +7,7 @@ import { cpus, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { loopSteps, resume, waiting } from "./cases/agents.mjs";
 import { dir } from "./cases/dir.mjs";
+import { gc } from "./cases/gc.mjs";
 import { load } from "./cases/load.mjs";
 import { longRuns } from "./cases/long-runs.mjs";
 import { atOnce, lookups } from "./cases/many-sessions.mjs";
@@ -27,6 +28,7 @@ const cases = {
   once: (directory) => atOnce({ directory, rounds: quick ? 2 : 12, sessions: quick ? 64 : 512 }),
   lookups: (directory) => lookups({ directory, rounds: quick ? 100 : 5000, sessions: quick ? 100 : 10_000, checkpoints: 100, about: 200 }),
   dir: (directory) => dir({ directory, rounds: quick ? 200 : 5000, loads: quick ? 20 : 200, sessions: quick ? 1000 : 100_000 }),
+  gc: (directory) => gc({ directory, checkpoints: quick ? 2000 : 100_000, sessions: quick ? 4 : 100 }),
   postgres: () =>
     postgres({
       rounds: quick ? 100 : 3000,

@@ -65,6 +65,7 @@ export type { EffectPolicy } from "./runtime/effects/repeats.js";
 export type { CheckRequest, Retry, Settled } from "./runtime/effects/spec.js";
 export type { EffectState, EventOptions, SessionEvent } from "./runtime/events.js";
 export type { ExportFilter, ExportOptions, TransferProgress } from "./runtime/export.js";
+export type { GcOptions, GcReport } from "./runtime/gc.js";
 export type { Clock } from "./runtime/ground.js";
 export type { Holdfast } from "./runtime/holdfast.js";
 export type { ExportedRows, ImportOptions, ImportReport } from "./runtime/import.js";

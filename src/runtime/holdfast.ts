@@ -14,18 +14,17 @@ import { Effects } from "./effects/people.js";
 import { POLICIES } from "./effects/repeats.js";
 import { type EventOptions, follow, type SessionEvent } from "./events.js";
 import { type ExportFilter, type ExportOptions, exportRows } from "./export.js";
+import { type GcOptions, type GcReport, gc } from "./gc.js";
 import { type Clock, Ground, type Machine } from "./ground.js";
 import { type ExportedRows, type ImportOptions, type ImportReport, importRows } from "./import.js";
 import { fork, openSession, type SessionOptions } from "./opening.js";
-import { flag, invalid, oneOf, options } from "./options.js";
+import { invalid, oneOf, options } from "./options.js";
 import { cancelSession, refuseTooManySignals, takeIn, takeInWhatIsLeft } from "./outside.js";
 import { type ForkOptions, notFound, type Session } from "./session.js";
-import { cutLines, type SessionSummary, Sessions, summaryOf } from "./sessions.js";
+import { type SessionSummary, Sessions, summaryOf } from "./sessions.js";
 import type { Telemetry } from "./telemetry.js";
 import { type Verdict, type VerifyOptions, verifyStore } from "./verify.js";
 import { Worker, type WorkerOptions } from "./worker.js";
-
-const SWEPT_AT_ONCE = 500;
 
 export class Holdfast implements AsyncDisposable {
   readonly agents: Agents;
@@ -131,24 +130,12 @@ export class Holdfast implements AsyncDisposable {
     return verifyStore(this.#ground, o);
   }
 
-  /** Frees what nothing refers to any more: pasts of deleted sessions that no fork needs, and blobs. */
-  async gc(o?: { readonly dryRun?: boolean }): Promise<{ readonly freedBytes: number }> {
-    const dryRun = flag(options(o, "gc", ["dryRun"]).dryRun, "dryRun") ?? false;
-    const { store, imports } = this.#ground;
-    const lines = await store.lines({ all: true });
-    let freedBytes = await cutLines(
-      this.#ground,
-      lines.filter(({ id, owned }) => !owned && ![...imports].some((brought) => brought.has(id))),
-      lines,
-      dryRun,
-    );
-    for (let count = SWEPT_AT_ONCE; count === SWEPT_AT_ONCE; ) {
-      const swept = await store.sweep(dryRun ? Number.MAX_SAFE_INTEGER : SWEPT_AT_ONCE, dryRun);
-      freedBytes += swept.bytes;
-      count = dryRun ? 0 : swept.count;
-    }
-    if (!dryRun) await store.compact();
-    return { freedBytes };
+  /**
+   * Frees what nothing refers to any more: pasts of deleted sessions that no fork needs, blobs, and room in files. In small steps, so that
+   * others can write meanwhile.
+   */
+  gc(o?: GcOptions): Promise<GcReport> {
+    return gc(this.#ground, o);
   }
 
   /** Lets go of every session that is still open here, and of the store. Staged work of theirs is discarded; saved work is safe. */

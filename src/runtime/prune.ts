@@ -21,7 +21,7 @@ import { Pace } from "./pace.js";
 
 /** Where to take from a line means to write all of it anew, as much at once as is held in memory. */
 const IN_BULK = 4_000;
-const AT_ONCE = { least: 4, most: 200, first: 16 } as const;
+const AT_ONCE = { least: 16, most: 200, first: 32 } as const;
 
 export interface Removal {
   /** How many checkpoints went. */
@@ -72,7 +72,14 @@ async function planFor({ loader }: Ground, { segments, marks, pinned, end }: Lin
     places.push({ seq, base, ranges: base === 0 ? [] : (await loader.base(segments, base)).base.ranges });
   // What was done must be known to whoever goes back before it: to a checkpoint of this line, or of one it comes from.
   const firstOf = (left: readonly MarkAt[]) => (segments.length > 1 ? 0 : Math.min(left[0]?.seq ?? MAX_SEQ, pinned[0]?.seq ?? MAX_SEQ));
-  return { gone, stay: stays.map(({ seq }) => seq), pinned: new Set(pinned.map(({ seq }) => seq)), keep: needed(places), actsFrom: firstOf(marks), actsIn: firstOf(stays) };
+  return {
+    gone,
+    stay: stays.map(({ seq }) => seq),
+    pinned: new Set(pinned.map(({ seq }) => seq)),
+    keep: needed(places),
+    actsFrom: firstOf(marks),
+    actsIn: firstOf(stays),
+  };
 }
 
 /** A save, and what is to stand in its place: itself where nothing changes. */

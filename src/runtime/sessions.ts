@@ -1,13 +1,13 @@
 /** Looking at sessions, and changing what stands outside their journals. Needs no lease. */
 import { checkMetadata, checkText } from "../core/checkpoint.js";
 import { HoldfastError } from "../core/errors.js";
-import { checkName, type LineId, type SessionId, sessionId } from "../core/ids.js";
+import { checkName, type SessionId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
-import { reach } from "../core/retention.js";
 import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import type { DocRow, LineRow, SessionRow } from "../store/port.js";
 import { SNAPSHOT } from "./agents/snapshot.js";
+import { cutLines } from "./gc.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
@@ -63,7 +63,6 @@ interface Deleted {
 }
 
 const STATUSES = Object.keys(statusTable) as SessionStatus[];
-const CUT_AT_ONCE = 500;
 
 export class Sessions {
   readonly #ground: Ground;
@@ -157,7 +156,7 @@ export class Sessions {
       this.#ground,
       own,
       family.map((line) => (line.session === known ? { ...line, owned: false, session: null } : line)),
-      false,
+      { dryRun: false },
     );
     const keptFor = [...new Set(family.flatMap(({ session }) => (session === null || session === known ? [] : session)))].sort();
     return { keptFor, ...(snapshots.length === 0 ? undefined : { snapshots }) };
@@ -230,21 +229,6 @@ export async function descendants({ store }: Ground, lines: readonly LineRow[]):
     }
   }
   return [...found.values()];
-}
-
-/** Frees what nobody needs of lines whose session is gone. `family` holds these lines and all that began on them. */
-export async function cutLines({ store }: Ground, lines: readonly LineRow[], family: readonly LineRow[], dryRun: boolean): Promise<number> {
-  const needed = reach(family);
-  let bytes = 0;
-  for (const { id } of lines) {
-    const after = needed.get(id) ?? -1;
-    for (let count = CUT_AT_ONCE; count === CUT_AT_ONCE; ) {
-      const freed = await store.cut(id as LineId, after, dryRun ? Number.MAX_SAFE_INTEGER : CUT_AT_ONCE, dryRun);
-      bytes += freed.bytes;
-      count = dryRun ? 0 : freed.count;
-    }
-  }
-  return bytes;
 }
 
 export async function requirePresent(ground: Ground, id: unknown): Promise<Standpoint> {

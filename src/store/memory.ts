@@ -37,6 +37,7 @@ import {
   type SessionQuery,
   type SessionRow,
   type Store,
+  type Swept,
   type Traits,
 } from "./port.js";
 import { storeClosed } from "./refusals.js";
@@ -193,8 +194,12 @@ export class MemoryStore implements Store {
   async lines(of: LineQuery): Promise<readonly LineRow[]> {
     return [...this.#open().lines.values()]
       .map(({ row }) => row)
-      .filter((row) => ("session" in of ? row.session === of.session : "origin" in of ? row.origin?.line === of.origin : true))
-      .sort((a, b) => b.no - a.no);
+      .filter((row) => {
+        if ("session" in of) return row.session === of.session;
+        return "origin" in of ? row.origin?.line === of.origin : row.no < (of.before ?? Number.MAX_SAFE_INTEGER);
+      })
+      .sort((a, b) => b.no - a.no)
+      .slice(0, "all" in of ? of.limit : undefined);
   }
 
   async saves(line: LineId, { from, to, limit, newestFirst, items, state }: SaveQuery): Promise<readonly Save[]> {
@@ -243,12 +248,16 @@ export class MemoryStore implements Store {
     return this.#open().blobs.get(digest)?.slice();
   }
 
-  async sweep(limit: number, dryRun: boolean): Promise<Freed> {
+  async sweep(limit: number, dryRun: boolean, after = ""): Promise<Swept> {
     const { lines, blobs } = this.#open();
     const used = new Set([...lines.values()].flatMap(({ saves }) => saves.flatMap(({ refs }) => refs)));
-    const unused = [...blobs].filter(([digest]) => !used.has(digest)).slice(0, limit);
+    const behind = [...blobs].filter(([digest]) => digest > after).sort(([a], [b]) => (a < b ? -1 : 1));
+    const seen = behind.slice(0, limit);
+    const unused = seen.filter(([digest]) => !used.has(digest));
     if (!dryRun) for (const [digest] of unused) blobs.delete(digest);
-    return { count: unused.length, bytes: unused.reduce((sum, [, bytes]) => sum + bytes.length, 0) };
+    const freed = { count: unused.length, bytes: unused.reduce((sum, [, bytes]) => sum + bytes.length, 0) };
+    const last = seen.length < behind.length ? seen.at(-1)?.[0] : undefined;
+    return last === undefined ? freed : { ...freed, next: last };
   }
 
   async post(session: string, mail: Mail): Promise<Posted> {
@@ -329,9 +338,9 @@ export class MemoryStore implements Store {
     return [];
   }
 
-  async compact(): Promise<number> {
+  async compact(): Promise<Freed> {
     this.#open();
-    return 0;
+    return { count: 0, bytes: 0 };
   }
 
   async close(): Promise<void> {

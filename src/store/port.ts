@@ -219,8 +219,11 @@ export interface SessionQuery {
   readonly limit: number;
 }
 
-/** Those of a session, those that begin on a line, or all. */
-export type LineQuery = { readonly session: string } | { readonly origin: string } | { readonly all: true };
+/** Those of a session, those that begin on a line, or all: of these, with `limit`, so many with lower numbers than `before`. */
+export type LineQuery =
+  | { readonly session: string }
+  | { readonly origin: string }
+  | { readonly all: true; readonly before?: number; readonly limit?: number };
 
 export interface SaveQuery {
   /** The saves that hold any of these records. */
@@ -275,6 +278,11 @@ export type Posted = "posted" | "known" | "conflict" | "absent";
 export interface Freed {
   readonly count: number;
   readonly bytes: number;
+}
+
+/** `next`: where to go on; absent where all was looked at. */
+export interface Swept extends Freed {
+  readonly next?: Digest;
 }
 
 export interface Counts {
@@ -338,8 +346,11 @@ export interface Store {
   cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed>;
 
   blob(digest: Digest): Promise<Uint8Array | undefined>;
-  /** Removes blobs that no save refers to, at most `limit`. Answers the bytes they held. */
-  sweep(limit: number, dryRun: boolean): Promise<Freed>;
+  /**
+   * Looks at blobs, at most `limit`, and removes those that no save refers to. `after` is where an earlier call ended, by its `next`: the
+   * order is the store's own, and stays.
+   */
+  sweep(limit: number, dryRun: boolean, after?: Digest): Promise<Swept>;
 
   /** Idempotent by id, and needs no lease. */
   post(session: string, mail: Mail): Promise<Posted>;
@@ -368,7 +379,10 @@ export interface Store {
   anchors(): Promise<readonly Anchor[]>;
   /** Damage that the store can see by itself, in words. */
   check(): Promise<readonly string[]>;
-  /** Gives room back to the file system where that can be done without stopping writers. Answers bytes. */
-  compact(): Promise<number>;
+  /**
+   * Gives room back to the file system where that can be done without stopping writers: so many parts of it at most, whatever these are to
+   * the store. Answers how many it were, and their bytes; fewer than `limit`: there are no more.
+   */
+  compact(limit: number): Promise<Freed>;
   close(): Promise<void>;
 }

@@ -25,7 +25,6 @@ const medium = (db: Driver): Medium => ({
   now: monotonicMs,
   saved() {},
   anchors: async () => [],
-  compact: async () => 0,
   close: async () => db.close(),
 });
 

@@ -224,6 +224,30 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
     make: harness((inner) => ({ blob: async (digest) => ((await inner.counts()).checkpoints % 2 ? inner.blob(digest) : undefined) })),
   },
   {
+    does: "says that all blobs were looked at when some were",
+    make: harness((inner) => ({
+      async sweep(limit, dryRun, after) {
+        const { next: _next, ...freed } = await inner.sweep(limit, dryRun, after);
+        return freed;
+      },
+    })),
+  },
+  {
+    does: "gives the first page of lines again and again",
+    make: harness((inner) => ({ lines: (of) => inner.lines("all" in of ? { ...of, before: Number.MAX_SAFE_INTEGER } : of) })),
+  },
+  {
+    does: "replaces a save together with what was to stay of it",
+    make: harness((inner) => ({
+      replace: (line, replacements, since) =>
+        inner.replace(
+          line,
+          replacements.map(({ save, ...rest }) => ({ ...rest, save: { ...save, state: rest.was.length === 1 ? null : save.state } })),
+          since,
+        ),
+    })),
+  },
+  {
     does: "delivers mail twice",
     make: harness((inner) => ({
       apply: (changes, docs) =>

@@ -35,7 +35,7 @@ export const stores: readonly StoreKind[] = [
   },
   {
     name: "dir",
-    traits: { durable: true, oneMachine: true, shared: true },
+    traits: { durable: true, oneMachine: true, shared: true, inBulk: true },
     address() {
       directory ??= scratch();
       count += 1;

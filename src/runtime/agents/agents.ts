@@ -4,10 +4,11 @@ import { HoldfastError, quote } from "../../core/errors.js";
 import { checkName, type SessionId } from "../../core/ids.js";
 import { isUnderWay, type SessionStatus, statusTable } from "../../core/status.js";
 import { AGENT, type DocRow, type LineRow, type SessionRow } from "../../store/port.js";
+import { cutLines } from "../gc.js";
 import type { Ground } from "../ground.js";
 import { callback, flag, limitOf, numberOf, oneOf, options, type Page, signalOf } from "../options.js";
 import { childrenOf } from "../outside.js";
-import { cutLines, descendants } from "../sessions.js";
+import { descendants } from "../sessions.js";
 import { type AutoSnapshot, type AutoSnapshotOptions, autoSnapshot } from "./auto-snapshot.js";
 import { capture } from "./capture.js";
 import { type AgentDoc, type AgentInput, type AgentRecord, agentOf, checkAgent, putAgent, recordOf } from "./record.js";
@@ -177,7 +178,7 @@ export class Agents {
     const family = (await descendants(this.#ground, lines)).map((line) =>
       isGone(line.session) ? { ...line, owned: false, session: null } : line,
     );
-    await cutLines(this.#ground, lines, family, false);
+    await cutLines(this.#ground, lines, family, { dryRun: false });
     return [...new Set(family.flatMap(({ session }) => session ?? []))].sort();
   }
 

@@ -110,8 +110,13 @@ export class Reader {
   }
 
   lines(of: LineQuery): LineRow[] {
-    const found = "session" in of ? this.#linesOf(of.session) : "origin" in of ? this.#catalogue.forksOf(of.origin) : [...this.#allLines()];
+    const found = "session" in of ? this.#linesOf(of.session) : "origin" in of ? this.#catalogue.forksOf(of.origin) : this.#some(of);
     return found.flatMap((standing) => this.#row(standing) ?? []).sort((a, b) => b.no - a.no);
+  }
+
+  #some({ before = Number.MAX_SAFE_INTEGER, limit }: { readonly before?: number; readonly limit?: number }): Standing[] {
+    const all = [...this.#allLines()].filter(({ no }) => no < before);
+    return limit === undefined ? all : all.sort((a, b) => b.no - a.no).slice(0, limit);
   }
 
   #linesOf(session: string): Standing[] {

@@ -34,6 +34,7 @@ import type {
   SessionQuery,
   SessionRow,
   Store,
+  Swept,
   Traits,
 } from "../port.js";
 import { storeClosed } from "../refusals.js";
@@ -65,7 +66,7 @@ export interface DirStoreOptions {
 const none: readonly never[] = [];
 
 export class DirStore implements Store {
-  readonly traits: Traits = { durable: true, oneMachine: true, shared: true };
+  readonly traits: Traits = { durable: true, oneMachine: true, shared: true, inBulk: true };
   readonly #root: string;
   readonly #options: DirStoreOptions;
   readonly #sessions: SessionFiles;
@@ -224,11 +225,11 @@ export class DirStore implements Store {
     return isWorth ? this.#committer.submit((writer) => writer.claim(query, grant)) : [];
   }
 
-  async sweep(limit: number, dryRun: boolean): Promise<Freed> {
+  async sweep(limit: number, dryRun: boolean, after = ""): Promise<Swept> {
     this.#open();
-    if (dryRun) return this.#survey.sweep(limit, undefined, new Set());
+    if (dryRun) return this.#survey.sweep(limit, undefined, new Set(), after);
     const writer = await this.#committer.submit((ours) => ({ answer: ours, saves: [] }));
-    return writer.whileSweeping((since) => this.#survey.sweep(limit, (digest) => this.#blobs.remove(digest), since));
+    return writer.whileSweeping((since) => this.#survey.sweep(limit, (digest) => this.#blobs.remove(digest), since, after));
   }
 
   // ---- reading
@@ -352,10 +353,10 @@ export class DirStore implements Store {
     return this.#survey.check(this.#writer !== undefined);
   }
 
-  async compact(): Promise<number> {
+  async compact(): Promise<Freed> {
     this.#open();
     await this.#committer.drain();
-    return this.#index.compact();
+    return { count: 0, bytes: this.#index.compact() };
   }
 
   async close(): Promise<void> {

@@ -3,13 +3,14 @@ import { join } from "node:path";
 import { setImmediate as breathe } from "node:timers/promises";
 import type { Digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
-import { AGENT, type Counts, type Freed } from "../port.js";
+import { AGENT, type Counts, type Swept } from "../port.js";
 import type { Blobs } from "./blobs.js";
 import { entryOf, isSameEntry, type Standing } from "./catalogue.js";
 import type { Due } from "./due.js";
 import { namesIn } from "./files.js";
 import type { IndexFile } from "./index-file.js";
 import type { Lock } from "./lock.js";
+import { blobPath } from "./names.js";
 import type { Reader } from "./reader.js";
 import { sessionDirectories } from "./rebuild.js";
 import { type Seal, textBytes } from "./save-rows.js";
@@ -56,26 +57,31 @@ export class Survey {
   }
 
   /** Counts what no save refers to, and frees it where it is told how. `since`: what saves refer to that come while it looks. */
-  async sweep(limit: number, free: ((digest: Digest) => void) | undefined, since: ReadonlySet<Digest>): Promise<Freed> {
+  async sweep(limit: number, free: ((digest: Digest) => void) | undefined, since: ReadonlySet<Digest>, after: string): Promise<Swept> {
     const used = new Set<Digest>();
     for await (const { seals, line } of this.#allSeals()) {
       checkWhole(line, seals);
       for (const { refs = [] } of seals) for (const digest of refs) used.add(digest);
     }
     const freed = { count: 0, bytes: 0 };
+    const passed = after === "" ? "" : blobPath(after);
+    let seen = 0;
+    let next: Digest | undefined;
     for (const some of this.#of.blobs.all()) {
       await breathe();
       // At once: nothing may come to refer to a blob between being looked for and going.
       await this.#of.read(() => {
         for (const { digest, bytes } of some) {
-          if (freed.count >= limit) return;
+          if (blobPath(digest) <= passed || seen >= limit) continue;
+          seen += 1;
+          next = digest;
           if (used.has(digest) || since.has(digest)) continue;
           free?.(digest);
           freed.count += 1;
           freed.bytes += bytes;
         }
       });
-      if (freed.count >= limit) break;
+      if (seen >= limit) return next === undefined ? freed : { ...freed, next };
     }
     return freed;
   }

@@ -3,7 +3,7 @@
  * written once (`writer.ts`), as steps that yield what they ask and are given what it answered.
  */
 import type { LineId } from "../../core/ids.js";
-import type { Anchor, Applied, Change, NewSave, Traits } from "../port.js";
+import type { Anchor, Applied, Change, Freed, NewSave, Traits } from "../port.js";
 
 export type Param = string | number | Uint8Array | null;
 export type Row = readonly unknown[];
@@ -42,6 +42,8 @@ export interface Job<T> {
   readonly settle?: () => Steps<T | undefined>;
   /** Told the answer once it is committed, before anybody else is. It does not throw. */
   readonly committed?: (answer: T) => void;
+  /** It is one of very many that only take away. */
+  readonly removes?: true;
 }
 
 /** A line that a job has begun for a session. */
@@ -116,6 +118,6 @@ export interface Database {
   watchAll(wake: () => void): () => void;
   anchors(): Promise<readonly Anchor[]>;
   check(): Promise<readonly string[]>;
-  compact(): Promise<number>;
+  compact(limit: number): Promise<Freed>;
   close(): Promise<void>;
 }

@@ -82,7 +82,7 @@ export function statementsIn(dialect: Dialect) {
       SELECT ${lineColumns} FROM past JOIN line l ON l.tenant = ? AND l.id = past.id LEFT JOIN session s ON s.no = l.session ORDER BY l.origin_seq DESC`,
     linesOfSession: `SELECT ${lineColumns} FROM session s JOIN line l ON l.session = s.no WHERE s.tenant = ? AND s.id = ? ORDER BY l.no DESC`,
     linesOfOrigin: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.origin_line = ? ORDER BY l.no DESC`,
-    allLines: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? ORDER BY l.no DESC`,
+    allLines: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.no < ? ORDER BY l.no DESC LIMIT ${most}`,
     lineKey: "SELECT no, origin_seq FROM line WHERE tenant = ? AND id = ?",
     insertLine: `INSERT INTO line (no, tenant, id, session, origin_line, origin_seq, body) VALUES (${fresh("line")}, ?, ?, ?, ?, ?, ?) RETURNING no`,
     spendLine: spend("line"),
@@ -104,15 +104,25 @@ export function statementsIn(dialect: Dialect) {
     /** Enough of the saves in a range to tell whether they are those that were read. */
     shapes:
       "SELECT seq, head, note, items IS NULL, state IS NULL, mark IS NULL FROM save WHERE line = ? AND seq BETWEEN ? AND ? ORDER BY seq",
+    updateSave: {
+      both: updateSave(true, true),
+      items: updateSave(true, false),
+      state: updateSave(false, true),
+      neither: updateSave(false, false),
+    },
     deleteSaves: "DELETE FROM save WHERE line = ? AND seq BETWEEN ? AND ?",
     deleteRefs: "DELETE FROM ref WHERE line = ? AND seq BETWEEN ? AND ?",
     lastSaves: `SELECT seq, ${bytes} FROM save WHERE line = ? AND seq > ? ORDER BY seq DESC LIMIT ${most}`,
+    /** The same from the other end, for counting them a stretch at a time. */
+    nextSaves: `SELECT seq, ${bytes} FROM save WHERE line = ? AND seq > ? ORDER BY seq LIMIT ${most}`,
 
     insertBlob: "INSERT INTO blob (tenant, digest, bytes) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
     insertRef: "INSERT INTO ref (line, seq, digest) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
     blob: "SELECT bytes FROM blob WHERE tenant = ? AND digest = ?",
-    unusedBlobs: `SELECT digest, octet_length(bytes) FROM blob b WHERE b.tenant = ? AND NOT EXISTS
-      (SELECT 1 FROM ref r JOIN line l ON l.no = r.line WHERE r.digest = b.digest AND l.tenant = b.tenant) LIMIT ${most}`,
+    /** Some blobs behind one, and whether anything refers to each. */
+    someBlobs: `SELECT digest, octet_length(bytes), EXISTS
+      (SELECT 1 FROM ref r JOIN line l ON l.no = r.line WHERE r.digest = b.digest AND l.tenant = b.tenant)
+      FROM blob b WHERE b.tenant = ? AND b.digest > ? ORDER BY b.digest LIMIT ${most}`,
     deleteBlob: `DELETE FROM blob WHERE tenant = ? AND digest = ? AND NOT EXISTS
       (SELECT 1 FROM ref r JOIN line l ON l.no = r.line WHERE r.digest = blob.digest AND l.tenant = blob.tenant)`,
 
@@ -166,6 +176,10 @@ export function statementsIn(dialect: Dialect) {
 /** Documents of a kind, newest first. Parameters: tenant, kind, whose where that is asked for, before which number, limit. */
 export const docsBy = (filter: { readonly of: boolean }): string =>
   `SELECT ${docColumns} FROM doc WHERE tenant = ? AND kind = ?${filter.of ? " AND whose = ?" : ""} AND no < ? ORDER BY no DESC LIMIT ${most}`;
+
+/** A save in the place of itself. Sections that stay as they are are not sent, nor written anew. Parameters: as its columns, then its place. */
+const updateSave = (items: boolean, state: boolean) =>
+  `UPDATE save SET head = ?, mark = ?, note = ?${items ? ", items = ?" : ""}${state ? ", state = ?" : ""} WHERE line = ? AND seq = ?`;
 
 /** Sessions, newest first, by the filters that are given. Parameters: the tenant first, then in the order of the filters. */
 export function sessionsBy(

@@ -30,6 +30,7 @@ import type {
   SessionQuery,
   SessionRow,
   Store,
+  Swept,
   Traits,
 } from "../port.js";
 import { storeClosed } from "../refusals.js";
@@ -40,6 +41,7 @@ import { docsBy, type Statements, sessionsBy, statementsIn } from "./statements.
 import { freedOf, Writer } from "./writer.js";
 
 const COUNTED_AT_ONCE = 20_000;
+const LOOKED_AT_ONCE = 500;
 const MAX_KEYS = 50_000;
 const none: readonly never[] = [];
 
@@ -85,18 +87,38 @@ export class SqlStore implements Store {
 
   async cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed> {
     this.#open();
-    const freed = await this.#db.write(this.#writer.cut(line, after, limit, dryRun));
-    if (!dryRun) {
-      this.#keys.delete(line);
-      this.#db.wasCut(line);
+    if (dryRun) return this.#wouldCut(line, after, limit);
+    const freed = await this.#db.write(this.#writer.cut(line, after, limit));
+    this.#keys.delete(line);
+    this.#db.wasCut(line);
+    return freed;
+  }
+
+  /** Counted a stretch at a time, and without a lock. */
+  async #wouldCut(id: LineId, after: number, limit: number): Promise<Freed> {
+    const line = (await this.#read(this.#sql.line, this.#tenant, id))[0];
+    const freed = { count: 0, bytes: 0 };
+    if (line === undefined || line[2] === 1) return freed;
+    const pinned = (await this.#read(this.#sql.lastPin, this.#tenant, id))[0]?.[0] as number;
+    for (let behind = Math.max(after, pinned, 0); freed.count < limit; ) {
+      const some = await this.#read(this.#sql.nextSaves, line[0] as number, behind, Math.min(limit - freed.count, LOOKED_AT_ONCE));
+      const { count, bytes } = freedOf(some);
+      freed.count += count;
+      freed.bytes += bytes;
+      const last = some.at(-1);
+      if (last === undefined) break;
+      behind = last[0] as number;
+      await breathe();
     }
     return freed;
   }
 
-  async sweep(limit: number, dryRun: boolean): Promise<Freed> {
-    // Looked for without a lock: in a large store that takes a while.
-    const unused = await this.#readLong(this.#sql.unusedBlobs, this.#tenant, limit);
-    return dryRun || unused.length === 0 ? freedOf(unused) : this.#db.write(this.#writer.sweep(unused));
+  async sweep(limit: number, dryRun: boolean, after = ""): Promise<Swept> {
+    // Looked for without a lock: whoever begins to use one meanwhile is seen before it goes.
+    const some = await this.#read(this.#sql.someBlobs, this.#tenant, after, limit);
+    const unused = some.filter(([, , isUsed]) => isUsed === 0);
+    const freed = dryRun || unused.length === 0 ? freedOf(unused) : await this.#db.write(this.#writer.sweep(unused));
+    return some.length < limit ? freed : { ...freed, next: some.at(-1)?.[0] as Digest };
   }
 
   async post(session: string, mail: Mail): Promise<Posted> {
@@ -159,7 +181,8 @@ export class SqlStore implements Store {
   async lines(of: LineQuery): Promise<readonly LineRow[]> {
     if ("session" in of) return (await this.#read(this.#sql.linesOfSession, this.#tenant, of.session)).map(lineRow);
     if ("origin" in of) return (await this.#read(this.#sql.linesOfOrigin, this.#tenant, of.origin)).map(lineRow);
-    return (await this.#readLong(this.#sql.allLines, this.#tenant)).map(lineRow);
+    const { before = Number.MAX_SAFE_INTEGER, limit = Number.MAX_SAFE_INTEGER } = of;
+    return (await this.#readLong(this.#sql.allLines, this.#tenant, before, limit)).map(lineRow);
   }
 
   async saves(line: LineId, query: SaveQuery): Promise<readonly Save[]> {
@@ -252,9 +275,9 @@ export class SqlStore implements Store {
     return this.#db.check();
   }
 
-  async compact(): Promise<number> {
+  async compact(limit: number): Promise<Freed> {
     this.#open();
-    return this.#db.compact();
+    return this.#db.compact(limit);
   }
 
   async close(): Promise<void> {

@@ -18,7 +18,7 @@ import {
   TURN_MAIL,
 } from "../port.js";
 import { change, changed, look, row, rowsOf } from "./asks.js";
-import type { Ask, Begun, Database, Dialect, Job, Lock, Row, Steps } from "./database.js";
+import type { Ask, Begun, Database, Dialect, Job, Lock, Param, Row, Steps } from "./database.js";
 import { Docs } from "./docs.js";
 import { checkOf, epochRow, pack, presentRow, saveParams, sessionRow } from "./rows.js";
 import type { Statements } from "./statements.js";
@@ -266,6 +266,7 @@ export class Writer {
       locks: [{ line }, { blobs: "use" }, { pins: "take" }],
       steps: () => this.#replace(line, replacements, known),
       refused: (replaced) => !replaced,
+      removes: true,
     };
   }
 
@@ -275,30 +276,38 @@ export class Writer {
     if ((yield* row(this.#sql.pinnedSince, this.#tenant, line, known.doc)) !== undefined) return false;
     const there = yield replacements.map(({ save }) => look(this.#sql.shapes, key.no, firstSeq(save), save.seq));
     if (!replacements.every(({ was }, i) => areAsRead(there[i] ?? [], was))) return false;
-    yield replacements.flatMap(({ save, refs }) => {
-      const range = [key.no, firstSeq(save), save.seq];
-      return [
-        change(this.#sql.deleteRefs, ...range),
-        change(this.#sql.deleteSaves, ...range),
-        change(this.#sql.insertSave, ...saveParams(key.no, save, this.#dialect.section)),
-        ...refs.map((digest) => change(this.#sql.insertRef, key.no, save.seq, digest)),
-      ];
-    });
+    yield replacements.flatMap(({ save, refs, was }) => [
+      change(this.#sql.deleteRefs, key.no, firstSeq(save), save.seq),
+      ...this.#puts(key.no, save, was),
+      ...refs.map((digest) => change(this.#sql.insertRef, key.no, save.seq, digest)),
+    ]);
     return true;
   }
 
-  cut(line: LineId, after: number, limit: number, dryRun: boolean): Job<Freed> {
-    return { locks: [{ line }, { pins: "take" }], steps: () => this.#cut(line, after, limit, dryRun), refused: () => false };
+  /** One that stands for itself alone stays in its row: only what has changed of it is written. */
+  #puts(line: number, save: Save, was: readonly Save[]): readonly Ask[] {
+    const [before] = was;
+    const params = saveParams(line, save, this.#dialect.section);
+    if (was.length > 1 || before?.seq !== save.seq)
+      return [change(this.#sql.deleteSaves, line, firstSeq(save), save.seq), change(this.#sql.insertSave, ...params)];
+    const [, , head, mark, note, items, state] = params as [Param, Param, Param, Param, Param, Param, Param];
+    const [newItems, newState] = [save.items !== before.items, save.state !== before.state];
+    const { both, items: ofItems, state: ofState, neither } = this.#sql.updateSave;
+    const text = newItems ? (newState ? both : ofItems) : newState ? ofState : neither;
+    return [change(text, head, mark, note, ...(newItems ? [items] : []), ...(newState ? [state] : []), line, save.seq)];
   }
 
-  *#cut(line: LineId, after: number, limit: number, dryRun: boolean): Steps<Freed> {
+  cut(line: LineId, after: number, limit: number): Job<Freed> {
+    return { locks: [{ line }, { pins: "take" }], steps: () => this.#cut(line, after, limit), refused: () => false, removes: true };
+  }
+
+  *#cut(line: LineId, after: number, limit: number): Steps<Freed> {
     const found = yield* row(this.#sql.line, this.#tenant, line);
     if (found === undefined || found[2] === 1) return { count: 0, bytes: 0 };
     const no = found[0] as number;
-    const forked = dryRun ? 0 : ((yield* row(this.#sql.lastOrigin, this.#tenant, line))?.[0] as number);
+    const forked = (yield* row(this.#sql.lastOrigin, this.#tenant, line))?.[0] as number;
     const pinned = (yield* row(this.#sql.lastPin, this.#tenant, line))?.[0] as number;
     const last = yield* rowsOf(this.#sql.lastSaves, no, Math.max(after, forked, pinned, 0), limit);
-    if (dryRun) return freedOf(last);
     const asks = this.#dialect.notesCuts ? [change(this.#sql.noteCut, this.#tenant, line)] : [];
     const lowest = last.at(-1)?.[0] as number | undefined;
     if (lowest !== undefined)
@@ -313,7 +322,7 @@ export class Writer {
 
   /** Of blobs that nobody used when they were looked for, removes those that nobody uses now. */
   sweep(unused: readonly Row[]): Job<Freed> {
-    return { locks: [{ blobs: "sweep" }], steps: () => this.#sweep(unused), refused: () => false };
+    return { locks: [{ blobs: "sweep" }], steps: () => this.#sweep(unused), refused: () => false, removes: true };
   }
 
   *#sweep(unused: readonly Row[]): Steps<Freed> {

@@ -1,7 +1,7 @@
 /** What takes away: replacing and cutting saves, blobs that nothing refers to, and what is left to count. */
 import assert from "node:assert/strict";
 import type { Save } from "../../core/save.js";
-import type { Replacement } from "../../store/port.js";
+import type { Replacement, Swept } from "../../store/port.js";
 import { all, anything, type ContractCase, define, ok, seqs } from "../case.js";
 import { begin, digestOf, Fixture, freed, lineOf } from "../fixture.js";
 
@@ -27,8 +27,15 @@ export const removal: readonly ContractCase[] = [
       assert.deepEqual(await store.saves(f.line, all), f.saves);
       assert.equal(await store.replace(f.line, better, anything), true);
       assert.deepEqual(await store.sweep(100, true), freed(["body 0", "body 1", "body 2"]));
-      assert.deepEqual(await store.sweep(2, false), freed(["body 0", "body 1"]));
-      assert.deepEqual(await store.sweep(100, false), freed(["body 2"]));
+      const steps: Swept[] = [await store.sweep(2, false)];
+      assert.equal(typeof steps[0]?.next, "string", "there are more to look at");
+      for (let next = steps[0]?.next; next !== undefined; next = steps.at(-1)?.next) steps.push(await store.sweep(2, false, next));
+      const sum = (part: "count" | "bytes") => steps.reduce((all, step) => all + step[part], 0);
+      assert.deepEqual({ count: sum("count"), bytes: sum("bytes") }, freed(["body 0", "body 1", "body 2"]));
+      assert.ok(
+        steps.every(({ count }) => count <= 2),
+        "no step looks at more than it is told",
+      );
       return { line: f.line, saves: [gap, bare, f.saves[3] as Save] };
     },
     async check(store, { line, saves }) {
@@ -36,6 +43,24 @@ export const removal: readonly ContractCase[] = [
       assert.deepEqual(await store.sweep(100, true), { count: 0, bytes: 0 });
       assert.equal(await store.blob(digestOf("body 0")), undefined);
       assert.notEqual(await store.blob(digestOf("body 3")), undefined);
+    },
+  }),
+
+  define("replace changes what it is told of a save, and nothing else", {
+    async act(store) {
+      const f = new Fixture("a");
+      ok(await store.apply([f.begin()]));
+      for (let i = 0; i < 4; i++) ok(await store.apply([f.save({ items: 2, state: 2, mark: true, blob: `body ${i}` })]));
+      const without = [{ mark: null }, { state: null }, { items: null, mark: null }, { items: null, state: null }];
+      const saves = f.saves.map((save, i) => ({ ...save, ...without[i] }));
+      const refs = (i: number) => (i < 2 ? [digestOf(`body ${i}`)] : []);
+      const replacements = saves.map((save, i) => ({ save, refs: refs(i), was: [f.saves[i] as Save] }));
+      assert.equal(await store.replace(f.line, replacements, anything), true);
+      return saves;
+    },
+    async check(store, saves) {
+      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
+      assert.deepEqual(await store.sweep(100, true), freed(["body 2", "body 3"]));
     },
   }),
 

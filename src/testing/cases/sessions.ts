@@ -186,6 +186,12 @@ export const sessions: readonly ContractCase[] = [
         (await store.lines({ all: true })).map(({ id }) => id),
         [forked, rewound, first],
       );
+      const [newest] = await store.lines({ all: true, limit: 1 });
+      assert.equal(newest?.id, forked);
+      assert.deepEqual(
+        (await store.lines({ all: true, before: newest?.no ?? 0, limit: 5 })).map(({ id }) => id),
+        [rewound, first],
+      );
       assert.deepEqual((await store.line(rewound))?.origin, { line: first, seq: 2 });
       const numbers = (await store.lines({ all: true })).map(({ no }) => no);
       assert.deepEqual(

@@ -1,8 +1,8 @@
 /** SQLite as a database of the SQL store: one connection, answers in the same tick, commits of one tick together. */
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as breathe, setTimeout as sleep } from "node:timers/promises";
 import type { LineId } from "../../../core/ids.js";
 import type { Save } from "../../../core/save.js";
-import type { Anchor, Applied, Change, NewSave, Traits } from "../../port.js";
+import type { Anchor, Applied, Change, Freed, NewSave, Traits } from "../../port.js";
 import type { Ask, Begun, Database, Dialect, Job, Param, Row } from "../database.js";
 import { Appender } from "./append.js";
 import { Committer, translate } from "./committer.js";
@@ -10,6 +10,7 @@ import { sqliteDialect } from "./dialect.js";
 import { type Driver, failureOf } from "./driver.js";
 import { LineKeys } from "./line-keys.js";
 import { Prepared } from "./prepared.js";
+import { Room } from "./room.js";
 import { Watch } from "./watch.js";
 
 /** What the file a database is in adds to it. */
@@ -19,7 +20,6 @@ export interface Medium {
   /** Told of every save that was committed. */
   saved(line: LineId, seq: number, check: string): void;
   anchors(): Promise<readonly Anchor[]>;
-  compact(): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -39,6 +39,7 @@ export class SqliteDatabase implements Database {
   readonly #lines: LineKeys;
   readonly #appender: Appender;
   readonly #watch: Watch;
+  readonly #room: Room;
   readonly #tenant: string;
   readonly #busyMs: number;
 
@@ -53,13 +54,14 @@ export class SqliteDatabase implements Database {
     this.#lines = new LineKeys(db, this.#statements, tenant);
     this.#appender = new Appender(this.#statements, this.#lines, tenant, (save) => this.#saved(save));
     this.#watch = new Watch(db);
+    this.#room = new Room(db);
   }
 
   append(change: Change, { save, refs }: NewSave): Promise<Applied> | undefined {
     return refs.length > 0 ? undefined : this.#committer.submit(this.#appender.append(change, save));
   }
 
-  write<T>({ steps, refused, committed }: Job<T>): Promise<T> {
+  write<T>({ steps, refused, committed, removes }: Job<T>): Promise<T> {
     const run = (): T => {
       const work = steps();
       for (let step = work.next(); ; ) {
@@ -67,7 +69,16 @@ export class SqliteDatabase implements Database {
         step = work.next(step.value.map((ask) => this.#ask(ask)));
       }
     };
-    return this.#committer.submit({ simple: false, refused, run, ...(committed && { committed }) });
+    const answer = this.#committer.submit({ simple: false, refused, run, ...(committed && { committed }) });
+    return removes ? this.#afterRemoving(answer) : answer;
+  }
+
+  /** Much is written by what takes away. Moved into the file a little at a time, its share of the log keeps no save waiting. */
+  async #afterRemoving<T>(answer: Promise<T>): Promise<T> {
+    const known = await answer;
+    await breathe();
+    this.#room.shortenLog();
+    return known;
   }
 
   #ask({ text, params, changes }: Ask): readonly Row[] {
@@ -146,9 +157,12 @@ export class SqliteDatabase implements Database {
     return (await this.read("PRAGMA integrity_check", [])).map(([line]) => String(line)).filter((line) => line !== "ok");
   }
 
-  async compact(): Promise<number> {
-    await this.#committer.drain();
-    return this.#medium.compact();
+  async compact(limit: number): Promise<Freed> {
+    const freed = await this.#afterRemoving(
+      this.#committer.submit({ simple: true, refused: () => false, run: () => this.#room.giveBack(limit) }),
+    );
+    if (freed.count < limit) this.#room.emptyLog();
+    return freed;
   }
 
   async close(): Promise<void> {

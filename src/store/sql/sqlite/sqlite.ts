@@ -139,7 +139,8 @@ function setUp(db: Driver, file: string): void {
 
 /** Writes the first page of a new store, with all that it is known by (H1). */
 function begin(db: Driver): void {
-  db.exec(`PRAGMA page_size = ${PAGE_BYTES}`);
+  // Where each page is pointed to from is noted, so that pages can be moved to the front a few at a time (room.ts).
+  db.exec(`PRAGMA page_size = ${PAGE_BYTES}; PRAGMA auto_vacuum = INCREMENTAL`);
   transaction(db, "BEGIN IMMEDIATE", () => {
     // Read again under the lock: another process may have been here in between.
     if (pragma(db, "application_id") !== 0 || schemaOf(db).length > 0) return;
@@ -242,22 +243,6 @@ function medium(db: Driver, anchors: Anchors, tenant: string, leave: () => void)
     async anchors() {
       const all = await anchors.read();
       return all.filter(({ line }) => witnessOf(tenant, lineOf(line)) === line).map((anchor) => ({ ...anchor, line: lineOf(anchor.line) }));
-    },
-    async compact() {
-      const before = (pragma(db, "page_count") as number) * PAGE_BYTES;
-      if ((pragma(db, "freelist_count") as number) * PAGE_BYTES < before / 4) return 0;
-      // The copy that it makes is as large as the store: not in memory.
-      db.exec("PRAGMA temp_store = FILE");
-      try {
-        db.exec("VACUUM");
-      } catch (error) {
-        // Others are writing: the free pages are used again by the next saves, so nothing is lost by leaving them.
-        if (failureOf(error) === "busy") return 0;
-        throw translate(error);
-      } finally {
-        db.exec("PRAGMA temp_store = MEMORY");
-      }
-      return before - (pragma(db, "page_count") as number) * PAGE_BYTES;
     },
     async close() {
       await anchors.close();

@@ -1,0 +1,151 @@
+/**
+ * Freeing what nothing refers to, in small steps beside everybody's work: pasts of deleted sessions that no fork needs, then blobs, then
+ * room in files. Each step is safe by itself, so it may be stopped, or killed, between any two.
+ */
+import type { Digest } from "../core/digest.js";
+import type { LineId } from "../core/ids.js";
+import { type LineNode, reach } from "../core/retention.js";
+import type { Ground } from "./ground.js";
+import { callback, flag, options, signalOf } from "./options.js";
+import { Pace, type PaceOptions } from "./pace.js";
+
+export interface GcOptions {
+  /** Only answers what would be freed; what only pasts that would go refer to is not counted. */
+  readonly dryRun?: boolean;
+  readonly onProgress?: (progress: GcReport) => void;
+  /** Stops between two steps. What was freed by then is free. */
+  readonly signal?: AbortSignal;
+}
+
+export interface GcReport {
+  /** What was stored, and is not any more: saves and blobs. */
+  readonly freedBytes: number;
+  readonly saves: number;
+  readonly blobs: number;
+  /** By how much files became shorter. A database server gives room back by itself, later. */
+  readonly returnedBytes: number;
+}
+
+/** Where going over a store is one long step, it is one. */
+const IN_BULK = 100_000;
+
+export async function gc(ground: Ground, given: GcOptions | undefined): Promise<GcReport> {
+  const o = options(given, "gc", ["dryRun", "onProgress", "signal"]);
+  const collection = new Collection(ground, flag(o.dryRun, "dryRun") ?? false, callback(o.onProgress, "onProgress"), signalOf(o.signal));
+  return collection.run();
+}
+
+class Collection {
+  readonly #ground: Ground;
+  readonly #dryRun: boolean;
+  readonly #onProgress: ((progress: GcReport) => void) | undefined;
+  readonly #signal: AbortSignal | undefined;
+  #report: GcReport = { freedBytes: 0, saves: 0, blobs: 0, returnedBytes: 0 };
+
+  constructor(ground: Ground, dryRun: boolean, onProgress: ((progress: GcReport) => void) | undefined, signal: AbortSignal | undefined) {
+    this.#ground = ground;
+    this.#dryRun = dryRun;
+    this.#onProgress = onProgress;
+    this.#signal = signal;
+  }
+
+  async run(): Promise<GcReport> {
+    await this.#lines();
+    await this.#blobs();
+    if (!this.#dryRun) await this.#room();
+    return this.#report;
+  }
+
+  #tell(more: Partial<GcReport>): void {
+    const { freedBytes, saves, blobs, returnedBytes } = this.#report;
+    this.#report = Object.freeze({
+      freedBytes: freedBytes + (more.freedBytes ?? 0),
+      saves: saves + (more.saves ?? 0),
+      blobs: blobs + (more.blobs ?? 0),
+      returnedBytes: returnedBytes + (more.returnedBytes ?? 0),
+    });
+    this.#onProgress?.(this.#report);
+  }
+
+  #pace(sizes: Omit<PaceOptions, "signal">): Pace {
+    const { store } = this.#ground;
+    const bulk = { least: IN_BULK, most: IN_BULK, first: IN_BULK };
+    return new Pace(store, { ...sizes, ...(store.traits.inBulk ? bulk : undefined), signal: this.#signal });
+  }
+
+  async #lines(): Promise<void> {
+    const { imports } = this.#ground;
+    const lines = await this.#nodes();
+    const isComing = (id: string) => [...imports].some((brought) => brought.has(id));
+    const loose = lines.filter(({ id, owned }) => !owned && !isComing(id));
+    await cutLines(this.#ground, loose, lines, {
+      dryRun: this.#dryRun,
+      signal: this.#signal,
+      onCut: ({ count, bytes }) => this.#tell({ saves: count, freedBytes: bytes }),
+    });
+  }
+
+  /** Lines that are nobody's, and those that begin on others: all that says how far a past is needed. Newest first. */
+  async #nodes(): Promise<readonly LineNode[]> {
+    const { store } = this.#ground;
+    const pace = this.#pace({ least: 50, most: 5_000, first: 200, rests: false });
+    const nodes: LineNode[] = [];
+    let before = Number.MAX_SAFE_INTEGER;
+    const look = async (limit: number): Promise<boolean> => {
+      const rows = await store.lines({ all: true, before, limit });
+      for (const { id, owned, origin } of rows) if (!owned || origin !== null) nodes.push({ id, owned, origin });
+      before = rows.at(-1)?.no ?? 0;
+      return rows.length === limit;
+    };
+    while (await pace.step(look));
+    return nodes;
+  }
+
+  async #blobs(): Promise<void> {
+    const { store } = this.#ground;
+    const pace = this.#pace({ least: 32, most: 5_000, first: 64, rests: true });
+    for (let after: Digest | undefined; ; ) {
+      const { count, bytes, next } = await pace.step((limit) => store.sweep(limit, this.#dryRun, after));
+      if (count > 0) this.#tell({ blobs: count, freedBytes: bytes });
+      if (next === undefined) return;
+      after = next;
+    }
+  }
+
+  async #room(): Promise<void> {
+    const { store } = this.#ground;
+    const pace = this.#pace({ least: 16, most: 1_000, first: 32, rests: true });
+    const giveBack = async (limit: number): Promise<boolean> => {
+      const { count, bytes } = await store.compact(limit);
+      if (bytes > 0) this.#tell({ returnedBytes: bytes });
+      return count === limit;
+    };
+    while (await pace.step(giveBack));
+  }
+}
+
+export interface CutOptions {
+  readonly dryRun: boolean;
+  readonly signal?: AbortSignal | undefined;
+  readonly onCut?: ((freed: { readonly count: number; readonly bytes: number }) => void) | undefined;
+}
+
+/** Frees what nobody needs of lines whose session is gone. `family` holds these lines and all that began on them. */
+export async function cutLines(
+  { store }: Ground,
+  lines: readonly LineNode[],
+  family: readonly LineNode[],
+  { dryRun, signal, onCut }: CutOptions,
+): Promise<void> {
+  const needed = reach(family);
+  const pace = new Pace(store, { least: 32, most: 2_000, first: 64, rests: !dryRun, signal });
+  for (const { id } of lines) {
+    const after = needed.get(id) ?? -1;
+    const cut = async (limit: number): Promise<boolean> => {
+      const freed = await store.cut(id as LineId, after, dryRun ? Number.MAX_SAFE_INTEGER : limit, dryRun);
+      if (freed.count > 0) onCut?.(freed);
+      return !dryRun && freed.count === limit;
+    };
+    while (await pace.step(cut));
+  }
+}
