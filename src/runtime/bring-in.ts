@@ -11,9 +11,9 @@ import { freeLease } from "../core/lease.js";
 import type { Blob } from "../core/message.js";
 import { firstSeq, isGap, open, type Save } from "../core/save.js";
 import type { Change, Head, Label, LineRow, NewLine, NewSave, SaveQuery } from "../store/port.js";
-import { cutLines } from "./gc.js";
 import type { Ground } from "./ground.js";
-import { refsIn } from "./prune.js";
+import { cutLines } from "./retention/gc.js";
+import { refsIn } from "./retention/prune.js";
 import { type LineDoc, leaseRow } from "./rows.js";
 import { descendants } from "./sessions.js";
 

@@ -14,12 +14,13 @@ import { Effects } from "./effects/people.js";
 import { POLICIES } from "./effects/repeats.js";
 import { type EventOptions, follow, type SessionEvent } from "./events.js";
 import { type ExportFilter, type ExportOptions, exportRows } from "./export.js";
-import { type GcOptions, type GcReport, gc } from "./gc.js";
 import { type Clock, Ground, type Machine } from "./ground.js";
 import { type ExportedRows, type ImportOptions, type ImportReport, importRows } from "./import.js";
 import { fork, openSession, type SessionOptions } from "./opening.js";
 import { invalid, oneOf, options } from "./options.js";
 import { cancelSession, refuseTooManySignals, takeIn, takeInWhatIsLeft } from "./outside.js";
+import { type GcOptions, type GcReport, gc } from "./retention/gc.js";
+import { Retention } from "./retention/retention.js";
 import { type ForkOptions, notFound, type Session } from "./session.js";
 import { type SessionSummary, Sessions, summaryOf } from "./sessions.js";
 import type { Telemetry } from "./telemetry.js";
@@ -30,6 +31,7 @@ export class Holdfast implements AsyncDisposable {
   readonly agents: Agents;
   readonly sessions: Sessions;
   readonly checkpoints: Checkpoints;
+  readonly retention: Retention;
   readonly #ground: Ground;
   readonly effects: Effects;
   readonly #runs: Runs;
@@ -45,6 +47,7 @@ export class Holdfast implements AsyncDisposable {
     this.agents = new Agents(this.#ground);
     this.sessions = new Sessions(this.#ground);
     this.checkpoints = new Checkpoints(this.#ground);
+    this.retention = new Retention(this.#ground);
   }
 
   /** Binds an agent to this store. */
@@ -142,6 +145,7 @@ export class Holdfast implements AsyncDisposable {
   async close(): Promise<void> {
     for (const worker of this.#workers) await worker.stop({ graceMs: 0 }).catch(() => {});
     await this.agents.stop();
+    await this.retention.stop();
     this.#closing.abort();
     this.#ground.released = async () => {};
     this.#ground.watchers.wakeAll();

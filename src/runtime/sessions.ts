@@ -7,13 +7,13 @@ import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import type { DocRow, LineRow, SessionRow } from "../store/port.js";
 import { SNAPSHOT } from "./agents/snapshot.js";
-import { cutLines } from "./gc.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
 import { checkTags, MAX_TITLE_CHARS } from "./opening.js";
 import { flag, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
 import { childrenOf } from "./outside.js";
+import { cutLines } from "./retention/gc.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, labelRow } from "./rows.js";
 
 export interface SessionSummary {

@@ -12,6 +12,7 @@ import type { Ground } from "./ground.js";
 import { readMail } from "./inbox.js";
 import { hole } from "./journal.js";
 import { callback, options } from "./options.js";
+import { policyOf, RETENTION, STORE_RETENTION } from "./retention/stored.js";
 import { labelOf, leaseOf, lineOf, rootDigest } from "./rows.js";
 
 export interface Finding {
@@ -169,9 +170,11 @@ class Verification {
     });
   }
 
-  /** Agents' records, and snapshots with all that they point at. */
+  /** Agents' records, policies, and snapshots with all that they point at. */
   async #documents(): Promise<void> {
     for await (const row of this.#docs(AGENT)) await this.#guard({}, async () => void agentOf(row));
+    for (const kind of [RETENTION, STORE_RETENTION])
+      for await (const row of this.#docs(kind)) await this.#guard({}, async () => void policyOf(row));
     for await (const { id } of this.#docs(SNAPSHOT)) {
       const row = await this.#ground.store.doc(SNAPSHOT, id);
       if (row !== undefined) await this.#guard({}, () => this.#snapshot(row));

@@ -39,7 +39,7 @@ describe("what a policy keeps", () => {
       "the newest may go": (all, policy, now) => (policy.keep === 0 ? [...all] : expired(all, policy, now)),
       "labels are not looked at": (all, policy, now) => expired(all, { ...policy, labelled: false }, now),
       "labels always count": (all, policy, now) => expired(all, { ...policy, labelled: true }, now),
-      "kinds are not looked at": (all, { kinds: _, ...policy }, now) => expired(all, policy, now),
+      "kinds are not looked at": (all, { kinds: _kinds, ...policy }, now) => expired(all, policy, now),
       "the oldest of an hour stays": (all, policy, now) => expired(all.toReversed(), policy, now),
       "hours are half hours": (all, policy, now) =>
         expired(

@@ -1,9 +1,9 @@
 /** Retention policies as callers give them. */
-import type { CheckpointKind } from "../core/checkpoint.js";
-import { KINDS } from "../core/checkpoint.js";
-import { typeName } from "../core/ids.js";
-import type { RetentionPolicy } from "../core/policy.js";
-import { flag, invalid, oneOf, options, wholeNumber } from "./options.js";
+import type { CheckpointKind } from "../../core/checkpoint.js";
+import { KINDS } from "../../core/checkpoint.js";
+import { typeName } from "../../core/ids.js";
+import type { RetentionPolicy } from "../../core/policy.js";
+import { flag, invalid, oneOf, options, wholeNumber } from "../options.js";
 
 export const POLICY = [
   "keep",

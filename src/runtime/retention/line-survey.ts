@@ -1,15 +1,15 @@
 /** What there is on a line, from the heads of its saves alone: checkpoints, its end, and who begins on it. */
-import type { Mark } from "../core/checkpoint.js";
-import { type LineId, MAX_SEQ } from "../core/ids.js";
-import type { Dated } from "../core/policy.js";
-import { firstSeq, isGap, open, priorOf, type Save } from "../core/save.js";
-import type { KnownNeeds, LineRow } from "../store/port.js";
-import type { Ground } from "./ground.js";
-import { hole, type Segment } from "./journal.js";
+import type { Mark } from "../../core/checkpoint.js";
+import { type LineId, MAX_SEQ } from "../../core/ids.js";
+import type { Dated } from "../../core/policy.js";
+import { firstSeq, isGap, open, priorOf, type Save } from "../../core/save.js";
+import type { KnownNeeds, LineRow } from "../../store/port.js";
+import type { Ground } from "../ground.js";
+import { hole, type Segment } from "../journal.js";
 import { Pace } from "./pace.js";
 
 /** A place that loads, and the save with the newest base at or before it. */
-export interface PlaceAt {
+interface PlaceAt {
   readonly seq: number;
   readonly base: number;
 }

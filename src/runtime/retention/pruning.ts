@@ -1,15 +1,16 @@
 /** Pruning a session by a policy: what goes, and that it goes. */
-import { HoldfastError, quote } from "../core/errors.js";
-import { type CheckpointId, type LineId, MAX_SEQ, placeId, type SessionId } from "../core/ids.js";
-import { expired, type RetentionPolicy } from "../core/policy.js";
-import type { Ground } from "./ground.js";
-import { noSession } from "./inbox.js";
+import { HoldfastError, quote } from "../../core/errors.js";
+import { type CheckpointId, type LineId, MAX_SEQ, placeId, type SessionId } from "../../core/ids.js";
+import { expired, type RetentionPolicy } from "../../core/policy.js";
+import type { Ground } from "../ground.js";
+import { noSession } from "../inbox.js";
+import { callback, flag, oneOf, options, signalOf } from "../options.js";
+import { headOf } from "../rows.js";
+import { requireSession } from "../sessions.js";
 import { type LineSurvey, type MarkAt, surveyLine } from "./line-survey.js";
-import { callback, flag, oneOf, options, signalOf } from "./options.js";
 import { checkPolicy, POLICY } from "./policy.js";
 import { removeMarks } from "./prune.js";
-import { headOf } from "./rows.js";
-import { requireSession } from "./sessions.js";
+import { policyFor } from "./stored.js";
 
 export interface PruneOptions extends RetentionPolicy {
   /** `all`: also on lines that the session has left by rewinding, each by itself. */
@@ -47,6 +48,7 @@ export interface PruneRun {
   readonly dryRun: boolean;
   readonly onProgress?: ((progress: PruneProgress) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
+  readonly idle?: boolean;
 }
 
 export async function prune(ground: Ground, id: string, given: PruneOptions | undefined): Promise<Pruned> {
@@ -57,13 +59,20 @@ export async function prune(ground: Ground, id: string, given: PruneOptions | un
     "onProgress",
     "signal",
   ]);
-  const policy = checkPolicy(rest, "checkpoints.prune");
+  const said = checkPolicy(rest, "checkpoints.prune");
+  const policy = Object.keys(said).length > 0 ? said : await ofItsAgent(ground, id);
   return pruneBy(ground, id, policy, {
     lines: oneOf(lines, "lines", ["current", "all"]) ?? "current",
     dryRun: flag(dryRun, "dryRun") ?? false,
     onProgress: callback(onProgress, "onProgress"),
     signal: signalOf(signal),
   });
+}
+
+/** Where none is given: the policy that holds for the session; one that removes nothing where there is none. */
+async function ofItsAgent(ground: Ground, id: string): Promise<RetentionPolicy> {
+  const { agent } = headOf(await requireSession(ground, id));
+  return (await policyFor(ground.store, agent)) ?? {};
 }
 
 export async function pruneBy(ground: Ground, id: string, policy: RetentionPolicy, run: PruneRun): Promise<Pruned> {
@@ -79,7 +88,7 @@ export async function pruneBy(ground: Ground, id: string, policy: RetentionPolic
 }
 
 async function pruneSession(ground: Ground, id: SessionId, policy: RetentionPolicy, run: PruneRun): Promise<Pruned> {
-  const { signal, onProgress, dryRun } = run;
+  const { signal, idle, onProgress, dryRun } = run;
   let removed = 0;
   for (let plan = 0; plan < PLANS; plan++) {
     const goes = await whatGoes(ground, id, policy, run);
@@ -91,7 +100,7 @@ async function pruneSession(ground: Ground, id: SessionId, policy: RetentionPoli
       onProgress?.({ removed, of });
     };
     let done = true;
-    for (const { survey, seqs } of goes) done = (await removeMarks(ground, survey, seqs, { signal, onRemoved })).done && done;
+    for (const { survey, seqs } of goes) done = (await removeMarks(ground, survey, seqs, { signal, idle, onRemoved })).done && done;
     if (done) return { removed };
     // A fork was begun in between, or somebody else prunes: some went, some may be needed now.
   }

@@ -4,7 +4,7 @@
  * millisecond later, and then it is free.
  */
 import { setImmediate as breathe, setTimeout as sleep } from "node:timers/promises";
-import type { Store } from "../store/port.js";
+import type { Store } from "../../store/port.js";
 
 export interface PaceOptions {
   /** What a step looks at, at least and at most, and at first. */
@@ -14,6 +14,8 @@ export interface PaceOptions {
   /** Whether others have to wait while a step lasts, and are given time in between. */
   readonly rests: boolean;
   readonly signal?: AbortSignal | undefined;
+  /** Whether its rests keep the process alive; they do by default. */
+  readonly idle?: boolean | undefined;
 }
 
 /** How long a step should take: where it keeps writers waiting, and where only its own answers are waited for. */
@@ -37,8 +39,8 @@ export class Pace {
 
   /** Runs the next step once others have had their time, and makes the one after it larger or smaller by how long it takes. */
   async step<T>(run: (size: number) => Promise<T>): Promise<T> {
-    const { least, most, signal } = this.#options;
-    if (this.#rest !== undefined) await (this.#sleeps ? sleep(this.#rest) : breathe());
+    const { least, most, signal, idle } = this.#options;
+    if (this.#rest !== undefined) await (this.#sleeps ? sleep(this.#rest, undefined, { ref: idle !== true }) : breathe());
     signal?.throwIfAborted();
     const begun = performance.now();
     const answer = await run(this.#size);

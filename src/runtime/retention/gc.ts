@@ -2,11 +2,11 @@
  * Freeing what nothing refers to, in small steps beside everybody's work: pasts of deleted sessions that no fork needs, then blobs, then
  * room in files. Each step is safe by itself, so it may be stopped, or killed, between any two.
  */
-import type { Digest } from "../core/digest.js";
-import type { LineId } from "../core/ids.js";
-import { type LineNode, reach } from "../core/retention.js";
-import type { Ground } from "./ground.js";
-import { callback, flag, options, signalOf } from "./options.js";
+import type { Digest } from "../../core/digest.js";
+import type { LineId } from "../../core/ids.js";
+import { type LineNode, reach } from "../../core/retention.js";
+import type { Ground } from "../ground.js";
+import { callback, flag, options, signalOf } from "../options.js";
 import { Pace, type PaceOptions } from "./pace.js";
 
 export interface GcOptions {
@@ -29,30 +29,38 @@ export interface GcReport {
 /** Where going over a store is one long step, it is one. */
 const IN_BULK = 100_000;
 
-export async function gc(ground: Ground, given: GcOptions | undefined): Promise<GcReport> {
+/** `idle`: it is no reason for a process to stay alive. */
+export async function gc(ground: Ground, given: GcOptions | undefined, { idle = false } = {}): Promise<GcReport> {
   const o = options(given, "gc", ["dryRun", "onProgress", "signal"]);
-  const collection = new Collection(ground, flag(o.dryRun, "dryRun") ?? false, callback(o.onProgress, "onProgress"), signalOf(o.signal));
-  return collection.run();
+  return new Collection(ground, {
+    dryRun: flag(o.dryRun, "dryRun") ?? false,
+    onProgress: callback(o.onProgress, "onProgress"),
+    signal: signalOf(o.signal),
+    idle,
+  }).run();
+}
+
+interface Collecting {
+  readonly dryRun: boolean;
+  readonly onProgress: ((progress: GcReport) => void) | undefined;
+  readonly signal: AbortSignal | undefined;
+  readonly idle: boolean;
 }
 
 class Collection {
   readonly #ground: Ground;
-  readonly #dryRun: boolean;
-  readonly #onProgress: ((progress: GcReport) => void) | undefined;
-  readonly #signal: AbortSignal | undefined;
+  readonly #how: Collecting;
   #report: GcReport = { freedBytes: 0, saves: 0, blobs: 0, returnedBytes: 0 };
 
-  constructor(ground: Ground, dryRun: boolean, onProgress: ((progress: GcReport) => void) | undefined, signal: AbortSignal | undefined) {
+  constructor(ground: Ground, how: Collecting) {
     this.#ground = ground;
-    this.#dryRun = dryRun;
-    this.#onProgress = onProgress;
-    this.#signal = signal;
+    this.#how = how;
   }
 
   async run(): Promise<GcReport> {
     await this.#lines();
     await this.#blobs();
-    if (!this.#dryRun) await this.#room();
+    if (!this.#how.dryRun) await this.#room();
     return this.#report;
   }
 
@@ -64,13 +72,13 @@ class Collection {
       blobs: blobs + (more.blobs ?? 0),
       returnedBytes: returnedBytes + (more.returnedBytes ?? 0),
     });
-    this.#onProgress?.(this.#report);
+    this.#how.onProgress?.(this.#report);
   }
 
-  #pace(sizes: Omit<PaceOptions, "signal">): Pace {
+  #pace(sizes: Omit<PaceOptions, "signal" | "idle">): Pace {
     const { store } = this.#ground;
     const bulk = { least: IN_BULK, most: IN_BULK, first: IN_BULK };
-    return new Pace(store, { ...sizes, ...(store.traits.inBulk ? bulk : undefined), signal: this.#signal });
+    return new Pace(store, { ...sizes, ...(store.traits.inBulk ? bulk : undefined), signal: this.#how.signal, idle: this.#how.idle });
   }
 
   async #lines(): Promise<void> {
@@ -79,8 +87,9 @@ class Collection {
     const isComing = (id: string) => [...imports].some((brought) => brought.has(id));
     const loose = lines.filter(({ id, owned }) => !owned && !isComing(id));
     await cutLines(this.#ground, loose, lines, {
-      dryRun: this.#dryRun,
-      signal: this.#signal,
+      dryRun: this.#how.dryRun,
+      signal: this.#how.signal,
+      idle: this.#how.idle,
       onCut: ({ count, bytes }) => this.#tell({ saves: count, freedBytes: bytes }),
     });
   }
@@ -105,7 +114,7 @@ class Collection {
     const { store } = this.#ground;
     const pace = this.#pace({ least: 32, most: 5_000, first: 64, rests: true });
     for (let after: Digest | undefined; ; ) {
-      const { count, bytes, next } = await pace.step((limit) => store.sweep(limit, this.#dryRun, after));
+      const { count, bytes, next } = await pace.step((limit) => store.sweep(limit, this.#how.dryRun, after));
       if (count > 0) this.#tell({ blobs: count, freedBytes: bytes });
       if (next === undefined) return;
       after = next;
@@ -127,6 +136,7 @@ class Collection {
 export interface CutOptions {
   readonly dryRun: boolean;
   readonly signal?: AbortSignal | undefined;
+  readonly idle?: boolean;
   readonly onCut?: ((freed: { readonly count: number; readonly bytes: number }) => void) | undefined;
 }
 
@@ -135,10 +145,10 @@ export async function cutLines(
   { store }: Ground,
   lines: readonly LineNode[],
   family: readonly LineNode[],
-  { dryRun, signal, onCut }: CutOptions,
+  { dryRun, signal, idle, onCut }: CutOptions,
 ): Promise<void> {
   const needed = reach(family);
-  const pace = new Pace(store, { least: 32, most: 2_000, first: 64, rests: !dryRun, signal });
+  const pace = new Pace(store, { least: 32, most: 2_000, first: 64, rests: !dryRun, signal, idle });
   for (const { id } of lines) {
     const after = needed.get(id) ?? -1;
     const cut = async (limit: number): Promise<boolean> => {

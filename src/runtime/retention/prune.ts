@@ -7,15 +7,15 @@
  * it; such saves are gone over again once the checkpoints are gone. A step whose saves are not as they were read, or that does not know of a
  * fork, is refused; then all is planned anew.
  */
-import { acts } from "../core/effect.js";
-import { HoldfastError, quote } from "../core/errors.js";
-import { type LineId, MAX_SEQ, placeId } from "../core/ids.js";
-import { refsOf } from "../core/refs.js";
-import { type Keep, type KeptPlace, needed, touches } from "../core/retention.js";
-import { drop, firstSeq, gap, isEmpty, isGap, open, type Save } from "../core/save.js";
-import type { KnownNeeds, Replacement } from "../store/port.js";
-import type { Ground } from "./ground.js";
-import { hole } from "./journal.js";
+import { acts } from "../../core/effect.js";
+import { HoldfastError, quote } from "../../core/errors.js";
+import { type LineId, MAX_SEQ, placeId } from "../../core/ids.js";
+import { refsOf } from "../../core/refs.js";
+import { type Keep, type KeptPlace, needed, touches } from "../../core/retention.js";
+import { drop, firstSeq, gap, isEmpty, isGap, open, type Save } from "../../core/save.js";
+import type { KnownNeeds, Replacement } from "../../store/port.js";
+import type { Ground } from "../ground.js";
+import { hole } from "../journal.js";
 import type { LineSurvey, MarkAt } from "./line-survey.js";
 import { Pace } from "./pace.js";
 
@@ -32,6 +32,8 @@ export interface Removal {
 
 export interface RemoveOptions {
   readonly signal?: AbortSignal | undefined;
+  /** No reason for a process to stay alive. */
+  readonly idle?: boolean | undefined;
   /** Told after every step how many went with it. */
   readonly onRemoved?: ((count: number) => void) | undefined;
 }
@@ -45,7 +47,7 @@ export async function removeMarks(ground: Ground, survey: LineSurvey, gone: Read
   const { removed, done } = await first.run(survey.end?.seq ?? 0);
   if (!done || first.heldBack === 0) return { removed, done };
   // The checkpoints before them are gone by now: nobody can go back there, and be about to do the same again.
-  const last = new Rewriting(ground, survey, { ...plan, gone: new Set(), actsFrom: plan.actsIn }, { signal: o.signal });
+  const last = new Rewriting(ground, survey, { ...plan, gone: new Set(), actsFrom: plan.actsIn }, { signal: o.signal, idle: o.idle });
   return { removed, done: (await last.run(first.heldBack)).done };
 }
 
@@ -112,9 +114,9 @@ class Rewriting {
   async run(newest: number): Promise<Removal> {
     const { store } = this.#ground;
     const { line, from } = this.#survey;
-    const { signal, onRemoved } = this.#options;
+    const { signal, idle, onRemoved } = this.#options;
     const sizes = store.traits.inBulk ? { least: IN_BULK, most: IN_BULK, first: IN_BULK } : AT_ONCE;
-    const pace = new Pace(store, { ...sizes, rests: true, signal });
+    const pace = new Pace(store, { ...sizes, rests: true, signal, idle });
     let removed = 0;
     for (let at = newest; at >= from; ) {
       const step = await pace.step((size) => this.#step(at, size));
