@@ -10,18 +10,22 @@
 import { acts } from "../../core/effect.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { type LineId, MAX_SEQ, placeId } from "../../core/ids.js";
+import { textBytes } from "../../core/json.js";
 import { refsOf } from "../../core/refs.js";
 import { type Keep, type KeptPlace, needed, touches } from "../../core/retention.js";
 import { drop, firstSeq, gap, isEmpty, isGap, open, type Save } from "../../core/save.js";
 import type { KnownNeeds, Replacement } from "../../store/port.js";
+import { breathe } from "../breathe.js";
 import type { Ground } from "../ground.js";
 import { hole } from "../journal.js";
 import type { LineSurvey, MarkAt } from "./line-survey.js";
 import { Pace } from "./pace.js";
 
-/** Where to take from a line means to write all of it anew, as much at once as is held in memory. */
-const IN_BULK = 4_000;
 const AT_ONCE = { least: 16, most: 200, first: 32 } as const;
+/** Where to take from a line means to write all of it anew, as much at once as can be held in memory. */
+const IN_BULK = { least: 20_000, most: 20_000, first: 20_000 } as const;
+const MOST_BYTES = 16 * 1024 * 1024;
+const PAGE = 200;
 
 export interface Removal {
   /** How many checkpoints went. */
@@ -113,10 +117,9 @@ class Rewriting {
   /** Goes over the line from a save that ends there to its beginning. */
   async run(newest: number): Promise<Removal> {
     const { store } = this.#ground;
-    const { line, from } = this.#survey;
+    const { from } = this.#survey;
     const { signal, idle, onRemoved } = this.#options;
-    const sizes = store.traits.inBulk ? { least: IN_BULK, most: IN_BULK, first: IN_BULK } : AT_ONCE;
-    const pace = new Pace(store, { ...sizes, rests: true, signal, idle });
+    const pace = new Pace(store, { ...(store.traits.inBulk ? IN_BULK : AT_ONCE), rests: true, signal, idle });
     let removed = 0;
     for (let at = newest; at >= from; ) {
       const step = await pace.step((size) => this.#step(at, size));
@@ -127,33 +130,35 @@ class Rewriting {
       at = step.next;
       removed += step.removed;
       if (step.removed > 0) onRemoved?.(step.removed);
-      if (at >= from && step.empty) throw hole(line, at);
     }
     return { removed, done: true };
   }
 
   /** Undefined: it was refused. */
-  async #step(
-    at: number,
-    limit: number,
-  ): Promise<{ readonly next: number; readonly removed: number; readonly empty: boolean } | undefined> {
+  async #step(at: number, limit: number): Promise<{ readonly next: number; readonly removed: number } | undefined> {
     const { line, from } = this.#survey;
     const { store } = this.#ground;
-    const saves = await store.saves(line, { from, to: at, limit, newestFirst: true, items: true, state: true });
     let next = at;
+    let bytes = 0;
     const changes: Changed[] = [];
-    for (const was of saves) {
-      if (was.seq !== next) throw hole(line, next);
-      next = firstSeq(was) - 1;
-      // Verified first: what is written back must not make damage look sound.
-      if (!isGap(was)) open(was, {});
-      changes.push({ was, save: this.#change(was) });
+    while (next >= from && changes.length < limit && bytes < MOST_BYTES) {
+      const saves = await store.saves(line, { from, to: next, limit: Math.min(limit, PAGE), newestFirst: true, items: true, state: true });
+      if (saves.length === 0) throw hole(line, next);
+      for (const was of saves) {
+        if (was.seq !== next) throw hole(line, next);
+        next = firstSeq(was) - 1;
+        // Verified first: what is written back must not make damage look sound.
+        if (!isGap(was)) open(was, {});
+        changes.push({ was, save: this.#change(was) });
+        bytes += textBytes(was.items) + textBytes(was.state);
+      }
+      await breathe();
     }
     const { replacements, below } = this.#replacements(changes);
     if (replacements.length > 0 && !(await store.replace(line, replacements, this.#known))) return undefined;
     this.#above = below;
     const removed = changes.filter(({ was, save }) => was.mark !== null && save.mark === null).length;
-    return { next, removed, empty: saves.length === 0 };
+    return { next, removed };
   }
 
   #change(save: Save): Save {

@@ -6,7 +6,7 @@
  *          that follows it; until then nothing else stands behind them.
  * K3       a file changes in place only at its end. To change what stands before, it is written anew and exchanged.
  */
-import { closeSync, ftruncateSync, lstatSync, renameSync, type Stats } from "node:fs";
+import { closeSync, ftruncateSync, lstatSync, type Stats } from "node:fs";
 import { dirname } from "node:path";
 import type { Digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
@@ -14,14 +14,22 @@ import type { LineId } from "../../core/ids.js";
 import { firstSeq, type Save } from "../../core/save.js";
 import type { Replacement, SaveQuery } from "../port.js";
 import { Unsure } from "./failures.js";
-import { addFile, createFile, draftName, openFile, readRange, remove, syncDirectory, syncFile, writeAll } from "./files.js";
+import { addFile, createFile, openFile, readRange, syncDirectory, syncFile, writeAll } from "./files.js";
 import { readSaves, type Wants } from "./read-saves.js";
+import { type Piece, Redraft } from "./redraft.js";
 import { bytesBefore, type Seal, saveText, sealOf } from "./save-rows.js";
 import { type Span, Spans } from "./spans.js";
 import { walkBack } from "./walk.js";
 
 const MORE = { more: true } as const;
-const COPIED_AT_ONCE = 1024 * 1024;
+/** Counts what was opened anew and cut short, over all journals: no two moments of one are the same. */
+let changes = 0;
+
+/** How a journal stood: where it ended, and that all before that is as it was. */
+export interface Moment {
+  readonly end: number;
+  readonly change: number;
+}
 
 export interface Sealed {
   readonly save: Save;
@@ -42,6 +50,7 @@ export class JournalFile {
   #whole = 0;
   #size = 0;
   #isNew = false;
+  #change = ++changes;
 
   constructor(line: LineId, path: string, { writes }: { readonly writes: boolean }) {
     this.line = line;
@@ -305,6 +314,7 @@ export class JournalFile {
   }
 
   #truncate(end: number): void {
+    this.#change = ++changes;
     ftruncateSync(this.#fd as number, end);
     let count = this.#spans.length;
     while (count > 0 && this.#spans.at(count - 1).end > end) count -= 1;
@@ -369,41 +379,42 @@ export class JournalFile {
 
   /** K3: saves in the place of others. What stands between and beside them is copied as it is, damage too. */
   rewrite(replacements: readonly Replacement[]): void {
-    const fd = this.#fd as number;
-    const draft = draftName(this.path);
-    const made = createFile(draft);
+    const redraft = this.redraft(replacements);
     try {
-      let at = 0;
-      let copied = 0;
-      const put = (bytes: Uint8Array): void => {
-        writeAll(made, bytes, at);
-        at += bytes.length;
-      };
-      const copyTo = (end: number): void => {
-        for (; copied < end; copied = Math.min(end, copied + COPIED_AT_ONCE))
-          put(readRange(fd, copied, Math.min(end, copied + COPIED_AT_ONCE)));
-      };
-      for (const { save, refs } of replacements.toSorted((a, b) => a.save.seq - b.save.seq)) {
-        const gone = this.#upFrom(firstSeq(save), save.seq, Number.MAX_SAFE_INTEGER);
-        copyTo((gone[0] as Span).start);
-        put(Buffer.from(saveText(save, refs).text));
-        copied = (gone.at(-1) as Span).end;
-      }
-      copyTo(this.#end);
-      syncFile(made);
-      renameSync(draft, this.path);
-    } catch (error) {
-      remove(draft);
-      throw error;
+      redraft.copyNow();
+      this.exchange(redraft);
     } finally {
-      closeSync(made);
+      redraft.end();
     }
+  }
+
+  /** The same in two parts: others may append in between. `isUnmoved` tells whether they did nothing else. */
+  redraft(replacements: readonly Replacement[]): Redraft & { readonly of: Moment } {
+    const pieces: Piece[] = [];
+    let copied = 0;
+    for (const { save, refs } of replacements.toSorted((x, y) => x.save.seq - y.save.seq)) {
+      const gone = this.#upFrom(firstSeq(save), save.seq, Number.MAX_SAFE_INTEGER);
+      pieces.push({ from: copied, to: (gone[0] as Span).start }, { text: saveText(save, refs).text });
+      copied = (gone.at(-1) as Span).end;
+    }
+    pieces.push({ from: copied, to: this.#end });
+    const of = { end: this.#end, change: this.#change };
+    return Object.assign(new Redraft(this.path, pieces), { of });
+  }
+
+  isUnmoved({ end, change }: Moment): boolean {
+    return this.#fd !== undefined && this.#change === change && this.#end >= end;
+  }
+
+  exchange(redraft: Redraft & { readonly of: Moment }): void {
+    redraft.exchange(redraft.of.end, this.#end);
     // From the rename on this descriptor is of a file that is no more.
     this.close();
     syncDirectory(dirname(this.path));
   }
 
   close(): void {
+    this.#change = ++changes;
     if (this.#fd !== undefined) closeSync(this.#fd);
     this.#fd = undefined;
     this.#spans = new Spans();

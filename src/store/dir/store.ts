@@ -201,7 +201,18 @@ export class DirStore implements Store {
 
   async replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Promise<boolean> {
     this.#open();
-    return this.#committer.submit((writer) => writer.replace(line, replacements, known));
+    const begun = await this.#committer.submit((writer) => writer.beginReplacing(line, replacements, known));
+    if (typeof begun === "boolean") return begun;
+    try {
+      // Others write meanwhile: a journal of hundreds of megabytes takes its time.
+      await begun.redraft.copy();
+      this.#open();
+      return await this.#committer.submit((writer) => writer.replace(line, replacements, known, begun));
+    } catch (error) {
+      throw translate(error);
+    } finally {
+      begun.redraft.end();
+    }
   }
 
   async cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed> {

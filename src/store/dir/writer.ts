@@ -51,6 +51,12 @@ export interface Done<T> {
   readonly saves: readonly Save[];
 }
 
+/** A journal, and the draft that is to take its place. */
+export interface Replacing {
+  readonly journal: JournalFile;
+  readonly redraft: ReturnType<JournalFile["redraft"]>;
+}
+
 const SETTLED = 10_000;
 
 export class Writer {
@@ -275,19 +281,35 @@ export class Writer {
 
   // ---- what only removes
 
-  replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Done<boolean> {
+  /** False where it is refused, and true where nothing is to be done. */
+  beginReplacing(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Done<Replacing | boolean> {
+    const journal = this.#toReplace(line, replacements, known);
+    if (journal === undefined || replacements.length === 0) return { answer: journal !== undefined, saves: [] };
+    return { answer: { journal, redraft: journal.redraft(replacements) }, saves: [] };
+  }
+
+  /** Puts in place what was drafted. Where more than appends came in between, it is done at once, if it still may be done. */
+  replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds, { journal, redraft }: Replacing): Done<boolean> {
+    const now = this.#toReplace(line, replacements, known);
+    if (now === undefined) return no;
+    if (now === journal && now.isUnmoved(redraft.of)) now.exchange(redraft);
+    else now.rewrite(replacements);
+    return yes;
+  }
+
+  /** The journal, if it may be done. */
+  #toReplace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): JournalFile | undefined {
     const { index, sessions } = this.#parts;
     const standing = index.catalogue.line(line);
-    if (standing === undefined || index.catalogue.forksOf(line).some((fork) => fork.no > known.line)) return no;
-    if (sessions.documents.pins(line).some(({ doc }) => doc > known.doc)) return no;
+    if (standing === undefined || index.catalogue.forksOf(line).some((fork) => fork.no > known.line)) return undefined;
+    if (sessions.documents.pins(line).some(({ doc }) => doc > known.doc)) return undefined;
     this.sync();
     const journal = this.#journal(line, standing.home);
     for (const { save, was } of replacements) {
       const there = journal.sealsIn(firstSeq(save), save.seq);
-      if (there.length === 0 || there.length !== was.length || !there.every((seal, i) => isAsRead(seal, was[i] as Save))) return no;
+      if (there.length === 0 || there.length !== was.length || !there.every((seal, i) => isAsRead(seal, was[i] as Save))) return undefined;
     }
-    if (replacements.length > 0) journal.rewrite(replacements);
-    return yes;
+    return journal;
   }
 
   cut(line: LineId, after: number, limit: number): Done<Freed> {

@@ -1,0 +1,82 @@
+/**
+ * A journal that is written anew while others go on appending to it (K3). What it holds up to now is copied a little at a time into a draft,
+ * with other saves in the place of some; at the end, and at once, what was appended meanwhile follows, and the files are exchanged.
+ */
+import { closeSync, fdatasync, openSync, renameSync } from "node:fs";
+import { setImmediate as breathe } from "node:timers/promises";
+import { createFile, draftName, readRange, remove, syncFile, writeAll } from "./files.js";
+
+/** A stretch of the file as it stands, damage too, or what stands there from now on. */
+export type Piece = { readonly from: number; readonly to: number } | { readonly text: string };
+
+/** Some tenths of a millisecond. */
+const COPIED_AT_ONCE = 256 * 1024;
+/** What is left to sync at the end shall be little. */
+const SYNCED_AT_ONCE = 8 * 1024 * 1024;
+
+export class Redraft {
+  readonly #path: string;
+  readonly #fd: number;
+  readonly #pieces: readonly Piece[];
+  readonly #draft: string;
+  readonly #made: number;
+  #at = 0;
+  #synced = 0;
+
+  constructor(path: string, pieces: readonly Piece[]) {
+    this.#path = path;
+    this.#pieces = pieces;
+    this.#draft = draftName(path);
+    this.#made = createFile(this.#draft);
+    try {
+      // Its own: that of the journal is closed whenever many others are used.
+      this.#fd = openSync(path, "r");
+    } catch (error) {
+      closeSync(this.#made);
+      remove(this.#draft);
+      throw error;
+    }
+  }
+
+  async copy(): Promise<void> {
+    for (const piece of this.#pieces) {
+      for (const bytes of this.#bytesOf(piece)) {
+        this.#put(bytes);
+        await breathe();
+        if (this.#at - this.#synced < SYNCED_AT_ONCE) continue;
+        this.#synced = this.#at;
+        await new Promise<void>((resolve, reject) => fdatasync(this.#made, (error) => (error === null ? resolve() : reject(error))));
+      }
+    }
+  }
+
+  /** All of it at once. */
+  copyNow(): void {
+    for (const piece of this.#pieces) for (const bytes of this.#bytesOf(piece)) this.#put(bytes);
+  }
+
+  /** Puts the draft in the place of the journal, with what stands behind `from` and before `to` of it by now. */
+  exchange(from: number, to: number): void {
+    for (const bytes of this.#bytesOf({ from, to })) this.#put(bytes);
+    syncFile(this.#made);
+    renameSync(this.#draft, this.#path);
+  }
+
+  /** In any case: a draft that was not put in place goes. */
+  end(): void {
+    closeSync(this.#fd);
+    closeSync(this.#made);
+    remove(this.#draft);
+  }
+
+  *#bytesOf(piece: Piece): Generator<Uint8Array> {
+    if ("text" in piece) return yield Buffer.from(piece.text);
+    for (let from = piece.from; from < piece.to; from += COPIED_AT_ONCE)
+      yield readRange(this.#fd, from, Math.min(piece.to, from + COPIED_AT_ONCE));
+  }
+
+  #put(bytes: Uint8Array): void {
+    writeAll(this.#made, bytes, this.#at);
+    this.#at += bytes.length;
+  }
+}
