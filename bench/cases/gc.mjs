@@ -20,7 +20,8 @@ export async function gc({ directory, checkpoints, sessions }) {
   return [
     { name: `gc ${of}: p99 of a writer in another process`, ...apart.p99, floor: 5 },
     { name: `gc ${of}: p99 of a writer in the same process`, ...here.p99, floor: 5 },
-    { name: `gc ${of}: disk afterwards / before`, ...apart.disk, floor: 0.5 },
+    // Of half of the sessions nothing is left; the transcripts of the others are all still there.
+    { name: `gc ${of}: disk afterwards / before`, ...apart.disk, floor: 0.55 },
   ];
 }
 
@@ -39,6 +40,8 @@ async function run(path, { checkpoints, sessions, writer }) {
   await collect(hold, sessions, busy);
   const tookMs = (now() - began) / 1000;
   const samples = await writing.stop();
+  // What the writer has written meanwhile is no part of what was to become smaller.
+  await hold.sessions.delete("writer");
   await hold.gc();
   const after = diskOf(path);
   await hold.close();

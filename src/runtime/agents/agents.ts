@@ -8,6 +8,7 @@ import type { Ground } from "../ground.js";
 import { callback, flag, limitOf, numberOf, oneOf, options, type Page, signalOf } from "../options.js";
 import { childrenOf } from "../outside.js";
 import { cutLines } from "../retention/gc.js";
+import { RETENTION } from "../retention/stored.js";
 import { descendants } from "../sessions.js";
 import { type AutoSnapshot, type AutoSnapshotOptions, autoSnapshot } from "./auto-snapshot.js";
 import { capture } from "./capture.js";
@@ -121,6 +122,7 @@ export class Agents {
     for (let tries = 0; tries < TRIES; tries++) {
       const record = await this.#doc(agent);
       const snapshots = await this.#allSnapshots(agent);
+      const policy = await this.#ground.store.doc(RETENTION, agent);
       const { children, lines } = await this.#belongings(agent);
       const gone = new Set<string>();
       const applied = await capture(this.#ground, { agent, hold: true, also: children }, (sessions) => {
@@ -132,6 +134,7 @@ export class Agents {
           changes: [...gone].map((session) => ({ session, when: {}, remove: true as const })),
           docs: [
             ...snapshots.map((snapshot) => ({ kind: SNAPSHOT, id: snapshot.id, when: {}, remove: true as const })),
+            ...(policy === undefined ? [] : [{ kind: RETENTION, id: agent, when: {}, remove: true as const }]),
             ...(record === undefined ? [] : [{ kind: AGENT, id: agent, when: {}, remove: true as const }]),
           ],
         };
