@@ -1042,6 +1042,34 @@ const optionCases: readonly OptionCase[] = [
     bad: { ...notNumbers, undefined: undefined },
     call: ({ hold }, keep) => hold.checkpoints.prune("own", { keep: untyped(keep) }),
   },
+  ...(["hourly", "daily", "weekly", "olderThanMs"] as const).map((rule) => ({
+    name: `checkpoints.prune, ${rule}`,
+    bad: { ...notNumbers, undefined: undefined },
+    call: ({ hold }: World, value: unknown) => hold.checkpoints.prune("own", { keep: 3, [rule]: untyped(value) }),
+  })),
+  ...(["dryRun", "labelled"] as const).map((name) => ({
+    name: `checkpoints.prune, ${name}`,
+    bad: notFlags,
+    call: ({ hold }: World, value: unknown) => hold.checkpoints.prune("own", { keep: 3, [name]: untyped(value) }),
+  })),
+  {
+    name: "checkpoints.prune, kinds",
+    bad: { ...notChoices, "a kind that is none": ["sometimes"], "a hole": [undefined], many: Array.from({ length: 9 }, () => "manual") },
+    call: ({ hold }, kinds) => hold.checkpoints.prune("own", { keep: 3, kinds: untyped(kinds) }),
+  },
+  {
+    name: "checkpoints.prune, lines",
+    bad: notChoices,
+    call: ({ hold }, lines) => hold.checkpoints.prune("own", { keep: 3, lines: untyped(lines) }),
+  },
+  {
+    name: "retention.set, keep",
+    bad: { ...notNumbers, undefined: undefined },
+    call: ({ hold }, keep) => hold.retention.set({ keep: untyped(keep) }),
+  },
+  { name: "retention.set, policy", bad: { ...badBags, undefined: undefined }, call: ({ hold }, o) => hold.retention.set(untyped(o)) },
+  { name: "retention.apply, options", bad: badBags, call: ({ hold }, o) => hold.retention.apply(untyped(o)) },
+  { name: "retention.apply, dryRun", bad: notFlags, call: ({ hold }, dryRun) => hold.retention.apply({ dryRun: untyped(dryRun) }) },
   {
     name: "hold.session, leaseMs",
     bad: { "0": 0, "99": 99, "a day and more": 86_400_001, ...notNumbers },

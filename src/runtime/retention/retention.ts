@@ -4,7 +4,7 @@ import { checkName } from "../../core/ids.js";
 import type { RetentionPolicy } from "../../core/policy.js";
 import type { SessionRow } from "../../store/port.js";
 import type { Ground } from "../ground.js";
-import { callback, flag, oneOf, options, signalOf } from "../options.js";
+import { callback, flag, invalid, oneOf, options, signalOf } from "../options.js";
 import { gc } from "./gc.js";
 import { checkPolicy } from "./policy.js";
 import { pruneBy } from "./pruning.js";
@@ -57,6 +57,7 @@ export class Retention {
   /** Says which checkpoints are kept: of an agent's sessions, or of all whose agent has no policy of its own. Nothing is removed by it yet. */
   async set(policy: RetentionPolicy, o?: PolicyOptions): Promise<void> {
     const agent = agentIn(o, "retention.set");
+    if (policy === undefined) throw invalid("policy", "it must be given; `clear` takes one away");
     await storePolicy(this.#ground.store, agent, checkPolicy(policy, "retention.set"));
   }
 
