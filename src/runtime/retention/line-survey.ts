@@ -30,7 +30,7 @@ export interface LineSurvey {
   readonly end: Save | undefined;
   /** Lines that begin on it, newest first, looked at before the checkpoints were; and where they begin. */
   readonly forks: readonly LineRow[];
-  /** Places that documents pin, by rising number: they load also where their checkpoint goes. */
+  /** Places that documents pin, and where lines begin, by rising number: they load also where there is no checkpoint. */
   readonly pinned: readonly PlaceAt[];
   /** The newest line and document that were known of when the rest was looked at. */
   readonly known: KnownNeeds;
@@ -38,9 +38,11 @@ export interface LineSurvey {
 }
 
 export async function surveyLine({ store, journal }: Ground, line: LineId, signal?: AbortSignal): Promise<LineSurvey> {
-  const forks = await store.lines({ origin: line });
+  // In this order: a line that began where something was pinned is there before the pin can be gone.
   const pins = await store.pins(line);
-  const pinnedAt = new Set(pins.map(({ seq }) => seq));
+  const forks = await store.lines({ origin: line });
+  const origins = new Set(forks.flatMap(({ origin }) => origin?.seq ?? []));
+  const others = new Set([...pins.map(({ seq }) => seq), ...origins]);
   const known = { line: forks[0]?.no ?? 0, doc: Math.max(0, ...pins.map(({ doc }) => doc)) };
   const segments = await journal.segments(line);
   const { from } = segments[0] as Segment;
@@ -60,12 +62,11 @@ export async function surveyLine({ store, journal }: Ground, line: LineId, signa
       if (isGap(save)) continue;
       open(save, {});
       if (save.mark !== null) marks.push(markAt(save, save.mark));
-      if (pinnedAt.has(save.seq)) pinned.push({ seq: save.seq, base: save.base });
+      if (others.has(save.seq)) pinned.push({ seq: save.seq, base: save.base });
     }
     return saves.length > 0;
   };
   while (await pace.step(look));
-  const origins = new Set(forks.flatMap(({ origin }) => origin?.seq ?? []));
   return { line, segments, from, marks, priorToAll: priorToAll ?? 0, end, forks, pinned, known, origins };
 }
 

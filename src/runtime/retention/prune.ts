@@ -66,11 +66,11 @@ interface Plan {
   readonly actsIn: number;
 }
 
-/** What the places on a line that must go on loading need: kept checkpoints, what is pinned, and the end. One for each base is enough. */
+/** What the places on a line that must go on loading need: kept checkpoints, what is pinned or begun at, and the end. */
 async function planFor({ loader }: Ground, { segments, marks, pinned, end }: LineSurvey, gone: ReadonlySet<number>): Promise<Plan> {
   const stays = marks.filter(({ seq }) => !gone.has(seq));
   const lastByBase = new Map<number, number>();
-  // Forks begin at checkpoints and at what is pinned, so those that stay are all the places there can be.
+  // Lines begin at checkpoints, and where a snapshot has put a session back: those that stay are all the places there can be.
   for (const { base, seq } of [...stays, ...pinned, ...(end === undefined ? [] : [end])])
     lastByBase.set(base, Math.max(seq, lastByBase.get(base) ?? 0));
   const places: KeptPlace[] = [];
@@ -220,14 +220,16 @@ class Rewriting {
   async #knowsAll(): Promise<boolean> {
     const { store } = this.#ground;
     const { line, end } = this.#survey;
-    const { gone, pinned } = this.#plan;
+    const { gone, stay, pinned } = this.#plan;
     const forks = await store.lines({ origin: line });
     const pins = await store.pins(line);
     const known = { line: forks[0]?.no ?? 0, doc: Math.max(0, ...pins.map(({ doc }) => doc)) };
     if (known.line <= this.#known.line && known.doc <= this.#known.doc) return false;
-    // What comes to be pinned is where a line ends, which it can only do further on, or where another begins.
-    const isNew = (seq: number) => !pinned.has(seq) && seq < (end?.seq ?? 0) && !this.#survey.origins.has(seq);
-    if (forks.some(({ origin }) => origin !== null && gone.has(origin.seq)) || pins.some(({ seq }) => isNew(seq))) return false;
+    // Places that stay, and all behind the end, have what they need.
+    const staying = new Set(stay);
+    const loads = (seq: number) => staying.has(seq) || pinned.has(seq) || seq >= (end?.seq ?? 0);
+    if (forks.some(({ origin }) => origin !== null && (gone.has(origin.seq) || !loads(origin.seq)))) return false;
+    if (pins.some(({ seq }) => !loads(seq))) return false;
     this.#known = known;
     return true;
   }
