@@ -64,6 +64,8 @@ export type { Holdfast } from "./runtime/holdfast.js";
 export type { ExportedRows, ImportOptions, ImportReport } from "./runtime/import.js";
 export type { SessionOptions } from "./runtime/opening.js";
 export type { Page } from "./runtime/options.js";
+export type { FoundItem, FoundMessage, FoundTitle, SearchFilter, SearchPage } from "./runtime/search/find.js";
+export type { IndexOptions, IndexProgress } from "./runtime/search/search.js";
 export type { ForkOptions, Session } from "./runtime/session.js";
 export type { SessionFilter, SessionPage, SessionSummary, Sessions, SessionUpdate } from "./runtime/sessions.js";
 export type { Operation, Result, Telemetry, TelemetryEvent } from "./runtime/telemetry.js";

@@ -18,6 +18,7 @@ import { type ExportedRows, type ImportOptions, type ImportReport, importRows } 
 import { fork, openSession, type SessionOptions } from "./opening.js";
 import { flag, invalid, oneOf, options } from "./options.js";
 import { cancelSession, refuseTooManySignals, takeIn, takeInWhatIsLeft } from "./outside.js";
+import { Search } from "./search/search.js";
 import { type ForkOptions, notFound, type Session } from "./session.js";
 import { cutLines, type SessionSummary, Sessions, summaryOf } from "./sessions.js";
 import type { Telemetry } from "./telemetry.js";
@@ -31,17 +32,19 @@ export class Holdfast implements AsyncDisposable {
   readonly checkpoints: Checkpoints;
   readonly #ground: Ground;
   readonly effects: Effects;
+  readonly #search: Search;
   readonly #runs: Runs;
   readonly #workers = new Set<Worker>();
   readonly #closing = new AbortController();
 
   /** Made by `open`, not by hand. */
-  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry) {
+  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry, indexed = true) {
     this.#ground = new Ground(store, machine, clock, leaseMs, telemetry);
     this.#ground.released = (id) => takeInWhatIsLeft(this.#ground, id);
     this.#runs = new Runs(this.#ground);
     this.effects = new Effects(this.#ground);
-    this.sessions = new Sessions(this.#ground);
+    this.#search = new Search(this.#ground, indexed);
+    this.sessions = new Sessions(this.#ground, this.#search);
     this.checkpoints = new Checkpoints(this.#ground);
   }
 
@@ -157,6 +160,7 @@ export class Holdfast implements AsyncDisposable {
     for (const holder of this.#ground.keeper.holders) await holder.close({ discard: true, aborts: true }).catch(() => {});
     this.#ground.keeper.stop();
     await this.#ground.posted();
+    await this.#search.close();
     await this.#ground.store.close();
     this.#ground.machine.leave();
   }
