@@ -16,7 +16,14 @@ import { documentsIn, textsIn, titlesIn } from "./texts.js";
 /** How often it is looked whether something has come, and after how long nothing is to be expected for a while. */
 const LOOK_MS = 500;
 const IDLE = { saves: 8, words: 1_500, pauseMs: 2 };
-const BULK = { saves: 500, words: 20_000 };
+const BULK = { saves: 2_000, words: 3_000 };
+const SHORT = { saves: 200, words: 3_000 };
+
+/** How many saves a step is, and how many words are put into the index without a pause. */
+interface Size {
+  readonly saves: number;
+  readonly words: number;
+}
 
 export class Filler {
   readonly #index: SearchIndex;
@@ -54,7 +61,7 @@ export class Filler {
     if (behind === 0 || !isQuiet) return;
     // Whatever was found missing, nothing came since: as long as less and less is, nobody saves.
     for (let left = behind; left > 0 && !this.#stopped; ) {
-      const isLast = await this.#gate.pass(() => this.#step(IDLE.saves, IDLE.words));
+      const isLast = await this.#gate.pass(() => this.#step(IDLE));
       const now = isLast ? 0 : await this.#index.behind();
       if (now >= left && !isLast) return;
       left = now;
@@ -88,7 +95,7 @@ export class Filler {
   /** Goes on until nothing is missing, or time is up. Answers about how much is. */
   async catchUp(mostMs: number): Promise<number> {
     const deadline = performance.now() + mostMs;
-    while (!(await this.#gate.pass(() => this.#step(BULK.saves, BULK.words, deadline)))) {
+    while (!(await this.#gate.pass(() => this.#step(SHORT)))) {
       if (performance.now() > deadline || this.#stopped) return Math.max(1, await this.#index.behind());
     }
     return 0;
@@ -100,7 +107,7 @@ export class Filler {
     for (let isLast = false; !isLast && !this.#stopped; ) {
       signal?.throwIfAborted();
       isLast = await this.#gate.pass(() =>
-        this.#step(BULK.saves, BULK.words, undefined, (count) => {
+        this.#step(BULK, (count) => {
           taken += count;
         }),
       );
@@ -110,12 +117,12 @@ export class Filler {
   }
 
   /** Takes in some saves. Answers whether those were the last. */
-  async #step(saves: number, words: number, deadline?: number, took?: (count: number) => void): Promise<boolean> {
+  async #step({ saves, words }: Size, took?: (count: number) => void): Promise<boolean> {
     const fresh = await this.#index.next(saves);
     let documents: Document[] = [];
     let held = 0;
     for await (const document of this.#documents(fresh)) {
-      if (this.#stopped || (deadline !== undefined && performance.now() > deadline)) return false;
+      if (this.#stopped) return false;
       documents.push(document);
       held += document.words.length;
       if (held < words) continue;

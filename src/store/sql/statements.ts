@@ -33,7 +33,8 @@ export const tail = "coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq 
 export type Statements = ReturnType<typeof statementsIn>;
 
 export function statementsIn(dialect: Dialect) {
-  const { fresh, spend, text, savesWithin, lastSave, messages, clock, claimable, claiming } = dialect;
+  const { fresh, spend, text, savesWithin, lastSave, lastSaveNo, messages, clock, claimable, claiming } = dialect;
+  const indexed = "EXISTS (SELECT 1 FROM meta WHERE key = ?)";
 
   /** Saves that hold any of the records from..to. Parameters: line, from, to, line, to, limit. */
   const saves = (items: boolean, state: boolean, order: "ASC" | "DESC") => {
@@ -51,6 +52,7 @@ export function statementsIn(dialect: Dialect) {
       FROM session s LEFT JOIN line l ON l.tenant = s.tenant AND l.id = s.line ${lastSave.join}
       WHERE s.tenant = ? AND s.id = ? ${lastSave.order}`,
     session: `SELECT ${sessionColumns} FROM session s WHERE s.tenant = ? AND s.id = ?`,
+    sessionByNo: `SELECT ${sessionColumns} FROM session s WHERE s.tenant = ? AND s.no = ?`,
     buriedEpoch: "SELECT epoch FROM buried WHERE tenant = ? AND id = ?",
     bury: `INSERT INTO buried (tenant, id, epoch) SELECT tenant, id, epoch FROM session WHERE no = ?
       ON CONFLICT (tenant, id) DO UPDATE SET epoch = excluded.epoch`,
@@ -72,6 +74,7 @@ export function statementsIn(dialect: Dialect) {
     insertTag: "INSERT INTO tag (tag, session) VALUES (?, ?) ON CONFLICT DO NOTHING",
 
     line: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.id = ?`,
+    lineByNo: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.no = ?`,
     /** Numbers of origins fall along a past; that each line comes once ends it where damage has made a circle. */
     past: `WITH RECURSIVE past (id) AS (
         SELECT id FROM line WHERE tenant = ? AND id = ?
@@ -125,6 +128,17 @@ export function statementsIn(dialect: Dialect) {
       WHERE s.tenant = ? AND s.id = ? AND m.drained = 0 AND +m.due <= ? ORDER BY m.no LIMIT ${most}`,
     drain: "UPDATE mail SET drained = 1 WHERE session = ? AND id = ?",
     deleteMail: "DELETE FROM mail WHERE session = ?",
+
+    /** Notes for an index, where there is one: texts that are gone, or another; a session whose title may be. The last parameter names it. */
+    noteGone: `INSERT INTO unindexed (tenant, line, first, last, ceiling)
+      SELECT CAST(? AS text), CAST(? AS bigint), CAST(? AS bigint), CAST(? AS bigint), ${lastSaveNo} WHERE ${indexed}`,
+    /** The same for all that stood behind what is left of a line. */
+    noteCutTexts: `INSERT INTO unindexed (tenant, line, first, last, ceiling)
+      SELECT CAST(? AS text), CAST(? AS bigint), 1 + coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq DESC LIMIT 1), 0), CAST(? AS bigint), ${lastSaveNo}
+      WHERE ${indexed}`,
+    noteSession: `INSERT INTO unindexed (tenant, session) SELECT CAST(? AS text), CAST(? AS bigint) WHERE ${indexed}`,
+    isIndexed: "SELECT 1 FROM meta WHERE key = ?",
+    beginIndex: "INSERT INTO meta (key, value) VALUES (?, '1') ON CONFLICT DO NOTHING",
 
     sessionCounts: "SELECT count(*), count(DISTINCT agent) FROM session WHERE tenant = ?",
     blobBytes: "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob WHERE tenant = ?",

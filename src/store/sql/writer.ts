@@ -23,6 +23,9 @@ interface LineKey {
   readonly originSeq: number;
 }
 
+/** What an index for search is known by, once there is one. */
+export const indexKey = (tenant: string): string => `search:${tenant}`;
+
 /** More than any number or time there is. */
 const ALL = Number.MAX_SAFE_INTEGER;
 
@@ -30,11 +33,13 @@ export class Writer {
   readonly #dialect: Dialect;
   readonly #sql: Statements;
   readonly #tenant: string;
+  readonly #indexKey: string;
 
   constructor(dialect: Dialect, sql: Statements, tenant: string) {
     this.#dialect = dialect;
     this.#sql = sql;
     this.#tenant = tenant;
+    this.#indexKey = indexKey(tenant);
   }
 
   // ---- apply
@@ -146,6 +151,7 @@ export class Writer {
           change(this.#sql.deleteTags, no),
         );
     }
+    if (label) asks.push(change(this.#sql.noteSession, this.#tenant, no, this.#indexKey));
     for (const tag of label?.tags ?? []) asks.push(change(this.#sql.insertTag, tag, no));
     if (asks.length > 0) yield asks;
   }
@@ -160,7 +166,10 @@ export class Writer {
 
   *#remove(no: number): Steps<void> {
     const { bury, deleteTags, deleteMail, disownLines, spendSession, deleteSession } = this.#sql;
-    yield [bury, deleteTags, deleteMail, disownLines, spendSession, deleteSession].flatMap((text) => (text ? change(text, no) : []));
+    yield [
+      change(this.#sql.noteSession, this.#tenant, no, this.#indexKey),
+      ...[bury, deleteTags, deleteMail, disownLines, spendSession, deleteSession].flatMap((text) => (text ? change(text, no) : [])),
+    ];
   }
 
   *#append({ save, refs, blobs }: NewSave): Steps<boolean> {
@@ -231,15 +240,18 @@ export class Writer {
     if (key === undefined || (yield* row(this.#sql.forkedSince, this.#tenant, line, unlessForkedSince)) !== undefined) return false;
     const there = yield replacements.map(({ save }) => look(this.#sql.shapes, key.no, firstSeq(save), save.seq));
     if (!replacements.every(({ was }, i) => areAsRead(there[i] ?? [], was))) return false;
-    yield replacements.flatMap(({ save, refs }) => {
-      const range = [key.no, firstSeq(save), save.seq];
-      return [
-        change(this.#sql.deleteRefs, ...range),
-        change(this.#sql.deleteSaves, ...range),
+    // What goes, goes first: the number of a save that is noted must not be one that was given again here.
+    yield [
+      ...replacements.flatMap(({ save }) => {
+        const range = [key.no, firstSeq(save), save.seq];
+        return [change(this.#sql.deleteRefs, ...range), change(this.#sql.deleteSaves, ...range)];
+      }),
+      ...goneTexts(replacements).map(([first, last]) => change(this.#sql.noteGone, this.#tenant, key.no, first, last, this.#indexKey)),
+      ...replacements.flatMap(({ save, refs }) => [
         change(this.#sql.insertSave, ...saveParams(key.no, save, this.#dialect.section)),
         ...refs.map((digest) => change(this.#sql.insertRef, key.no, save.seq, digest)),
-      ];
-    });
+      ]),
+    ];
     return true;
   }
 
@@ -257,7 +269,11 @@ export class Writer {
     const asks = this.#dialect.notesCuts ? [change(this.#sql.noteCut, this.#tenant, line)] : [];
     const lowest = last.at(-1)?.[0] as number | undefined;
     if (lowest !== undefined)
-      asks.push(change(this.#sql.deleteRefs, no, lowest, MAX_SEQ), change(this.#sql.deleteSaves, no, lowest, MAX_SEQ));
+      asks.push(
+        change(this.#sql.deleteRefs, no, lowest, MAX_SEQ),
+        change(this.#sql.deleteSaves, no, lowest, MAX_SEQ),
+        change(this.#sql.noteCutTexts, this.#tenant, no, no, MAX_SEQ, this.#indexKey),
+      );
     if (after === -1 && forked === 0) {
       if (this.#sql.spendLine) asks.push(change(this.#sql.spendLine, no));
       asks.push(change(this.#sql.deleteLine, no, no));
@@ -321,6 +337,18 @@ function areAsRead(there: readonly Row[], was: readonly Save[]): boolean {
       );
     })
   );
+}
+
+/** Records whose texts are not there any more, or are others, as ranges of their numbers. */
+function goneTexts(replacements: readonly Replacement[]): readonly (readonly [first: number, last: number])[] {
+  const ranges: [number, number][] = [];
+  for (const { save, was } of replacements) {
+    if (was.every(({ items }) => items === null || items === save.items)) continue;
+    const last = ranges.at(-1);
+    if (last?.[1] === firstSeq(save) - 1) last[1] = save.seq;
+    else ranges.push([firstSeq(save), save.seq]);
+  }
+  return ranges;
 }
 
 /** Of rows that end with what they hold, in bytes. */

@@ -15,6 +15,12 @@ const SECURED = ["session", "tag", "buried", "line", "cut_line", "save", "blob",
 
 const tenant = `tenant text COLLATE "C" NOT NULL DEFAULT current_setting('holdfast.tenant')`;
 
+const secured = (table: string): string => `
+  ALTER TABLE ${table} ENABLE ROW LEVEL SECURITY;
+  ALTER TABLE ${table} FORCE ROW LEVEL SECURITY;
+  CREATE POLICY tenant ON ${table} USING (tenant = current_setting('holdfast.tenant', true))
+    WITH CHECK (tenant = current_setting('holdfast.tenant', true));`;
+
 /** Each is given the quoted name of the schema, which is also the search path while it runs. */
 export const migrations: readonly ((schema: string) => string)[] = [
   (schema) => `
@@ -89,13 +95,7 @@ export const migrations: readonly ((schema: string) => string)[] = [
   );
   CREATE INDEX mail_waiting ON mail (session, no) WHERE drained = 0;
 
-  ${SECURED.map(
-    (table) => `
-  ALTER TABLE ${table} ENABLE ROW LEVEL SECURITY;
-  ALTER TABLE ${table} FORCE ROW LEVEL SECURITY;
-  CREATE POLICY tenant ON ${table} USING (tenant = current_setting('holdfast.tenant', true))
-    WITH CHECK (tenant = current_setting('holdfast.tenant', true));`,
-  ).join("\n")}
+  ${SECURED.map(secured).join("\n")}
 
   -- Says whose rows the transaction means, and that its commit is to be durable whatever the server's default is.
   -- It waits for locks no longer than it is told, and does not keep its own for a client that has fallen silent. All reads go along an
@@ -180,5 +180,19 @@ export const migrations: readonly ((schema: string) => string)[] = [
   ALTER TABLE mail FORCE ROW LEVEL SECURITY;
   CREATE INDEX session_by_wake ON session (tenant, agent, wake, no) WHERE wake IS NOT NULL;
   CREATE INDEX mail_by_due ON mail (session, due) WHERE drained = 0;
+  `,
+  // What an index for search has to forget: the texts of records of a line; or to look at anew: a session's title. Written only where
+  // there is such an index.
+  () => `
+  CREATE TABLE unindexed (
+    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    ${tenant},
+    line bigint,
+    first bigint,
+    last bigint,
+    ceiling bigint,
+    session bigint
+  );
+  ${secured("unindexed")}
   `,
 ];

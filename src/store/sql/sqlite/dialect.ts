@@ -12,6 +12,7 @@ export const sqliteDialect = (now: () => number): Dialect => ({
   text: (column) => column,
   savesWithin: (columns, order, limit) => `SELECT seq, ${columns} FROM save WHERE line = ? AND seq >= ?
       AND seq <= max(?, coalesce((SELECT seq FROM save WHERE line = ? AND seq >= ? ORDER BY seq LIMIT 1), 0)) ORDER BY seq ${order} LIMIT ${limit}`,
+  lastSaveNo: "(SELECT coalesce(max(no), 0) FROM save)",
   messages: (head) => `CAST(${head} AS INTEGER)`,
   notesCuts: true,
   lastSave: { join: "LEFT JOIN save v ON v.line = l.no", order: "ORDER BY v.seq DESC LIMIT 1" },

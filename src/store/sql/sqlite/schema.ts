@@ -105,4 +105,17 @@ export const migrations: readonly string[] = [
   CREATE INDEX session_by_wake ON session (tenant, agent, wake, no) WHERE wake IS NOT NULL;
   CREATE INDEX mail_by_due ON mail (session, due) WHERE drained = 0;
   `,
+  // What an index for search has to forget: the texts of records of a line, and, in case the numbers of saves that went are given again,
+  // the highest that was left; or to look at anew: a session's title. Written only where there is such an index.
+  `
+  CREATE TABLE unindexed (
+    no INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant TEXT NOT NULL,
+    line INTEGER,
+    first INTEGER,
+    last INTEGER,
+    ceiling INTEGER,
+    session INTEGER
+  );
+  `,
 ];
