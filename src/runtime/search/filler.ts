@@ -49,7 +49,7 @@ export class Filler {
     this.#timer = setTimeout(() => {
       this.#watching = this.#look()
         .catch(() => {})
-        .then(() => this.watch());
+        .finally(() => this.watch());
     }, LOOK_MS).unref();
   }
 
@@ -73,6 +73,8 @@ export class Filler {
   /** For others. A process that has nothing else to do ends here; one that is closing does not wait for it. */
   #pause(): Promise<void> {
     return new Promise((resolve) => {
+      // Nothing may be waited for on a clock that does not keep the process alive, once somebody waits for the end.
+      if (this.#stopped) return resolve();
       const timer = setTimeout(resolve, IDLE.pauseMs).unref();
       this.#wake = () => {
         clearTimeout(timer);
