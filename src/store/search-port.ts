@@ -44,9 +44,26 @@ export interface FindOptions {
   readonly limit: number;
 }
 
-export type Hit =
-  | { readonly kind: "message"; readonly line: LineRow; readonly seq: number; readonly passage: number; readonly score: number }
-  | { readonly kind: "title"; readonly session: SessionRow; readonly score: number };
+/** A passage that was found, and what it was found in. */
+export interface MessageHit {
+  readonly kind: "message";
+  readonly line: LineRow;
+  /** Whose line it is; undefined where it is nobody's. */
+  readonly session: SessionRow | undefined;
+  /** The save that holds the record, with its items; undefined where there is none any more. */
+  readonly save: Save | undefined;
+  readonly seq: number;
+  readonly passage: number;
+  readonly score: number;
+}
+
+export interface TitleHit {
+  readonly kind: "title";
+  readonly session: SessionRow;
+  readonly score: number;
+}
+
+export type Hit = MessageHit | TitleHit;
 
 /** The best first; of equals the newer one, that on the newer line, the later one on it. Undefined: it is not there any more. */
 export interface Found {

@@ -2,9 +2,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { MOST_REPEATS, PASSAGE_WORDS, passagesOf, textFilesIn, textIn } from "../../src/core/search/document.js";
-import { frequencies, frequency, rounded, Scoring } from "../../src/core/search/match.js";
+import { frequency, occurrences, rounded, Scoring } from "../../src/core/search/match.js";
 import { MAX_QUERY_CHARS, MAX_QUERY_WORDS, type Phrase, parseQuery, type Query } from "../../src/core/search/query.js";
-import { snippetOf } from "../../src/core/search/snippet.js";
+import { type Snippet, snippetOf } from "../../src/core/search/snippet.js";
 import { MAX_WORD, split } from "../../src/core/search/words.js";
 import { openDriver } from "../../src/store/sql/sqlite/driver.js";
 import { errorOf } from "../support/error-of.js";
@@ -209,7 +209,7 @@ function plain(documents: readonly (readonly string[])[], query: Query): (readon
   const counts = query.all.map((phrase) => documents.filter((document) => frequency(phrase, document) > 0).length);
   const scoring = new Scoring(corpus, counts);
   return documents.flatMap((document, i) => {
-    const found = frequencies(query, document);
+    const found = occurrences(query, document)?.map(({ length }) => length);
     return found ? [[i, scoring.score(found, document.length)] as const] : [];
   });
 }
@@ -247,18 +247,23 @@ describe("matching and scoring", () => {
   });
 });
 
+const snippet = (text: string, query: Query): Snippet => {
+  const found = split(text);
+  return snippetOf(text, found, query, occurrences(query, found.words) ?? []);
+};
+
 describe("snippets", () => {
   test("show where the words stand", () => {
     const text = `${"before ".repeat(40)}the Refund of\norder 42 ${"after ".repeat(60)}`;
-    const snippet = snippetOf(text, split(text), parseQuery("refund order"));
-    expect(snippet.text).toMatch(/^…before .*the Refund of order 42 after .*…$/);
-    expect(snippet.matches.map(([start, end]) => snippet.text.slice(start, end))).toEqual(["Refund", "order"]);
+    const { text: shown, matches } = snippet(text, parseQuery("refund order"));
+    expect(shown).toMatch(/^…before .*the Refund of order 42 after .*…$/);
+    expect(matches.map(([start, end]) => shown.slice(start, end))).toEqual(["Refund", "order"]);
   });
 
   test("show the place where most of what was looked for stands together", () => {
     const text = `kelp ${"and so on ".repeat(60)} kelp on a rock ${"and so on ".repeat(60)} rock`;
-    const snippet = snippetOf(text, split(text), parseQuery("kelp rock"));
-    expect(snippet.matches.map(([start, end]) => snippet.text.slice(start, end))).toEqual(["kelp", "rock"]);
+    const { text: shown, matches } = snippet(text, parseQuery("kelp rock"));
+    expect(matches.map(([start, end]) => shown.slice(start, end))).toEqual(["kelp", "rock"]);
   });
 
   test("hold at least one match, are bounded, and never cut a character", () => {
@@ -267,7 +272,7 @@ describe("snippets", () => {
         const query = parseQuery(`"${word}"`);
         fc.pre(query.all.length > 0);
         const text = `${before.repeat(times)} ${word} ${after.repeat(times)}`;
-        const { text: shown, matches } = snippetOf(text, split(text), query);
+        const { text: shown, matches } = snippet(text, query);
         expect(shown.isWellFormed()).toBe(true);
         expect(shown.length).toBeLessThan(600);
         expect(matches.length).toBeGreaterThan(0);

@@ -2,36 +2,36 @@
 import type { Phrase, Query } from "./query.js";
 
 /** Where a phrase stands in words: the number of its first word at each place. */
-export function* placesOf({ words: wanted, prefix }: Phrase, words: readonly string[]): Generator<number> {
+export function placesOf({ words: wanted, prefix }: Phrase, words: readonly string[]): number[] {
+  const places: number[] = [];
   const last = wanted.length - 1;
   const end = wanted[last] as string;
-  const first = wanted[0] as string;
+  if (last === 0 && !prefix) {
+    for (let i = words.indexOf(end); i >= 0; i = words.indexOf(end, i + 1)) places.push(i);
+    return places;
+  }
   for (let i = 0; i + last < words.length; i++) {
-    if (last > 0 && words[i] !== first) continue;
-    let same = 1;
+    let same = 0;
     while (same < last && words[i + same] === wanted[same]) same += 1;
-    if (last > 0 && same < last) continue;
+    if (same < last) continue;
     const found = words[i + last] as string;
-    if (prefix ? found.startsWith(end) : found === end) yield i;
+    if (prefix ? found.startsWith(end) : found === end) places.push(i);
   }
+  return places;
 }
 
-export function frequency(phrase: Phrase, words: readonly string[]): number {
-  let count = 0;
-  for (const _ of placesOf(phrase, words)) count += 1;
-  return count;
-}
+export const frequency = (phrase: Phrase, words: readonly string[]): number => placesOf(phrase, words).length;
 
-/** How often each of the wanted phrases occurs; undefined where one does not, or one does that must not. */
-export function frequencies({ all, none }: Query, words: readonly string[]): readonly number[] | undefined {
-  const counts: number[] = [];
+/** Where each of the wanted phrases stands; undefined where one does not, or one does that must not. */
+export function occurrences({ all, none }: Query, words: readonly string[]): readonly (readonly number[])[] | undefined {
+  const found: number[][] = [];
   for (const phrase of all) {
-    const count = frequency(phrase, words);
-    if (count === 0) return undefined;
-    counts.push(count);
+    const places = placesOf(phrase, words);
+    if (places.length === 0) return undefined;
+    found.push(places);
   }
-  for (const phrase of none) for (const _ of placesOf(phrase, words)) return undefined;
-  return counts;
+  for (const phrase of none) if (placesOf(phrase, words).length > 0) return undefined;
+  return found;
 }
 
 /** Of all that can be found. */

@@ -1,6 +1,5 @@
 /** The part of a text that shows why it was found. */
-import { placesOf } from "./match.js";
-import type { Query } from "./query.js";
+import type { Phrase, Query } from "./query.js";
 import type { Words } from "./words.js";
 
 export interface Snippet {
@@ -20,19 +19,21 @@ interface Hit {
   readonly end: number;
 }
 
-export function snippetOf(text: string, { words, starts, ends }: Words, { all }: Query): Snippet {
+/** `occurrences` says where each phrase stands. */
+export function snippetOf(text: string, { starts, ends }: Words, { all }: Query, occurrences: readonly (readonly number[])[]): Snippet {
   const hits: Hit[] = [];
-  for (const [phrase, wanted] of all.entries()) {
-    for (const i of placesOf(wanted, words))
-      hits.push({ phrase, start: starts[i] as number, end: ends[i + wanted.words.length - 1] as number });
+  for (let phrase = 0; phrase < all.length; phrase++) {
+    const last = (all[phrase] as Phrase).words.length - 1;
+    for (const i of occurrences[phrase] as readonly number[])
+      hits.push({ phrase, start: starts[i] as number, end: ends[i + last] as number });
   }
-  hits.sort((a, b) => a.start - b.start || b.end - a.end);
+  if (hits.length > 1) hits.sort((a, b) => a.start - b.start || b.end - a.end);
   const first = best(hits);
   const from = cutFrom(text, first?.start ?? 0, starts, ends);
   const to = cutTo(text, Math.max(from + SNIPPET_CHARS, Math.min(first?.end ?? 0, from + 2 * SNIPPET_CHARS)), from, ends);
   const lead = from > 0 ? "…" : "";
   // One space for each: places stay what they are.
-  const shown = lead + text.slice(from, to).replace(/[\p{Cc}\s]/gu, " ") + (to < text.length ? "…" : "");
+  const shown = lead + text.slice(from, to).replace(UNSEEN, " ") + (to < text.length ? "…" : "");
   const matches: (readonly [number, number])[] = [];
   let last = from;
   for (const { start, end } of hits) {
@@ -44,8 +45,12 @@ export function snippetOf(text: string, { words, starts, ends }: Words, { all }:
   return { text: shown, matches };
 }
 
+/** Whatever would break the row, or not be seen. */
+const UNSEEN = /\p{Cc}|[^\S ]/gu;
+
 /** Where the most different phrases stand near each other; the first such place. */
 function best(hits: readonly Hit[]): Hit | undefined {
+  if (hits.length < 2) return hits[0];
   let found = hits[0];
   let most = 0;
   let end = 0;

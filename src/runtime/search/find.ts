@@ -9,19 +9,19 @@ import { HoldfastError, quote } from "../../core/errors.js";
 import { checkName, type LineId, MAX_SEQ, type SessionId, sessionId, typeName } from "../../core/ids.js";
 import type { Role } from "../../core/message.js";
 import { passagesOf } from "../../core/search/document.js";
-import { frequencies } from "../../core/search/match.js";
+import { occurrences } from "../../core/search/match.js";
 import { parseQuery, type Query } from "../../core/search/query.js";
 import { snippetOf } from "../../core/search/snippet.js";
 import type { Words } from "../../core/search/words.js";
 import { isoTime } from "../../core/time.js";
 import type { LineRow, SessionRow } from "../../store/port.js";
-import { type Finder, type FindOptions, type Hit, MOST_RANKED, ROLES } from "../../store/search-port.js";
+import { type Finder, type FindOptions, type Hit, type MessageHit, MOST_RANKED, ROLES } from "../../store/search-port.js";
 import { breathe } from "../breathe.js";
 import type { Ground } from "../ground.js";
 import { invalid, limitOf, numberOf, oneOf, options, type Page } from "../options.js";
 import { headOf, labelOf } from "../rows.js";
 import { descendants } from "../sessions.js";
-import { type Text, textsIn, titleIn } from "./texts.js";
+import { textAt, titleIn } from "./texts.js";
 
 export interface SearchFilter {
   /** Of the session in which it is found. */
@@ -148,30 +148,38 @@ async function linesOf({ store }: Ground, session: SessionId): Promise<NonNullab
 /** Undefined where it is not there any more, or is not what was asked for. */
 async function show(ground: Ground, owners: Owners, { query, filter }: Asked, hit: Hit): Promise<FoundItem | undefined> {
   const { within } = filter;
-  const id = within?.session ?? (hit.kind === "title" ? hit.session.id : await owners.of(hit.line, hit.seq));
-  const row = id === undefined ? undefined : hit.kind === "title" ? hit.session : await owners.session(id);
-  if (row === undefined || (within !== undefined && hit.kind === "title" && hit.session.id !== within.session)) return undefined;
+  const row = hit.kind === "title" ? hit.session : within ? await owners.session(within.session) : (hit.session ?? (await owners.of(hit)));
+  if (row === undefined || (within !== undefined && row.id !== within.session)) return undefined;
   if (filter.agent !== undefined && row.head.agent !== filter.agent) return undefined;
   if (filter.tag !== undefined && !row.label.tags.includes(filter.tag)) return undefined;
   return ifSound(async () => {
-    const found = hit.kind === "title" ? titleIn(row) : await textAt(ground, hit.line.id, hit.seq);
+    const found = hit.kind === "title" ? titleIn(row) : hit.save && (await textAt(ground.journal, hit.save, hit.seq));
     const words = found && passageOf(found.text, hit.kind === "title" ? 0 : hit.passage);
-    if (found === undefined || words === undefined || frequencies(query, words.words) === undefined) return undefined;
-    labelOf(row);
+    const places = words && occurrences(query, words.words);
+    if (found === undefined || words === undefined || places === undefined) return undefined;
+    // Also what the filters went by.
+    if (filter.tag !== undefined) labelOf(row);
     const { agent } = headOf(row);
-    const { text, matches } = snippetOf(found.text, words, query);
+    const { text: snippet, matches } = snippetOf(found.text, words, query, places);
     const { message, seq, at } = found;
-    return Object.freeze({
-      ...(hit.kind === "title"
-        ? { kind: "title" as const }
-        : { kind: "message" as const, messageId: message.id ?? `${hit.line.id}-${seq}`, seq, role: message.role }),
-      sessionId: row.id as SessionId,
-      ...(agent === undefined ? undefined : { agent }),
-      createdAt: isoTime(at),
-      snippet: text,
-      matches,
-      score: hit.score,
-    });
+    const { score } = hit;
+    const sessionId = row.id as SessionId;
+    const createdAt = isoTime(at);
+    const item: FoundItem =
+      hit.kind === "title"
+        ? { kind: "title", sessionId, createdAt, snippet, matches, score }
+        : {
+            kind: "message",
+            sessionId,
+            messageId: message.id ?? `${hit.line.id}-${seq}`,
+            seq,
+            role: message.role,
+            createdAt,
+            snippet,
+            matches,
+            score,
+          };
+    return Object.freeze(agent === undefined ? item : { ...item, agent });
   });
 }
 
@@ -183,13 +191,6 @@ async function ifSound<T>(read: () => Promise<T>): Promise<T | undefined> {
     if (error instanceof HoldfastError && error.code === "CORRUPT") return undefined;
     throw error;
   }
-}
-
-async function textAt({ store, journal }: Ground, line: LineId, seq: number): Promise<Text | undefined> {
-  const [save] = await store.saves(line, { from: seq, to: seq, limit: 1, items: true, state: false });
-  if (save === undefined) return undefined;
-  for await (const text of textsIn(journal, save, seq)) return text;
-  return undefined;
 }
 
 function passageOf(text: string, wanted: number): Words | undefined {
@@ -213,14 +214,15 @@ class Owners {
     return this.#sessions.get(id);
   }
 
-  async of(line: LineRow, seq: number): Promise<string | undefined> {
-    if (line.session !== null) return line.session;
+  /** That of a line that nobody owns. */
+  async of({ line, seq }: MessageHit): Promise<SessionRow | undefined> {
     let family = this.#families.get(line.id);
     if (family === undefined) {
       family = await descendants(this.#ground, [line]);
       this.#families.set(line.id, family);
     }
-    return oldest(line.id, seq, family);
+    const id = oldest(line.id, seq, family);
+    return id === undefined ? undefined : this.session(id);
   }
 }
 

@@ -1,7 +1,7 @@
 /** Search by going over everything that there is: for stores without an index, and what indexes are compared with. */
 import { HoldfastError } from "../../core/errors.js";
 import { MAX_SEQ } from "../../core/ids.js";
-import { frequencies, frequency, Scoring } from "../../core/search/match.js";
+import { frequency, occurrences, Scoring } from "../../core/search/match.js";
 import type { Query } from "../../core/search/query.js";
 import type { LineRow, SessionRow, Store } from "../../store/port.js";
 import { type Document, type Finder, type FindOptions, type Found, type Hit, MOST_RANKED } from "../../store/search-port.js";
@@ -36,8 +36,8 @@ export class Scan implements Finder {
       words += document.words.length;
       for (const [i, phrase] of query.all.entries()) if (frequency(phrase, document.words) > 0) counts[i] = (counts[i] as number) + 1;
       if (!isWanted(document, owner, options)) continue;
-      const found = frequencies(query, document.words);
-      if (found !== undefined) matched.push({ document, owner, frequencies: found });
+      const found = occurrences(query, document.words);
+      if (found !== undefined) matched.push({ document, owner, frequencies: found.map(({ length }) => length) });
     }
     const scoring = new Scoring({ documents, words }, counts);
     const scored = matched
@@ -46,7 +46,17 @@ export class Scan implements Finder {
       .map((match) => ({ ...match, score: scoring.score(match.frequencies, match.document.words.length) }))
       .sort((a, b) => b.score - a.score || newerFirst(a.document, b.document));
     const { offset, limit } = options;
-    return { hits: scored.slice(offset, offset + limit).map(hitOf), more: scored.length > offset + limit };
+    const hits = await Promise.all(scored.slice(offset, offset + limit).map((match) => this.#hit(match)));
+    return { hits, more: scored.length > offset + limit };
+  }
+
+  async #hit({ document, owner, score }: Matched & { readonly score: number }): Promise<Hit> {
+    if (document.kind === "title") return { kind: "title", session: owner as SessionRow, score };
+    const line = owner as LineRow;
+    const { seq, passage } = document;
+    const [save] = await this.#store.saves(line.id, { from: seq, to: seq, limit: 1, items: true, state: false });
+    const session = line.session === null ? undefined : await this.#store.session(line.session);
+    return { kind: "message", line, session, save, seq, passage, score };
   }
 
   async *#documents(): AsyncGenerator<{ readonly document: Document; readonly owner: LineRow | SessionRow }> {
@@ -107,11 +117,6 @@ function isWanted(
 }
 
 /** Also the order of those with the same score. Lines and sessions are numbered apart: titles come first. */
-export function newerFirst(a: Omit<Document, "words">, b: Omit<Document, "words">): number {
+function newerFirst(a: Omit<Document, "words">, b: Omit<Document, "words">): number {
   return b.at - a.at || (a.role === 0 ? 0 : 1) - (b.role === 0 ? 0 : 1) || b.of - a.of || b.seq - a.seq || a.passage - b.passage;
 }
-
-const hitOf = ({ document, owner, score }: Matched & { readonly score: number }): Hit =>
-  document.kind === "title"
-    ? { kind: "title", session: owner as SessionRow, score }
-    : { kind: "message", line: owner as LineRow, seq: document.seq, passage: document.passage, score };

@@ -49,7 +49,6 @@ export class Search {
       const page = await findTexts(this.#ground, this.#index, asked);
       return behind === 0 ? page : { ...page, behind };
     } catch (error) {
-      console.error("FALLBACK", error);
       // I3: an index that cannot be made or read is no reason not to find anything. What is wrong with the store itself shows there too.
       if (error instanceof HoldfastError && error.code === "CLOSED") throw error;
       return findTexts(this.#ground, this.#scan, asked);

@@ -17,28 +17,31 @@ export interface Text {
   readonly text: string;
 }
 
-/** The messages of a save, or the one with a number. Verified; what was dropped has none. */
-export async function* textsIn(journal: Journal, save: Save, only?: number): AsyncGenerator<Text> {
-  if (save.items === null || isGap(save)) return;
-  const first = firstSeq(save);
-  for (const [i, record] of open(save, { items: true }).items.entries()) {
-    const seq = first + i;
-    if (only !== undefined && seq !== only) continue;
-    const message = await messageOf(journal, record);
-    if (message === undefined) continue;
-    const files = new Map<Digest, string>();
-    for (const name of textFilesIn(message)) files.set(name, await textOf(journal, name));
-    yield { message, seq, at: save.at - (record.ago ?? 0), text: textIn(message, (name) => files.get(name)) };
+/** The messages of a save. Verified; what was dropped has none. */
+export async function* textsIn(journal: Journal, save: Save): AsyncGenerator<Text> {
+  const records = recordsOf(save);
+  for (let i = 0; i < records.length; i++) {
+    const text = await textOf(journal, save, firstSeq(save) + i, records[i]);
+    if (text !== undefined) yield text;
   }
 }
 
-async function messageOf(journal: Journal, record: JournalRecord): Promise<MessageInput | undefined> {
-  const { append, item, blob } = record;
-  if (append === undefined && item === undefined) return undefined;
-  return (blob === undefined ? (append ?? item) : JSON.parse(await textOf(journal, blob))) as MessageInput;
+/** The message of a record. */
+export const textAt = (journal: Journal, save: Save, seq: number): Promise<Text | undefined> =>
+  textOf(journal, save, seq, recordsOf(save)[seq - firstSeq(save)]);
+
+const recordsOf = (save: Save): readonly JournalRecord[] => (save.items === null || isGap(save) ? [] : open(save, { items: true }).items);
+
+async function textOf(journal: Journal, save: Save, seq: number, record: JournalRecord | undefined): Promise<Text | undefined> {
+  if (record === undefined || (record.append === undefined && record.item === undefined)) return undefined;
+  const body = record.blob === undefined ? (record.append ?? record.item) : JSON.parse(await blobText(journal, record.blob));
+  const message = body as MessageInput;
+  const files = new Map<Digest, string>();
+  for (const name of textFilesIn(message)) files.set(name, await blobText(journal, name));
+  return { message, seq, at: save.at - (record.ago ?? 0), text: textIn(message, (name) => files.get(name)) };
 }
 
-const textOf = async (journal: Journal, name: Digest): Promise<string> => Buffer.from(await journal.blob(name)).toString("utf8");
+const blobText = async (journal: Journal, name: Digest): Promise<string> => Buffer.from(await journal.blob(name)).toString("utf8");
 
 /** What is to be found of a text. */
 export function* documentsIn(line: number, { message, seq, at, text }: Text): Generator<Document> {

@@ -52,7 +52,7 @@ export function statementsIn(dialect: Dialect) {
       FROM session s LEFT JOIN line l ON l.tenant = s.tenant AND l.id = s.line ${lastSave.join}
       WHERE s.tenant = ? AND s.id = ? ${lastSave.order}`,
     session: `SELECT ${sessionColumns} FROM session s WHERE s.tenant = ? AND s.id = ?`,
-    sessionByNo: `SELECT ${sessionColumns} FROM session s WHERE s.tenant = ? AND s.no = ?`,
+    sessionByNo: sessionWith(""),
     buriedEpoch: "SELECT epoch FROM buried WHERE tenant = ? AND id = ?",
     bury: `INSERT INTO buried (tenant, id, epoch) SELECT tenant, id, epoch FROM session WHERE no = ?
       ON CONFLICT (tenant, id) DO UPDATE SET epoch = excluded.epoch`,
@@ -74,7 +74,6 @@ export function statementsIn(dialect: Dialect) {
     insertTag: "INSERT INTO tag (tag, session) VALUES (?, ?) ON CONFLICT DO NOTHING",
 
     line: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.id = ?`,
-    lineByNo: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.no = ?`,
     /** Numbers of origins fall along a past; that each line comes once ends it where damage has made a circle. */
     past: `WITH RECURSIVE past (id) AS (
         SELECT id FROM line WHERE tenant = ? AND id = ?
@@ -150,6 +149,13 @@ export function statementsIn(dialect: Dialect) {
       FROM save v JOIN line l ON l.no = v.line WHERE l.tenant = ? AND (v.line, v.seq) > (?, ?) AND (v.line, v.seq) <= (?, ?)`,
   } as const;
 }
+
+/** Columns of a line, of its session, and of the save that holds a record. Parameters: the record's number, tenant, the line's number. */
+export const recordOf = ({ text, saveWith }: Dialect, schema: string): string =>
+  `SELECT ${lineColumns}, ${sessionColumns}, v.seq, v.head, ${text("v.mark")}, v.note, ${text("v.items")}
+    FROM ${schema}line l LEFT JOIN ${schema}session s ON s.no = l.session ${saveWith(schema)} WHERE l.tenant = ? AND l.no = ?`;
+
+export const sessionWith = (schema: string): string => `SELECT ${sessionColumns} FROM ${schema}session s WHERE s.tenant = ? AND s.no = ?`;
 
 /** Sessions, newest first, by the filters that are given. Parameters: the tenant first, then in the order of the filters. */
 export function sessionsBy(

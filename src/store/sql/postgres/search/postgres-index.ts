@@ -10,9 +10,9 @@ import type { Query } from "../../../../core/search/query.js";
 import type { Document, FindOptions, Found, Fresh, SearchIndex } from "../../../search-port.js";
 import { change, look, row, rowsOf } from "../../asks.js";
 import type { Ask, Database, Row, Steps } from "../../database.js";
-import { hitsOf } from "../../hits.js";
+import { hitOf, hitParams } from "../../hits.js";
 import { saveRow, sessionRow } from "../../rows.js";
-import { type Statements, statementsIn } from "../../statements.js";
+import { recordOf, type Statements, statementsIn } from "../../statements.js";
 import { indexKey } from "../../writer.js";
 import { arrayOf, rank } from "./ranking.js";
 
@@ -52,6 +52,7 @@ export class PostgresIndex implements SearchIndex {
   readonly #db: Database;
   readonly #sql: Statements;
   readonly #tenant: string;
+  readonly #record: string;
   readonly #steps = new WeakMap<Fresh, Step>();
   #isKept: boolean | undefined;
 
@@ -59,6 +60,7 @@ export class PostgresIndex implements SearchIndex {
     this.#db = db;
     this.#sql = statementsIn(db.dialect);
     this.#tenant = tenant;
+    this.#record = recordOf(db.dialect, "");
   }
 
   /** Looked up once: who begins one later keeps it up, too. */
@@ -113,12 +115,12 @@ export class PostgresIndex implements SearchIndex {
     const { from, notes, sessions: noted, isLast } = await this.#write(() => this.#forget(limit));
     const { rows, to, isRoundOver } = await this.#write(() => savesAfter(this.#tenant, from, limit));
     const sessions: Row[] = [];
-    for (const no of noted) sessions.push(...(await this.#db.read(this.#sql.sessionByNo, [this.#tenant, Number(no)])));
+    for (const no of new Set(noted)) sessions.push(...(await this.#db.read(this.#sql.sessionByNo, [this.#tenant, Number(no)])));
     let { session } = to;
     if (session >= 0) {
       const text = this.#sql.sessionByNo.replace("s.no = ?", "s.no > ? ORDER BY s.no LIMIT CAST(? AS bigint)");
       const more = await this.#db.read(text, [this.#tenant, session, limit]);
-      sessions.push(...more);
+      sessions.push(...more.filter(([no]) => !noted.includes(String(no))));
       session = more.length < limit ? -1 : (more.at(-1)?.[0] as number);
     }
     const fresh: Fresh = {
@@ -209,8 +211,14 @@ export class PostgresIndex implements SearchIndex {
   // ---- finding
 
   async find(query: Query, options: FindOptions): Promise<Found> {
-    const { best, more } = await this.#write(() => rank(this.#tenant, query, options));
-    return { hits: await hitsOf(this.#db, this.#sql, this.#tenant, best), more };
+    return this.#write(() => this.#find(query, options));
+  }
+
+  *#find(query: Query, options: FindOptions): Steps<Found> {
+    const { best, more } = yield* rank(this.#tenant, query, options);
+    const { sessionByNo } = this.#sql;
+    const rows = yield best.map((one) => look(one.owner < 0 ? sessionByNo : this.#record, ...hitParams(one, this.#tenant)));
+    return { hits: best.map((one, i) => hitOf(one, rows[i]?.[0])), more };
   }
 
   /** What is removed from a table is removed from its files when the server vacuums it, as everything else in this store. */

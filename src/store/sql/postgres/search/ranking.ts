@@ -4,16 +4,11 @@ import type { Phrase, Query } from "../../../../core/search/query.js";
 import { type FindOptions, MOST_RANKED } from "../../../search-port.js";
 import { look } from "../../asks.js";
 import type { Ask, Param, Steps } from "../../database.js";
-import type { Numbered } from "../../hits.js";
+import { bestFirst, type Numbered } from "../../hits.js";
 
 export interface RankedPage {
   readonly best: readonly Numbered[];
   readonly more: boolean;
-}
-
-interface Ranked extends Numbered {
-  readonly role: number;
-  readonly at: number;
 }
 
 /** What is looked for, for the policy of the words; and such scans as their index needs. */
@@ -36,21 +31,14 @@ export function* rank(tenant: string, query: Query, options: FindOptions): Steps
   const holds = query.all.map((_, i) => answers[2 + 2 * i]?.[0]?.[0] as number);
   const scoring = new Scoring({ documents, words: total }, holds);
   const upTo = options.within && new Map([...options.within.lines.values()].map((line) => [line.no, line.upTo]));
-  const found: Ranked[] = [];
-  for (const [owner, seq, passage, role, at, length, ...often] of (answers.at(-1) ?? []) as readonly number[][]) {
+  const found: Numbered[] = [];
+  for (const [owner, seq, passage, at, length, ...often] of (answers.at(-1) ?? []) as readonly number[][]) {
     if (upTo !== undefined && (owner as number) > 0 && (seq as number) > (upTo.get(owner as number) ?? 0)) continue;
-    found.push({ owner, seq, passage, role, at, score: scoring.score(often, length as number) } as Ranked);
+    found.push({ owner, seq, passage, at, score: scoring.score(often, length as number) } as Numbered);
   }
-  found.sort((a, b) => b.score - a.score || newerFirst(a, b));
+  found.sort(bestFirst);
   const { offset, limit } = options;
   return { best: found.slice(offset, offset + limit), more: found.length > offset + limit };
-}
-
-/** As `newerFirst` of the scan: of one time, titles come first. */
-function newerFirst(a: Ranked, b: Ranked): number {
-  if (a.at !== b.at) return b.at - a.at;
-  if (a.owner < 0 !== b.owner < 0) return a.owner < 0 ? -1 : 1;
-  return Math.abs(b.owner) - Math.abs(a.owner) || b.seq - a.seq || a.passage - b.passage;
 }
 
 function asked(tenant: string, words: string, { all }: Query, { within, agent, tag, role, since, until }: FindOptions): Ask {
@@ -80,7 +68,7 @@ function asked(tenant: string, words: string, { all }: Query, { within, agent, t
       ? "LEFT JOIN line l ON l.no = d.owner LEFT JOIN session s ON s.no = CASE WHEN d.owner < 0 THEN -d.owner ELSE l.session END"
       : "";
   return look(
-    `SELECT d.owner, d.seq, d.passage, d.role, d.at, d.length, ${often.join(", ")} FROM ${from} ${sessions} WHERE ${wheres.join(" AND ")} ORDER BY d.no DESC LIMIT ${MOST_RANKED}`,
+    `SELECT d.owner, d.seq, d.passage, d.at, d.length, ${often.join(", ")} FROM ${from} ${sessions} WHERE ${wheres.join(" AND ")} ORDER BY d.no DESC LIMIT ${MOST_RANKED}`,
     ...params,
   );
 }

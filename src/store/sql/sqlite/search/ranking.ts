@@ -2,56 +2,36 @@
 import { rounded } from "../../../../core/search/match.js";
 import type { Phrase, Query } from "../../../../core/search/query.js";
 import { type FindOptions, MOST_RANKED } from "../../../search-port.js";
-import type { Param, Row } from "../../database.js";
+import type { Param } from "../../database.js";
+import { bestFirst, type Numbered } from "../../hits.js";
 import type { Prepared } from "../prepared.js";
 
-/** A document that was found. `owner` is below zero where it is a session's title. */
-export interface Ranked {
-  readonly owner: number;
-  readonly seq: number;
-  readonly passage: number;
-  readonly role: number;
-  readonly at: number;
-  readonly score: number;
-}
-
-const docAt = "SELECT owner, seq, passage, role, at FROM doc WHERE no = ?";
+const docAt = "SELECT owner, seq, passage, at FROM doc WHERE no = ?";
 
 /** The best, from the `offset`th on, and whether there are more. */
 export function rank(
   statements: Prepared,
   query: Query,
   options: FindOptions,
-): { readonly best: readonly Ranked[]; readonly more: boolean } {
+): { readonly best: readonly Numbered[]; readonly more: boolean } {
   const { text, params } = asked(query, options);
   let rows = statements.of(text).all(...params);
-  const { within } = options;
+  const { within, offset, limit } = options;
   if (within !== undefined) {
     const upTo = new Map([...within.lines.values()].map((line) => [line.no, line.upTo]));
     rows = rows.filter(([, , owner, seq]) => (owner as number) < 0 || (seq as number) <= (upTo.get(owner as number) ?? 0));
   }
-  const scores = rows.map(([, score]) => rounded(-(score as number)));
-  const order = [...rows.keys()].sort((a, b) => (scores[b] as number) - (scores[a] as number));
-  const { offset, limit } = options;
+  const scored = rows.map(([no, score]) => ({ no: no as number, score: rounded(-(score as number)) })).sort((a, b) => b.score - a.score);
   // Those with the same score as the first or the last are of the page too, until it is known which of them come first.
-  const at = (place: number): number => scores[order[place] as number] as number;
-  let first = Math.min(offset, order.length);
-  let last = Math.min(offset + limit, order.length);
-  while (first > 0 && first < order.length && at(first - 1) === at(first)) first -= 1;
-  while (last > 0 && last < order.length && at(last) === at(last - 1)) last += 1;
-  const found = order.slice(first, last).map((i) => {
-    const [owner, seq, passage, role, time] = statements.of(docAt).get((rows[i] as Row)[0] as number) as number[];
-    return { owner, seq, passage, role, at: time, score: scores[i] } as Ranked;
+  let first = Math.min(offset, scored.length);
+  let last = Math.min(offset + limit, scored.length);
+  while (first > 0 && scored[first - 1]?.score === scored[first]?.score) first -= 1;
+  while (last > 0 && last < scored.length && scored[last]?.score === scored[last - 1]?.score) last += 1;
+  const found = scored.slice(first, last).map(({ no, score }) => {
+    const [owner, seq, passage, at] = statements.of(docAt).get(no) as number[];
+    return { owner, seq, passage, at, score } as Numbered;
   });
-  found.sort((a, b) => b.score - a.score || newerFirst(a, b));
-  return { best: found.slice(offset - first, offset - first + limit), more: order.length > offset + limit };
-}
-
-/** As `newerFirst` of the scan: of one time, titles come first. */
-function newerFirst(a: Ranked, b: Ranked): number {
-  if (a.at !== b.at) return b.at - a.at;
-  if (a.owner < 0 !== b.owner < 0) return a.owner < 0 ? -1 : 1;
-  return Math.abs(b.owner) - Math.abs(a.owner) || b.seq - a.seq || a.passage - b.passage;
+  return { best: found.sort(bestFirst).slice(offset - first, offset - first + limit), more: scored.length > offset + limit };
 }
 
 function asked(query: Query, { within, agent, tag, role, since, until }: FindOptions): { readonly text: string; readonly params: Param[] } {
