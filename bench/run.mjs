@@ -13,6 +13,7 @@ import { longRuns } from "./cases/long-runs.mjs";
 import { atOnce, lookups } from "./cases/many-sessions.mjs";
 import { postgres, postgresLoad } from "./cases/postgres.mjs";
 import { save } from "./cases/save.mjs";
+import { search } from "./cases/search.mjs";
 import { snapshots } from "./cases/snapshots.mjs";
 import { bareTable, median, now, prose, scratch } from "./measure.mjs";
 
@@ -29,6 +30,7 @@ const cases = {
   lookups: (directory) => lookups({ directory, rounds: quick ? 100 : 5000, sessions: quick ? 100 : 10_000, checkpoints: 100, about: 200 }),
   dir: (directory) => dir({ directory, rounds: quick ? 200 : 5000, loads: quick ? 20 : 200, sessions: quick ? 1000 : 100_000 }),
   gc: (directory) => gc({ directory, checkpoints: quick ? 2000 : 100_000, sessions: quick ? 4 : 100 }),
+  search: (directory) => search({ directory, messages: quick ? 2000 : 1_000_000, queries: quick ? 10 : 200, saves: quick ? 200 : 6000 }),
   postgres: () =>
     postgres({
       rounds: quick ? 100 : 3000,

@@ -74,6 +74,8 @@ export type { GcOptions, GcReport } from "./runtime/retention/gc.js";
 export type { Pruned, PruneOptions, PruneProgress } from "./runtime/retention/pruning.js";
 export type { ApplyOptions, PolicyOptions, Retention, RetentionProgress, RetentionReport } from "./runtime/retention/retention.js";
 export type { Sweep, SweepOptions } from "./runtime/retention/sweep.js";
+export type { FoundItem, FoundMessage, FoundTitle, SearchFilter, SearchPage } from "./runtime/search/find.js";
+export type { IndexOptions, IndexProgress } from "./runtime/search/search.js";
 export type { ForkOptions, Session } from "./runtime/session.js";
 export type { SessionFilter, SessionPage, SessionSummary, Sessions, SessionUpdate } from "./runtime/sessions.js";
 export type { Operation, Result, Telemetry, TelemetryEvent } from "./runtime/telemetry.js";

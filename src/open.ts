@@ -22,6 +22,8 @@ export interface OpenOptions {
   readonly busyMs?: number;
   /** Who is told of runs, model calls, tool calls, checkpoints and resumes; `otel()` of holdfast/otel is one. */
   readonly telemetry?: Telemetry;
+  /** False: no index for search is made or kept up here, and a search goes over the whole store. */
+  readonly search?: boolean;
   /** Whose sessions these are. Tenants share a place and see nothing of each other; the same id in two tenants is two sessions. */
   readonly tenant?: string;
   /** Postgres: the schema that the tables are in, `holdfast` by default. */
@@ -46,13 +48,15 @@ export async function open(address?: string, given?: OpenOptions): Promise<Holdf
     clock = { now: Date.now },
     leaseMs,
     telemetry,
+    search,
     ...forStore
-  } = options(given, "open", ["clock", "leaseMs", "telemetry", ...STORE_OPTIONS]);
+  } = options(given, "open", ["clock", "leaseMs", "telemetry", "search", ...STORE_OPTIONS]);
   if (typeof clock?.now !== "function") throw invalid("clock", "it must have a function now()");
   if (telemetry !== undefined && (typeof telemetry !== "object" || telemetry === null)) throw invalid("telemetry", "it must be an object");
+  const indexed = flag(search, "search") ?? true;
   const lease = checkLeaseMs(leaseMs) ?? LEASE_MS;
   const store = await openStore(address, forStore);
-  return new Holdfast(store, thisMachine(), clock, lease, telemetry);
+  return new Holdfast(store, thisMachine(), clock, lease, telemetry, indexed);
 }
 
 const STORE_OPTIONS = ["busyMs", "tenant", "schema", "connections", "queue", "prepare"] as const;

@@ -10,7 +10,7 @@ const src = fileURLToPath(new URL("../src", import.meta.url));
 const allowed: Readonly<Record<string, readonly string[]>> = {
   core: ["node:crypto", "node:util/types"],
   store: ["core", "node:"],
-  runtime: ["core", "store/port.ts", "@standard-schema/spec", "@cfworker/json-schema", "node:"],
+  runtime: ["core", "store/port.ts", "store/search-port.ts", "@standard-schema/spec", "@cfworker/json-schema", "node:"],
   testing: ["core", "store", "runtime", "node:"],
   otel: ["core/message.ts", "runtime/telemetry.ts", "@opentelemetry/api"],
   cli: ["core/errors.ts", "index.ts", "node:"],

@@ -21,6 +21,7 @@ import { invalid, oneOf, options } from "./options.js";
 import { cancelSession, refuseTooManySignals, takeIn, takeInWhatIsLeft } from "./outside.js";
 import { type GcOptions, type GcReport, gc } from "./retention/gc.js";
 import { Retention } from "./retention/retention.js";
+import { Search } from "./search/search.js";
 import { type ForkOptions, notFound, type Session } from "./session.js";
 import { type SessionSummary, Sessions, summaryOf } from "./sessions.js";
 import type { Telemetry } from "./telemetry.js";
@@ -34,18 +35,20 @@ export class Holdfast implements AsyncDisposable {
   readonly retention: Retention;
   readonly #ground: Ground;
   readonly effects: Effects;
+  readonly #search: Search;
   readonly #runs: Runs;
   readonly #workers = new Set<Worker>();
   readonly #closing = new AbortController();
 
   /** Made by `open`, not by hand. */
-  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry) {
+  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry, indexed = true) {
     this.#ground = new Ground(store, machine, clock, leaseMs, telemetry);
     this.#ground.released = (id) => takeInWhatIsLeft(this.#ground, id);
     this.#runs = new Runs(this.#ground);
     this.effects = new Effects(this.#ground);
+    this.#search = new Search(this.#ground, indexed);
     this.agents = new Agents(this.#ground);
-    this.sessions = new Sessions(this.#ground);
+    this.sessions = new Sessions(this.#ground, this.#search);
     this.checkpoints = new Checkpoints(this.#ground);
     this.retention = new Retention(this.#ground);
   }
@@ -152,6 +155,7 @@ export class Holdfast implements AsyncDisposable {
     for (const holder of this.#ground.keeper.holders) await holder.close({ discard: true, aborts: true }).catch(() => {});
     this.#ground.keeper.stop();
     await this.#ground.posted();
+    await this.#search.close();
     await this.#ground.store.close();
     this.#ground.machine.leave();
   }

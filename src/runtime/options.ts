@@ -57,7 +57,7 @@ export function callback<T>(value: T | undefined, path: string): T | undefined {
 }
 
 /** The number in a cursor that a list has given out. A letter tells the cursors of one list from those of another. */
-export function numberOf(cursor: unknown, letter: "s" | "m" | "d"): number {
+export function numberOf(cursor: unknown, letter: "s" | "m" | "d" | "f"): number {
   const found = typeof cursor === "string" ? /^([a-z])([1-9][0-9]{0,14})$/.exec(cursor) : null;
   if (found?.[1] !== letter) throw invalid("cursor", `${typeof cursor === "string" ? quote(cursor) : "it"} did not come from this list`);
   return Number(found[2]);

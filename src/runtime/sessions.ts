@@ -15,6 +15,8 @@ import { flag, limitOf, numberOf, oneOf, options, type Page } from "./options.js
 import { childrenOf } from "./outside.js";
 import { cutLines } from "./retention/gc.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, labelRow } from "./rows.js";
+import type { SearchFilter, SearchPage } from "./search/find.js";
+import type { IndexOptions, Search } from "./search/search.js";
 
 export interface SessionSummary {
   readonly id: SessionId;
@@ -66,9 +68,24 @@ const STATUSES = Object.keys(statusTable) as SessionStatus[];
 
 export class Sessions {
   readonly #ground: Ground;
+  readonly #search: Search;
 
-  constructor(ground: Ground) {
+  constructor(ground: Ground, search: Search) {
     this.#ground = ground;
+    this.#search = search;
+  }
+
+  /**
+   * Messages and titles that hold all these words, the best first: `refund order`, `"these in a row"`, `-without`, `begin*`. Words are
+   * compared without case and accents, in any script.
+   */
+  search(words: string, filter?: SearchFilter): Promise<SearchPage> {
+    return this.#search.find(words, filter);
+  }
+
+  /** Brings the index for search up to date, to the end, or makes it anew. Where there is none, there is nothing to do. */
+  index(o?: IndexOptions): Promise<{ readonly taken: number }> {
+    return this.#search.bring(o);
   }
 
   async get(id: string): Promise<SessionSummary | undefined> {

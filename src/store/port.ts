@@ -17,6 +17,7 @@ import type { Digest } from "../core/digest.js";
 import type { LineId, Place } from "../core/ids.js";
 import type { Blob } from "../core/message.js";
 import type { Save } from "../core/save.js";
+import type { SearchIndex } from "./search-port.js";
 
 /** What a store is, so that tests and callers need not know its name. */
 export interface Traits {
@@ -301,6 +302,8 @@ export interface Anchor {
 
 export interface Store {
   readonly traits: Traits;
+  /** An index for search, where the store has one. */
+  readonly index?: SearchIndex;
 
   apply(changes: readonly Change[], docs?: readonly DocChange[]): Promise<Applied>;
   /**

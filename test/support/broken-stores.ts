@@ -24,11 +24,11 @@ function harness(breakIt: (inner: Store) => Partial<Store>, { forgets = false, m
             if (name === "close") return async () => void (closed = true);
             // It answers at once, and not with a promise.
             if (name === "watch" || name === "watchAll") return () => () => {};
-            const method = (broken[name] ?? target[name]) as ((...args: unknown[]) => unknown) | undefined;
+            const method = (broken[name] ?? (target as Store)[name]) as ((...args: unknown[]) => unknown) | undefined;
             if (method === undefined) return undefined;
             return async (...args: unknown[]) => {
               if (closed) {
-                const shut = new MemoryStore();
+                const shut: Store = new MemoryStore();
                 await shut.close();
                 return (shut[name] as (...a: unknown[]) => unknown)(...args);
               }

@@ -4,6 +4,7 @@
  */
 import fc from "fast-check";
 import { type Checkpoint, type Holdfast, HoldfastError, type Json, open, type Session } from "../../src/index.js";
+import { someScripts } from "./texts.js";
 
 export type Command =
   | { readonly do: "append"; readonly who: number; readonly texts: readonly string[]; readonly big: boolean }
@@ -35,6 +36,7 @@ export type Command =
   | { readonly do: "update"; readonly who: number; readonly title: string; readonly tags: readonly string[] }
   | { readonly do: "cancel"; readonly who: number }
   | { readonly do: "history"; readonly who: number }
+  | { readonly do: "search"; readonly words: string; readonly within: number | null; readonly tag: boolean }
   | { readonly do: "gc" }
   | { readonly do: "reopen" };
 
@@ -42,7 +44,10 @@ const SESSIONS = ["a", "b", "c", "d"] as const;
 
 const who = fc.nat(SESSIONS.length - 1);
 const at = fc.nat(30);
-const text = fc.string({ unit: "grapheme", maxLength: 12 });
+const text = fc.oneof(
+  fc.string({ unit: "grapheme", maxLength: 12 }),
+  fc.array(someScripts, { maxLength: 3 }).map((words) => words.join(" ")),
+);
 const key = fc.constantFrom("plan", "notes", "__proto__", "constructor", "10", "2");
 const value = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.array(text, { maxLength: 4 }), text) as fc.Arbitrary<never>;
 
@@ -105,6 +110,15 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("cancel" as const), who }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("history" as const), who }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant("search" as const),
+      words: fc.array(someScripts, { minLength: 1, maxLength: 2 }).map((words) => words.join(" ")),
+      within: fc.option(who, { freq: 5 }),
+      tag: fc.boolean(),
+    }),
+  },
   { weight: 1, arbitrary: fc.constant({ do: "gc" } as const) },
   { weight: 3, arbitrary: fc.constant({ do: "reopen" } as const) },
 );
@@ -269,6 +283,12 @@ export class World {
       }
       case "history":
         return (await this.#session(command.who)).history({ limit: 7 });
+      case "search": {
+        const { words, within, tag } = command;
+        const filter = { ...(within === null ? undefined : { sessionId: SESSIONS[within] as string }), ...(tag && { tag: "x" }) };
+        const { items, ...page } = await hold.sessions.search(words, filter);
+        return { ...page, items: items.map(({ score, ...item }) => ({ ...item, score: score.toFixed(6) })) };
+      }
       case "gc":
         return void (await hold.gc());
       case "reopen":

@@ -73,6 +73,10 @@ export interface Dialect {
    * the third or behind it. Parameters: line, from, to, line, to, limit.
    */
   readonly savesWithin: (columns: string, order: "ASC" | "DESC", limit: string) => string;
+  /** The save of a line `l` that holds a record, as a join; its number is a parameter. The tables stand in a schema. */
+  readonly saveWith: (schema: string) => string;
+  /** The number of the save that came last, where saves have numbers by their coming. */
+  readonly lastSaveNo: string;
   /** How many messages a save's head says that there are. */
   readonly messages: (head: string) => string;
   /** Whether lines that were cut are noted, for anchors. */

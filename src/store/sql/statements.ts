@@ -35,7 +35,8 @@ export const tail = "coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq 
 export type Statements = ReturnType<typeof statementsIn>;
 
 export function statementsIn(dialect: Dialect) {
-  const { fresh, spend, text, savesWithin, lastSave, lastOfEach, messages, clock, claimable, claiming, locking } = dialect;
+  const { fresh, spend, text, savesWithin, lastSave, lastSaveNo, lastOfEach, messages, clock, claimable, claiming, locking } = dialect;
+  const indexed = "EXISTS (SELECT 1 FROM meta WHERE key = ?)";
 
   /** Saves that hold any of the records from..to. Parameters: line, from, to, line, to, limit. */
   const saves = (items: boolean, state: boolean, order: "ASC" | "DESC") => {
@@ -54,6 +55,7 @@ export function statementsIn(dialect: Dialect) {
       FROM session s LEFT JOIN line l ON l.tenant = s.tenant AND l.id = s.line ${lastSave.join}
       WHERE s.tenant = ? AND s.id = ? ${lastSave.order}`,
     session: `SELECT ${sessionColumns} FROM session s WHERE s.tenant = ? AND s.id = ?`,
+    sessionByNo: sessionWith(""),
     buriedEpoch: "SELECT epoch FROM buried WHERE tenant = ? AND id = ?",
     bury: `INSERT INTO buried (tenant, id, epoch) SELECT tenant, id, epoch FROM session WHERE no = ?
       ON CONFLICT (tenant, id) DO UPDATE SET epoch = excluded.epoch`,
@@ -161,6 +163,17 @@ export function statementsIn(dialect: Dialect) {
       WHERE s.tenant = ? AND s.agent = ? ORDER BY s.no LIMIT ${most}`,
     sessionsOfAgent: `SELECT id FROM session WHERE tenant = ? AND agent = ? ORDER BY no LIMIT ${most}`,
 
+    /** Notes for an index, where there is one: texts that are gone, or another; a session whose title may be. The last parameter names it. */
+    noteGone: `INSERT INTO unindexed (tenant, line, first, last, ceiling)
+      SELECT CAST(? AS text), CAST(? AS bigint), CAST(? AS bigint), CAST(? AS bigint), ${lastSaveNo} WHERE ${indexed}`,
+    /** The same for all that stood behind what is left of a line. */
+    noteCutTexts: `INSERT INTO unindexed (tenant, line, first, last, ceiling)
+      SELECT CAST(? AS text), CAST(? AS bigint), 1 + coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq DESC LIMIT 1), 0), CAST(? AS bigint), ${lastSaveNo}
+      WHERE ${indexed}`,
+    noteSession: `INSERT INTO unindexed (tenant, session) SELECT CAST(? AS text), CAST(? AS bigint) WHERE ${indexed}`,
+    isIndexed: "SELECT 1 FROM meta WHERE key = ?",
+    beginIndex: "INSERT INTO meta (key, value) VALUES (?, '1') ON CONFLICT DO NOTHING",
+
     sessionCounts: `SELECT count(*), (SELECT count(*) FROM (SELECT agent FROM session WHERE tenant = ? AND agent IS NOT NULL
       UNION SELECT id FROM doc WHERE tenant = ? AND kind = '${AGENT}') a) FROM session WHERE tenant = ?`,
     blobBytes: "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob WHERE tenant = ?",
@@ -180,6 +193,13 @@ export const docsBy = (filter: { readonly of: boolean }): string =>
 /** A save in the place of itself. Sections that stay as they are are not sent, nor written anew. Parameters: as its columns, then its place. */
 const updateSave = (items: boolean, state: boolean) =>
   `UPDATE save SET head = ?, mark = ?, note = ?${items ? ", items = ?" : ""}${state ? ", state = ?" : ""} WHERE line = ? AND seq = ?`;
+
+/** Columns of a line, of its session, and of the save that holds a record. Parameters: the record's number, tenant, the line's number. */
+export const recordOf = ({ text, saveWith }: Dialect, schema: string): string =>
+  `SELECT ${lineColumns}, ${sessionColumns}, v.seq, v.head, ${text("v.mark")}, v.note, ${text("v.items")}
+    FROM ${schema}line l LEFT JOIN ${schema}session s ON s.no = l.session ${saveWith(schema)} WHERE l.tenant = ? AND l.no = ?`;
+
+export const sessionWith = (schema: string): string => `SELECT ${sessionColumns} FROM ${schema}session s WHERE s.tenant = ? AND s.no = ?`;
 
 /** Sessions, newest first, by the filters that are given. Parameters: the tenant first, then in the order of the filters. */
 export function sessionsBy(

@@ -34,6 +34,7 @@ import type {
   Traits,
 } from "../port.js";
 import { storeClosed } from "../refusals.js";
+import type { SearchIndex } from "../search-port.js";
 import { Claims } from "./claims.js";
 import type { Database, Param, Row } from "./database.js";
 import { blobRow, docRow, docWithBody, epochRow, lineRow, mailRow, presentRow, saveRow, sessionRow } from "./rows.js";
@@ -47,6 +48,7 @@ const none: readonly never[] = [];
 
 export class SqlStore implements Store {
   readonly traits: Traits;
+  readonly index?: SearchIndex;
   readonly #db: Database;
   readonly #tenant: string;
   readonly #sql: Statements;
@@ -54,10 +56,13 @@ export class SqlStore implements Store {
   readonly #claims: Claims;
   /** The numbers of lines. One that was cut, and brought in again by another process, has another. */
   readonly #keys = new Map<string, number>();
+  readonly #leaveIndex: () => Promise<void>;
   #closed = false;
 
-  constructor(db: Database, tenant: string) {
+  constructor(db: Database, tenant: string, index?: SearchIndex & { close(): Promise<void> }) {
     this.#db = db;
+    if (index) this.index = index;
+    this.#leaveIndex = async () => index?.close();
     this.#tenant = tenant;
     this.traits = db.traits;
     this.#sql = statementsIn(db.dialect);
@@ -283,6 +288,7 @@ export class SqlStore implements Store {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
+    await this.#leaveIndex();
     await this.#db.close();
   }
 

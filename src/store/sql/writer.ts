@@ -28,6 +28,9 @@ interface LineKey {
   readonly originSeq: number;
 }
 
+/** What an index for search is known by, once there is one. */
+export const indexKey = (tenant: string): string => `search:${tenant}`;
+
 /** More than any number or time there is. */
 const ALL = Number.MAX_SAFE_INTEGER;
 
@@ -36,12 +39,14 @@ export class Writer {
   readonly #sql: Statements;
   readonly #tenant: string;
   readonly #docs: Docs;
+  readonly #indexKey: string;
 
   constructor(dialect: Dialect, sql: Statements, tenant: string) {
     this.#dialect = dialect;
     this.#sql = sql;
     this.#tenant = tenant;
     this.#docs = new Docs(sql, tenant);
+    this.#indexKey = indexKey(tenant);
   }
 
   // ---- apply
@@ -188,6 +193,7 @@ export class Writer {
           change(this.#sql.deleteTags, no),
         );
     }
+    if (label) asks.push(change(this.#sql.noteSession, this.#tenant, no, this.#indexKey));
     for (const tag of label?.tags ?? []) asks.push(change(this.#sql.insertTag, tag, no));
     if (asks.length > 0) yield asks;
   }
@@ -202,7 +208,10 @@ export class Writer {
 
   *#remove(no: number): Steps<void> {
     const { bury, deleteTags, deleteMail, disownLines, spendSession, deleteSession } = this.#sql;
-    yield [bury, deleteTags, deleteMail, disownLines, spendSession, deleteSession].flatMap((text) => (text ? change(text, no) : []));
+    yield [
+      change(this.#sql.noteSession, this.#tenant, no, this.#indexKey),
+      ...[bury, deleteTags, deleteMail, disownLines, spendSession, deleteSession].flatMap((text) => (text ? change(text, no) : [])),
+    ];
   }
 
   *#append({ save, refs, blobs }: NewSave): Steps<boolean> {
@@ -276,25 +285,31 @@ export class Writer {
     if ((yield* row(this.#sql.pinnedSince, this.#tenant, line, known.doc)) !== undefined) return false;
     const there = yield replacements.map(({ save }) => look(this.#sql.shapes, key.no, firstSeq(save), save.seq));
     if (!replacements.every(({ was }, i) => areAsRead(there[i] ?? [], was))) return false;
-    yield replacements.flatMap(({ save, refs, was }) => [
-      change(this.#sql.deleteRefs, key.no, firstSeq(save), save.seq),
-      ...this.#puts(key.no, save, was),
-      ...refs.map((digest) => change(this.#sql.insertRef, key.no, save.seq, digest)),
-    ]);
+    const goes = replacements.filter((replacement) => !staysInRow(replacement));
+    // What goes, goes first: the number of a save that is noted must not be one that was given again here.
+    yield [
+      ...replacements.map(({ save }) => change(this.#sql.deleteRefs, key.no, firstSeq(save), save.seq)),
+      ...goes.map(({ save }) => change(this.#sql.deleteSaves, key.no, firstSeq(save), save.seq)),
+      ...goneTexts(replacements).map(([first, last]) => change(this.#sql.noteGone, this.#tenant, key.no, first, last, this.#indexKey)),
+      ...replacements.flatMap((replacement) => [
+        this.#puts(key.no, replacement),
+        ...replacement.refs.map((digest) => change(this.#sql.insertRef, key.no, replacement.save.seq, digest)),
+      ]),
+    ];
     return true;
   }
 
-  /** One that stands for itself alone stays in its row: only what has changed of it is written. */
-  #puts(line: number, save: Save, was: readonly Save[]): readonly Ask[] {
-    const [before] = was;
+  /** Of one that stays in its row only what has changed is written. */
+  #puts(line: number, replacement: Replacement): Ask {
+    const { save, was } = replacement;
     const params = saveParams(line, save, this.#dialect.section);
-    if (was.length > 1 || before?.seq !== save.seq)
-      return [change(this.#sql.deleteSaves, line, firstSeq(save), save.seq), change(this.#sql.insertSave, ...params)];
+    if (!staysInRow(replacement)) return change(this.#sql.insertSave, ...params);
+    const [before] = was as readonly [Save];
     const [, , head, mark, note, items, state] = params as [Param, Param, Param, Param, Param, Param, Param];
     const [newItems, newState] = [save.items !== before.items, save.state !== before.state];
     const { both, items: ofItems, state: ofState, neither } = this.#sql.updateSave;
     const text = newItems ? (newState ? both : ofItems) : newState ? ofState : neither;
-    return [change(text, head, mark, note, ...(newItems ? [items] : []), ...(newState ? [state] : []), line, save.seq)];
+    return change(text, head, mark, note, ...(newItems ? [items] : []), ...(newState ? [state] : []), line, save.seq);
   }
 
   cut(line: LineId, after: number, limit: number): Job<Freed> {
@@ -311,7 +326,11 @@ export class Writer {
     const asks = this.#dialect.notesCuts ? [change(this.#sql.noteCut, this.#tenant, line)] : [];
     const lowest = last.at(-1)?.[0] as number | undefined;
     if (lowest !== undefined)
-      asks.push(change(this.#sql.deleteRefs, no, lowest, MAX_SEQ), change(this.#sql.deleteSaves, no, lowest, MAX_SEQ));
+      asks.push(
+        change(this.#sql.deleteRefs, no, lowest, MAX_SEQ),
+        change(this.#sql.deleteSaves, no, lowest, MAX_SEQ),
+        change(this.#sql.noteCutTexts, this.#tenant, no, no, MAX_SEQ, this.#indexKey),
+      );
     if (after === -1 && forked === 0 && pinned === 0) {
       if (this.#sql.spendLine) asks.push(change(this.#sql.spendLine, no));
       asks.push(change(this.#sql.deleteLine, no, no));
@@ -375,6 +394,24 @@ function areAsRead(there: readonly Row[], was: readonly Save[]): boolean {
       );
     })
   );
+}
+
+/** Whether a save that stands for itself alone may stay in its row. Other texts in it come as a row anew: an index reads what is new. */
+function staysInRow({ save, was }: Replacement): boolean {
+  const [before, ...more] = was;
+  return more.length === 0 && before?.seq === save.seq && (save.items === null || save.items === before.items);
+}
+
+/** Records whose texts are not there any more, or are others, as ranges of their numbers. */
+function goneTexts(replacements: readonly Replacement[]): readonly (readonly [first: number, last: number])[] {
+  const ranges: [number, number][] = [];
+  for (const { save, was } of replacements) {
+    if (was.every(({ items }) => items === null || items === save.items)) continue;
+    const last = ranges.at(-1);
+    if (last?.[1] === firstSeq(save) - 1) last[1] = save.seq;
+    else ranges.push([firstSeq(save), save.seq]);
+  }
+  return ranges;
 }
 
 /** Of rows that end with what they hold, in bytes. */

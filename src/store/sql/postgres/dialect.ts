@@ -22,6 +22,9 @@ export const postgresDialect: Dialect = {
   savesWithin: (columns, order, limit) => `SELECT CAST(seq AS text), ${columns} FROM (
       (SELECT * FROM save WHERE line = ? AND seq >= ? AND seq < ? ORDER BY seq ${order})
       UNION ALL (SELECT * FROM save WHERE line = ? AND seq >= ? ORDER BY seq LIMIT 1)) s ORDER BY s.seq ${order} LIMIT ${limit}`,
+  saveWith: (schema) =>
+    `LEFT JOIN LATERAL (SELECT * FROM ${schema}save w WHERE w.line = l.no AND w.seq >= ? ORDER BY w.seq LIMIT 1) v ON true`,
+  lastSaveNo: "0",
   messages: (head) => `CAST(split_part(${head}, ' ', 1) AS bigint)`,
   notesCuts: false,
   // It does not see that there is one line, and would read all of its saves to sort them.

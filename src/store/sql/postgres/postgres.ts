@@ -13,6 +13,7 @@ import { type Connection, Connections } from "./connections.js";
 import { PostgresDatabase } from "./database.js";
 import { Notices } from "./notices.js";
 import { migrations } from "./schema.js";
+import { PostgresIndex } from "./search/postgres-index.js";
 import type { Answer } from "./wire.js";
 
 export interface PostgresOptions {
@@ -62,7 +63,7 @@ export async function openPostgres(address: string, given: PostgresOptions = {})
       lockMs: Math.max(50, Math.floor(busyMs / 2)),
       answerMs: 2 * busyMs + 1_000,
     });
-    return new SqlStore(database, key);
+    return new SqlStore(database, key, new PostgresIndex(database, key));
   } catch (error) {
     await connections.close();
     throw error;

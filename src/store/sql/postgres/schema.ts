@@ -200,4 +200,71 @@ export const migrations: readonly ((schema: string) => string)[] = [
   CREATE INDEX pin_by_doc ON pin (doc);
   ${["doc", "pin"].map(secure).join("\n")}
   `,
+  // Search. What an index has to forget: the texts of records of a line; or to look at anew: a session's title. Written only where there is
+  // such an index. Rows of saves say which transaction they came with, so that what is new is found: the numbers of transactions that are
+  // still open are not passed over. That is a number like others, because below a policy an index is searched only by what compares
+  // numbers and texts. For the same reason the words of a document stand in a table of their own, whose policy says what is looked for:
+  // a condition on them outside of it would be tried on one row after another.
+  () => `
+  ALTER TABLE save ADD COLUMN tx bigint;
+  ALTER TABLE save ALTER COLUMN tx SET DEFAULT pg_current_xact_id()::text::bigint;
+  CREATE INDEX save_by_tx ON save USING brin (tx) WITH (autosummarize = on);
+
+  CREATE TABLE passage (
+    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    ${tenant},
+    owner bigint NOT NULL,
+    seq bigint NOT NULL,
+    part integer NOT NULL,
+    role integer NOT NULL,
+    at bigint NOT NULL,
+    length integer NOT NULL,
+    UNIQUE (tenant, owner, seq, part)
+  );
+  CREATE TABLE passage_words (no bigint PRIMARY KEY REFERENCES passage ON DELETE CASCADE, ${tenant}, words tsvector NOT NULL);
+  CREATE INDEX passage_by_words ON passage_words USING gin (words);
+  CREATE TABLE passage_state (
+    ${tenant} PRIMARY KEY,
+    turn bigint NOT NULL,
+    documents bigint NOT NULL,
+    words bigint NOT NULL,
+    -- How far it has gone over sessions; -1 where that is done.
+    session bigint NOT NULL,
+    -- 0 while it goes over all saves for the first time, then 1: from which transaction on they are read, and which was the oldest that
+    -- was open when this round began; and up to where they are read in it.
+    is_new integer NOT NULL,
+    tx bigint NOT NULL,
+    oldest bigint NOT NULL,
+    at_tx bigint NOT NULL,
+    at_line bigint NOT NULL,
+    at_seq bigint NOT NULL
+  );
+  ${["passage", "passage_state"].map(secure).join("\n")}
+  ALTER TABLE passage_words ENABLE ROW LEVEL SECURITY;
+  ALTER TABLE passage_words FORCE ROW LEVEL SECURITY;
+  CREATE POLICY adds ON passage_words FOR INSERT WITH CHECK (tenant = current_setting('holdfast.tenant', true));
+  CREATE POLICY finds ON passage_words FOR SELECT
+    USING (tenant = current_setting('holdfast.tenant', true) AND words @@ current_setting('holdfast.words', true)::tsquery);
+
+  -- How often words stand one behind the other in a document.
+  CREATE FUNCTION occurs(words tsvector, wanted text[], is_prefix boolean) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT count(*) FROM (
+      SELECT p.at - w.i FROM unnest(wanted) WITH ORDINALITY AS w (word, i)
+      JOIN unnest(words) AS u (lexeme, positions, weights)
+        ON CASE WHEN is_prefix AND w.i = cardinality(wanted) THEN starts_with(u.lexeme, w.word) ELSE u.lexeme = w.word END
+      CROSS JOIN unnest(u.positions) AS p (at)
+      GROUP BY 1 HAVING count(DISTINCT w.i) = cardinality(wanted)) AS found
+  $$;
+
+  CREATE TABLE unindexed (
+    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    ${tenant},
+    line bigint,
+    first bigint,
+    last bigint,
+    ceiling bigint,
+    session bigint
+  );
+  ${secure("unindexed")}
+  `,
 ];

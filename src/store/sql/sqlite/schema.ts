@@ -123,4 +123,17 @@ export const migrations: readonly string[] = [
   CREATE TABLE pin (tenant TEXT NOT NULL, line TEXT NOT NULL, seq INTEGER NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (tenant, line, seq, doc)) WITHOUT ROWID;
   CREATE INDEX pin_by_doc ON pin (doc);
   `,
+  // What an index for search has to forget: the texts of records of a line, and, in case the numbers of saves that went are given again,
+  // the highest that was left; or to look at anew: a session's title. Written only where there is such an index.
+  `
+  CREATE TABLE unindexed (
+    no INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant TEXT NOT NULL,
+    line INTEGER,
+    first INTEGER,
+    last INTEGER,
+    ceiling INTEGER,
+    session INTEGER
+  );
+  `,
 ];

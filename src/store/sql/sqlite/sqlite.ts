@@ -22,6 +22,7 @@ import { type Medium, SqliteDatabase } from "./database.js";
 import { type Driver, type DriverName, failureOf, openDriver } from "./driver.js";
 import { checkIdentity, inspect } from "./header.js";
 import { APPLICATION_ID, formatOf, migrations, STAMPS, stampOf, userVersionOf } from "./schema.js";
+import { SqliteIndex } from "./search/sqlite-index.js";
 
 export interface SqliteOptions {
   /** How long a busy file is waited for before a call fails with BUSY. */
@@ -48,7 +49,8 @@ export async function openSqlite(path: string, { busyMs = 5_000, tenant = "", dr
     await retry(deadline, () => checkTrees(opened, file));
     const gone = await retry(deadline, () => isGone(opened));
     const anchors = new Anchors(`${file}-anchors`, storeId, gone);
-    return new SqlStore(new SqliteDatabase(opened, medium(opened, anchors, tenant, leave), { tenant, busyMs }), tenant);
+    const database = new SqliteDatabase(opened, medium(opened, anchors, tenant, leave), { tenant, busyMs });
+    return new SqlStore(database, tenant, new SqliteIndex(database, { store: file, tenant, driver: opened.name }, storeId));
   } catch (error) {
     db?.close();
     leave();

@@ -1,0 +1,241 @@
+/**
+ * Searching sessions: what is asked, where it is looked for, and what is shown of what was found.
+ *
+ * A message is found once, as that of the session that owns its line; where that was deleted and forks keep the line, as that of the
+ * oldest of them. Whatever an index says is read from the store and verified before it is shown: what was pruned, cut or redacted a
+ * moment ago is not.
+ */
+import { HoldfastError, quote } from "../../core/errors.js";
+import { checkName, type LineId, MAX_SEQ, type SessionId, sessionId, typeName } from "../../core/ids.js";
+import type { Role } from "../../core/message.js";
+import { passagesOf } from "../../core/search/document.js";
+import { occurrences } from "../../core/search/match.js";
+import { parseQuery, type Query } from "../../core/search/query.js";
+import { snippetOf } from "../../core/search/snippet.js";
+import type { Words } from "../../core/search/words.js";
+import { isoTime } from "../../core/time.js";
+import type { LineRow, SessionRow } from "../../store/port.js";
+import { type Finder, type FindOptions, type Hit, type MessageHit, MOST_RANKED, ROLES } from "../../store/search-port.js";
+import { breathe } from "../breathe.js";
+import type { Ground } from "../ground.js";
+import { invalid, limitOf, numberOf, oneOf, options, type Page } from "../options.js";
+import { headOf, labelOf } from "../rows.js";
+import { descendants } from "../sessions.js";
+import { textAt, titleIn } from "./texts.js";
+
+export interface SearchFilter {
+  /** Of the session in which it is found. */
+  readonly agent?: string;
+  readonly tag?: string;
+  /** Only this session: what is on its lines, and what it shares of others. */
+  readonly sessionId?: string;
+  /** Only messages of this role; then no titles. */
+  readonly role?: Role;
+  /** ISO times: from, and before. Of a title, when its session was made. */
+  readonly since?: string;
+  readonly until?: string;
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+interface FoundText {
+  readonly sessionId: SessionId;
+  readonly agent?: string;
+  readonly createdAt: string;
+  /** One row of the text around what was found; … stands where it was cut. */
+  readonly snippet: string;
+  /** Where in the snippet: from, and up to but not including. */
+  readonly matches: readonly (readonly [start: number, end: number])[];
+  /** How well it fits; higher is better. Comparable within one search only. */
+  readonly score: number;
+}
+
+export interface FoundMessage extends FoundText {
+  readonly kind: "message";
+  readonly messageId: string;
+  readonly seq: number;
+  readonly role: Role;
+}
+
+/** A title that somebody gave to a session. */
+export interface FoundTitle extends FoundText {
+  readonly kind: "title";
+}
+
+export type FoundItem = FoundMessage | FoundTitle;
+
+export interface SearchPage extends Page<FoundItem> {
+  /** Present where the index has not taken in all there is: about how many saves are missing. `sessions.index()` brings them in. */
+  readonly behind?: number;
+}
+
+const FILTERS = ["agent", "tag", "sessionId", "role", "since", "until", "limit", "cursor"] as const;
+/** How many hits are looked at for one page: a filter may leave few of them. Whoever wants more goes on with the cursor. */
+const MOST_LOOKED_AT = 2_000;
+const AT_ONCE = 50;
+
+interface Asked {
+  readonly query: Query;
+  readonly filter: Omit<FindOptions, "offset" | "limit">;
+  readonly limit: number;
+  readonly offset: number;
+}
+
+export async function findTexts(ground: Ground, finder: Finder, asked: Asked): Promise<Page<FoundItem>> {
+  const items: FoundItem[] = [];
+  const owners = new Owners(ground);
+  let { offset } = asked;
+  const last = offset + MOST_LOOKED_AT;
+  for (let more = asked.query.all.length > 0; more; ) {
+    const limit = Math.min(AT_ONCE, last - offset, asked.limit - items.length);
+    const found = await finder.find(asked.query, { ...asked.filter, offset, limit });
+    for (const hit of found.hits) {
+      await breathe();
+      offset += 1;
+      const item = hit && (await show(ground, owners, asked, hit));
+      if (item !== undefined) items.push(item);
+    }
+    more = found.more && found.hits.length > 0;
+    if (more && (items.length === asked.limit || offset >= last)) return { items, next: `f${offset}` };
+  }
+  return { items };
+}
+
+export async function askedOf(ground: Ground, words: unknown, given: SearchFilter | undefined): Promise<Asked> {
+  if (typeof words !== "string") throw invalid("words", `what is looked for is text, not ${typeName(words)}`);
+  const o = options(given, "sessions.search", FILTERS);
+  const role = oneOf(o.role, "role", ROLES.slice(1) as readonly Role[]);
+  const since = timeOf(o.since, "since");
+  const until = timeOf(o.until, "until");
+  const within = o.sessionId === undefined ? undefined : await linesOf(ground, sessionId(o.sessionId));
+  const offset = o.cursor === undefined ? 0 : numberOf(o.cursor, "f");
+  if (offset > MOST_RANKED) throw invalid("cursor", "it did not come from this list");
+  return {
+    query: parseQuery(words),
+    filter: {
+      ...(o.agent === undefined ? undefined : { agent: checkName(o.agent, "agent") }),
+      ...(o.tag === undefined ? undefined : { tag: checkName(o.tag, "tag") }),
+      ...(role === undefined ? undefined : { role: ROLES.indexOf(role) }),
+      ...(since === undefined ? undefined : { since }),
+      ...(until === undefined ? undefined : { until }),
+      ...(within === undefined ? undefined : { within }),
+    },
+    limit: limitOf(o.limit, "limit"),
+    offset,
+  };
+}
+
+function timeOf(value: unknown, path: string): number | undefined {
+  if (value === undefined) return undefined;
+  const at = typeof value === "string" ? Date.parse(value) : Number.NaN;
+  if (Number.isNaN(at)) throw invalid(path, `${typeof value === "string" ? quote(value) : "it"} is no time like 2026-01-31T12:00:00Z`);
+  return at;
+}
+
+/** The lines of a session and those they go back to, each as far as it is shared. */
+async function linesOf({ store }: Ground, session: SessionId): Promise<NonNullable<FindOptions["within"]>> {
+  const lines = new Map<LineId, { readonly no: number; readonly upTo: number }>();
+  for (const own of await store.lines({ session })) {
+    let upTo = MAX_SEQ;
+    for (const { id, no, origin } of await store.past(own.id)) {
+      lines.set(id, { no, upTo: Math.max(upTo, lines.get(id)?.upTo ?? 0) });
+      upTo = origin?.seq ?? 0;
+    }
+  }
+  return { session, lines };
+}
+
+/** Undefined where it is not there any more, or is not what was asked for. */
+async function show(ground: Ground, owners: Owners, { query, filter }: Asked, hit: Hit): Promise<FoundItem | undefined> {
+  const { within } = filter;
+  const row = hit.kind === "title" ? hit.session : within ? await owners.session(within.session) : (hit.session ?? (await owners.of(hit)));
+  if (row === undefined || (within !== undefined && row.id !== within.session)) return undefined;
+  if (filter.agent !== undefined && row.head.agent !== filter.agent) return undefined;
+  if (filter.tag !== undefined && !row.label.tags.includes(filter.tag)) return undefined;
+  return ifSound(async () => {
+    const found = hit.kind === "title" ? titleIn(row) : hit.save && (await textAt(ground.journal, hit.save, hit.seq));
+    const words = found && passageOf(found.text, hit.kind === "title" ? 0 : hit.passage);
+    const places = words && occurrences(query, words.words);
+    if (found === undefined || words === undefined || places === undefined) return undefined;
+    // Also what the filters went by.
+    if (filter.tag !== undefined) labelOf(row);
+    const { agent } = headOf(row);
+    const { text: snippet, matches } = snippetOf(found.text, words, query, places);
+    const { message, seq, at } = found;
+    const { score } = hit;
+    const sessionId = row.id as SessionId;
+    const createdAt = isoTime(at);
+    const item: FoundItem =
+      hit.kind === "title"
+        ? { kind: "title", sessionId, createdAt, snippet, matches, score }
+        : {
+            kind: "message",
+            sessionId,
+            messageId: message.id ?? `${hit.line.id}-${seq}`,
+            seq,
+            role: message.role,
+            createdAt,
+            snippet,
+            matches,
+            score,
+          };
+    return Object.freeze(agent === undefined ? item : { ...item, agent });
+  });
+}
+
+/** What is damaged is not shown: `verify` names it. */
+async function ifSound<T>(read: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await read();
+  } catch (error) {
+    if (error instanceof HoldfastError && error.code === "CORRUPT") return undefined;
+    throw error;
+  }
+}
+
+function passageOf(text: string, wanted: number): Words | undefined {
+  let passage = 0;
+  for (const words of passagesOf(text)) if (passage++ === wanted) return words;
+  return undefined;
+}
+
+/** Which session a text is found in, looked up once for each search. */
+class Owners {
+  readonly #ground: Ground;
+  readonly #sessions = new Map<string, SessionRow | undefined>();
+  readonly #families = new Map<LineId, readonly LineRow[]>();
+
+  constructor(ground: Ground) {
+    this.#ground = ground;
+  }
+
+  async session(id: string): Promise<SessionRow | undefined> {
+    if (!this.#sessions.has(id)) this.#sessions.set(id, await this.#ground.store.session(id));
+    return this.#sessions.get(id);
+  }
+
+  /** That of a line that nobody owns. */
+  async of({ line, seq }: MessageHit): Promise<SessionRow | undefined> {
+    let family = this.#families.get(line.id);
+    if (family === undefined) {
+      family = await descendants(this.#ground, [line]);
+      this.#families.set(line.id, family);
+    }
+    const id = oldest(line.id, seq, family);
+    return id === undefined ? undefined : this.session(id);
+  }
+}
+
+/** Of the sessions that share a record of a line, the one whose line is the oldest. */
+function oldest(line: LineId, seq: number, family: readonly LineRow[]): string | undefined {
+  const shares = new Set<string>([line]);
+  let first: LineRow | undefined;
+  // Whatever begins on a line was made after it.
+  for (const row of family.toSorted((a, b) => a.no - b.no)) {
+    const { origin, session } = row;
+    if (origin === null || !shares.has(origin.line) || (origin.line === line && origin.seq < seq)) continue;
+    shares.add(row.id);
+    if (session !== null) first ??= row;
+  }
+  return first?.session ?? undefined;
+}

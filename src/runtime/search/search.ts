@@ -1,0 +1,72 @@
+/** Search on an open store: by its index where it has one, which is kept up here, and by going over it where it has none. */
+import { HoldfastError } from "../../core/errors.js";
+import type { Finder, SearchIndex } from "../../store/search-port.js";
+import type { Ground } from "../ground.js";
+import { callback, flag, options, signalOf } from "../options.js";
+import { Filler } from "./filler.js";
+import { askedOf, findTexts, type SearchFilter, type SearchPage } from "./find.js";
+import { Scan } from "./scan.js";
+
+export interface IndexProgress {
+  /** How many saves were taken in. */
+  readonly taken: number;
+  /** About how many are left. */
+  readonly behind: number;
+}
+
+export interface IndexOptions {
+  /** Makes the index anew. */
+  readonly rebuild?: boolean;
+  readonly onProgress?: (progress: IndexProgress) => void;
+  readonly signal?: AbortSignal;
+}
+
+/** How long a search takes in what is missing, before it looks with what there is. */
+const CATCH_UP_MS = 100;
+
+export class Search {
+  readonly #ground: Ground;
+  readonly #scan: Finder;
+  readonly #index: SearchIndex | undefined;
+  readonly #filler: Filler | undefined;
+
+  /** Without `indexed` no index is made or kept up, and none is asked. */
+  constructor(ground: Ground, indexed: boolean) {
+    this.#ground = ground;
+    this.#scan = new Scan(ground.store, ground.journal);
+    this.#index = indexed ? ground.store.index : undefined;
+    this.#filler = this.#index && new Filler(this.#index, ground.journal);
+    this.#filler?.watch();
+  }
+
+  async find(words: string, filter?: SearchFilter): Promise<SearchPage> {
+    const asked = await askedOf(this.#ground, words, filter);
+    if (asked.query.all.length === 0) return { items: [] };
+    if (this.#index === undefined || this.#filler === undefined) return findTexts(this.#ground, this.#scan, asked);
+    try {
+      await this.#index.begin(false);
+      const behind = await this.#filler.catchUp(CATCH_UP_MS);
+      const page = await findTexts(this.#ground, this.#index, asked);
+      return behind === 0 ? page : { ...page, behind };
+    } catch (error) {
+      // I3: an index that cannot be made or read is no reason not to find anything. What is wrong with the store itself shows there too.
+      if (error instanceof HoldfastError && error.code === "CLOSED") throw error;
+      return findTexts(this.#ground, this.#scan, asked);
+    }
+  }
+
+  /** Brings the index up to date, to the end. A store without one has nothing to bring. */
+  async bring(given?: IndexOptions): Promise<{ readonly taken: number }> {
+    const { rebuild, onProgress, signal } = options(given, "sessions.index", ["rebuild", "onProgress", "signal"]);
+    const tell = callback(onProgress, "onProgress");
+    const anew = flag(rebuild, "rebuild") ?? false;
+    const stops = signalOf(signal);
+    if (this.#index === undefined || this.#filler === undefined) return { taken: 0 };
+    await this.#index.begin(anew);
+    return { taken: await this.#filler.all(tell, stops) };
+  }
+
+  async close(): Promise<void> {
+    await this.#filler?.stop();
+  }
+}

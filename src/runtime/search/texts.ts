@@ -1,0 +1,67 @@
+/** The texts of records and of titles, as they are found and shown. */
+import type { Digest } from "../../core/digest.js";
+import type { MessageInput } from "../../core/message.js";
+import type { JournalRecord } from "../../core/record.js";
+import { firstSeq, isGap, open, type Save } from "../../core/save.js";
+import { passagesOf, textFilesIn, textIn } from "../../core/search/document.js";
+import type { SessionRow } from "../../store/port.js";
+import { type Document, ROLES } from "../../store/search-port.js";
+import type { Journal } from "../journal.js";
+import { headOf, labelOf } from "../rows.js";
+
+/** A message as it stands in a record, with all of its text. */
+export interface Text {
+  readonly message: MessageInput;
+  readonly seq: number;
+  readonly at: number;
+  readonly text: string;
+}
+
+/** The messages of a save. Verified; what was dropped has none. */
+export async function* textsIn(journal: Journal, save: Save): AsyncGenerator<Text> {
+  const records = recordsOf(save);
+  for (let i = 0; i < records.length; i++) {
+    const text = await textOf(journal, save, firstSeq(save) + i, records[i]);
+    if (text !== undefined) yield text;
+  }
+}
+
+/** The message of a record. */
+export const textAt = (journal: Journal, save: Save, seq: number): Promise<Text | undefined> =>
+  textOf(journal, save, seq, recordsOf(save)[seq - firstSeq(save)]);
+
+const recordsOf = (save: Save): readonly JournalRecord[] => (save.items === null || isGap(save) ? [] : open(save, { items: true }).items);
+
+async function textOf(journal: Journal, save: Save, seq: number, record: JournalRecord | undefined): Promise<Text | undefined> {
+  if (record === undefined || (record.append === undefined && record.item === undefined)) return undefined;
+  const body = record.blob === undefined ? (record.append ?? record.item) : JSON.parse(await blobText(journal, record.blob));
+  const message = body as MessageInput;
+  const files = new Map<Digest, string>();
+  for (const name of textFilesIn(message)) files.set(name, await blobText(journal, name));
+  return { message, seq, at: save.at - (record.ago ?? 0), text: textIn(message, (name) => files.get(name)) };
+}
+
+const blobText = async (journal: Journal, name: Digest): Promise<string> => Buffer.from(await journal.blob(name)).toString("utf8");
+
+/** What is to be found of a text. */
+export function* documentsIn(line: number, { message, seq, at, text }: Text): Generator<Document> {
+  const role = ROLES.indexOf(message.role);
+  let passage = 0;
+  for (const { words } of passagesOf(text)) yield { kind: "message", of: line, seq, passage: passage++, role, at, words };
+}
+
+/** The title that somebody gave. One that is made of the first message is found as that message. */
+export function titleIn(row: SessionRow): Text | undefined {
+  const { title } = labelOf(row);
+  if (title === undefined) return undefined;
+  return { message: { role: "user", content: title }, seq: 0, at: headOf(row).createdAt, text: title };
+}
+
+export function* titlesIn(row: SessionRow): Generator<Document> {
+  const title = titleIn(row);
+  if (title === undefined) return;
+  for (const { words } of passagesOf(title.text)) {
+    yield { kind: "title", of: row.no, seq: 0, passage: 0, role: 0, at: title.at, words };
+    return;
+  }
+}

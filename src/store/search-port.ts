@@ -1,0 +1,106 @@
+/**
+ * The port of an index for search, which a store may have beside what it keeps. A store that has none is searched by going over it.
+ *
+ * What is a word, what of a message can be found, and what is shown of it, is decided above. An index keeps words and places, and is only
+ * ever a hint where to look: whatever it finds is read from the store, and verified, before anybody sees it.
+ *
+ * I1  saving does not touch it. It takes in what has come in steps, when it is told to.
+ * I2  what was taken away from the store is forgotten: the store notes it, in the same transaction, once there is an index.
+ * I3  it can be made again from the store at any time; damage to it, or its loss, is never an error for whoever searches.
+ * I4  scores are those of `core/search/match.ts`, over all the text that the store keeps for the tenant.
+ */
+import type { LineId } from "../core/ids.js";
+import type { Save } from "../core/save.js";
+import type { Query } from "../core/search/query.js";
+import type { LineRow, SessionRow } from "./port.js";
+
+/** Roles as numbers; 0 is a title. */
+export const ROLES = ["title", "system", "user", "assistant", "tool"] as const;
+
+/** A passage of a message, or a title. `of` is the number of its line, or of its session. */
+export interface Document {
+  readonly kind: "message" | "title";
+  readonly of: number;
+  readonly seq: number;
+  readonly passage: number;
+  /** Its place in `ROLES`. */
+  readonly role: number;
+  readonly at: number;
+  readonly words: readonly string[];
+}
+
+export interface FindOptions {
+  /** Only texts of these lines, up to a number, and the title of this session. */
+  readonly within?: { readonly session: string; readonly lines: ReadonlyMap<LineId, { readonly no: number; readonly upTo: number }> };
+  /** Sessions whose line is theirs. Lines that no session owns are given whatever they are: the caller knows whose they are. */
+  readonly agent?: string;
+  readonly tag?: string;
+  readonly role?: number;
+  /** Wall times: from, and before. */
+  readonly since?: number;
+  readonly until?: number;
+  /** How many of the best are passed over, and how many are wanted. */
+  readonly offset: number;
+  readonly limit: number;
+}
+
+/** A passage that was found, and what it was found in. */
+export interface MessageHit {
+  readonly kind: "message";
+  readonly line: LineRow;
+  /** Whose line it is; undefined where it is nobody's. */
+  readonly session: SessionRow | undefined;
+  /** The save that holds the record, with its items; undefined where there is none any more. */
+  readonly save: Save | undefined;
+  readonly seq: number;
+  readonly passage: number;
+  readonly score: number;
+}
+
+export interface TitleHit {
+  readonly kind: "title";
+  readonly session: SessionRow;
+  readonly score: number;
+}
+
+export type Hit = MessageHit | TitleHit;
+
+/** The best first; of equals the newer one, that on the newer line, the later one on it. Undefined: it is not there any more. */
+export interface Found {
+  readonly hits: readonly (Hit | undefined)[];
+  /** Whether there are more behind them. */
+  readonly more: boolean;
+}
+
+/** Of more hits than these the newest are ranked. */
+export const MOST_RANKED = 50_000;
+
+export interface Finder {
+  find(query: Query, options: FindOptions): Promise<Found>;
+}
+
+/** What has come since, and whose titles may have changed. */
+export interface Fresh {
+  readonly saves: readonly { readonly line: number; readonly save: Save }[];
+  readonly sessions: readonly SessionRow[];
+  /** Nothing is left to take in, not even what these are not. */
+  readonly isLast: boolean;
+}
+
+export interface SearchIndex extends Finder {
+  /** Whether there is one to be kept up: somebody has searched here. */
+  exists(): Promise<boolean>;
+  /** Makes it where it is missing, or not this store's, or of another version; `anew` does so in any case. */
+  begin(anew: boolean): Promise<void>;
+  /** About how many saves it has not taken in. */
+  behind(): Promise<number>;
+  /** The next saves to take in, `limit` at most. Forgets on the way what was taken away from the store. */
+  next(limit: number): Promise<Fresh>;
+  /**
+   * Takes in documents of what `next` gave; with `done` they were the last of it. False where somebody else has taken it in meanwhile:
+   * then it is to be asked anew.
+   */
+  put(fresh: Fresh, documents: readonly Document[], done: boolean): Promise<boolean>;
+  /** Leaves nothing of what was forgotten in its files. */
+  purge(): Promise<void>;
+}

@@ -1,0 +1,43 @@
+/** What an index has found by numbers, and the rows that these are of. */
+import type { Hit } from "../search-port.js";
+import type { Param, Row } from "./database.js";
+import { lineRow, saveRow, sessionRow } from "./rows.js";
+import { columnsOf } from "./statements.js";
+
+/** A document that was found. `owner` is the number of a line, or, below zero, that of the session whose title it is. */
+export interface Numbered {
+  readonly owner: number;
+  readonly seq: number;
+  readonly passage: number;
+  readonly at: number;
+  readonly score: number;
+}
+
+/** The best first; of equals the newer. Of one time titles come first, and what is on the newer line, and later on it. */
+export function bestFirst(a: Numbered, b: Numbered): number {
+  if (a.score !== b.score) return b.score - a.score;
+  if (a.at !== b.at) return b.at - a.at;
+  if (a.owner < 0 !== b.owner < 0) return a.owner < 0 ? -1 : 1;
+  return Math.abs(b.owner) - Math.abs(a.owner) || b.seq - a.seq || a.passage - b.passage;
+}
+
+/** The parameters of the statement that reads what was found: `recordOf`, or `sessionWith` for a title. */
+export const hitParams = ({ owner, seq }: Numbered, tenant: string): Param[] => (owner < 0 ? [tenant, -owner] : [seq, tenant, owner]);
+
+/** What that statement answered. Undefined where it is not there any more. */
+export function hitOf({ owner, seq, passage, score }: Numbered, row: Row | undefined): Hit | undefined {
+  if (row === undefined) return undefined;
+  if (owner < 0) return { kind: "title", session: sessionRow(row), score };
+  const line = lineRow(row.slice(0, columnsOf.line));
+  const session = row.slice(columnsOf.line, columnsOf.line + columnsOf.session);
+  const save = row.slice(columnsOf.line + columnsOf.session);
+  return {
+    kind: "message",
+    line,
+    session: session[0] === null ? undefined : sessionRow(session),
+    save: save[0] === null ? undefined : saveRow(line.id, [...save, null]),
+    seq,
+    passage,
+    score,
+  };
+}

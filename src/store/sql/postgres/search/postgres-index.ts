@@ -1,0 +1,327 @@
+/**
+ * The index for search of a store in Postgres: documents as tsvector, in the store's own schema.
+ *
+ * Saves have no order of coming here. They are read by the transactions they came with, from the oldest on that was open when the last
+ * round began; what was taken in already is passed over, because a document has one place. Whoever takes in saves first forgets what was
+ * noted as gone, and gives up what it has read if anything was noted meanwhile: then it may have read what is not there any more.
+ */
+import type { LineId } from "../../../../core/ids.js";
+import type { Query } from "../../../../core/search/query.js";
+import type { Document, FindOptions, Found, Fresh, SearchIndex } from "../../../search-port.js";
+import { change, look, row, rowsOf } from "../../asks.js";
+import type { Ask, Database, Row, Steps } from "../../database.js";
+import { hitOf, hitParams } from "../../hits.js";
+import { saveRow, sessionRow } from "../../rows.js";
+import { recordOf, type Statements, statementsIn } from "../../statements.js";
+import { indexKey } from "../../writer.js";
+import { arrayOf, rank } from "./ranking.js";
+
+interface State {
+  readonly turn: number;
+  readonly session: number;
+  readonly isNew: number;
+  readonly tx: number;
+  readonly oldest: number;
+  readonly atTx: number;
+  readonly atLine: number;
+  readonly atSeq: number;
+}
+
+interface Step {
+  readonly turn: number;
+  readonly from: State;
+  readonly to: State;
+  /** Notes of sessions, and the sessions whose titles are looked at anew. */
+  readonly notes: readonly string[];
+  readonly sessions: readonly string[];
+}
+
+const columns = "turn, session, is_new, tx, oldest, at_tx, at_line, at_seq";
+const saveColumns = "v.line, l.id, v.tx, v.seq, v.head, convert_from(v.mark, 'UTF8'), v.note, convert_from(v.items, 'UTF8'), NULL";
+const saves = `SELECT ${saveColumns} FROM save v JOIN line l ON l.no = v.line`;
+const oldestOpen = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint";
+const withBitmaps = look("SELECT set_config('enable_bitmapscan', 'on', true)");
+/** So many transactions are looked at in one round. */
+const ROUND = 5_000;
+const FORGOTTEN_AT_ONCE = 100;
+const MOST_COUNTED = 10_000;
+/** Documents that go in with one statement. */
+const TOGETHER = 100;
+
+export class PostgresIndex implements SearchIndex {
+  readonly #db: Database;
+  readonly #sql: Statements;
+  readonly #tenant: string;
+  readonly #record: string;
+  readonly #steps = new WeakMap<Fresh, Step>();
+  #isKept: boolean | undefined;
+
+  constructor(db: Database, tenant: string) {
+    this.#db = db;
+    this.#sql = statementsIn(db.dialect);
+    this.#tenant = tenant;
+    this.#record = recordOf(db.dialect, "");
+  }
+
+  /** Looked up once: who begins one later keeps it up, too. */
+  async exists(): Promise<boolean> {
+    this.#isKept ??= (await this.#db.read(this.#sql.isIndexed, [indexKey(this.#tenant)])).length > 0;
+    return this.#isKept;
+  }
+
+  async begin(anew: boolean): Promise<void> {
+    if (!anew && (await this.exists())) return;
+    const tenant = this.#tenant;
+    const { beginIndex } = this.#sql;
+    const fresh = `INSERT INTO passage_state (tenant, ${columns}, documents, words) SELECT ?, 0, 0, 0, ${oldestOpen}, 0, 0, 0, 0, 0, 0`;
+    await this.#write(function* () {
+      yield [change(beginIndex, indexKey(tenant))];
+      if (!anew) yield [change(`${fresh} ON CONFLICT DO NOTHING`, tenant)];
+      else {
+        yield* rowsOf("SELECT 1 FROM passage_state WHERE tenant = ? FOR UPDATE", tenant);
+        yield [
+          change("DELETE FROM passage WHERE tenant = ?", tenant),
+          change(
+            `${fresh} ON CONFLICT (tenant) DO UPDATE SET turn = passage_state.turn + 1, session = 0, is_new = 0, tx = excluded.tx, oldest = 0,
+            at_tx = 0, at_line = 0, at_seq = 0, documents = 0, words = 0`,
+            tenant,
+          ),
+        ];
+      }
+      return true;
+    });
+    this.#isKept = true;
+  }
+
+  async behind(): Promise<number> {
+    const [found] = await this.#db.read(`SELECT ${columns} FROM passage_state WHERE tenant = ?`, [this.#tenant]);
+    if (found === undefined) return 0;
+    const { isNew, tx, atLine, atSeq } = stateOf(found);
+    const counted = (from: string) => `SELECT count(*) FROM (SELECT 1 FROM ${from} LIMIT ${MOST_COUNTED}) AS counted`;
+    const tenant = this.#tenant;
+    const asks =
+      isNew === 1
+        ? [withBitmaps, look(counted("save WHERE tenant = ? AND tx >= ?"), tenant, tx)]
+        : [look(counted("save WHERE tenant = ? AND (line, seq) > (?, ?)"), tenant, atLine, atSeq)];
+    return this.#write(function* () {
+      const answers = yield [...asks, look(counted("unindexed WHERE tenant = ?"), tenant)];
+      return (answers.at(-2)?.[0]?.[0] as number) + (answers.at(-1)?.[0]?.[0] as number);
+    });
+  }
+
+  // ---- taking in
+
+  async next(limit: number): Promise<Fresh> {
+    const { from, notes, sessions: noted, isLast } = await this.#write(() => this.#forget(limit));
+    const { rows, to, isRoundOver } = await this.#write(() => savesAfter(this.#tenant, from, limit));
+    const sessions: Row[] = [];
+    for (const no of new Set(noted)) sessions.push(...(await this.#db.read(this.#sql.sessionByNo, [this.#tenant, Number(no)])));
+    let { session } = to;
+    if (session >= 0) {
+      const text = this.#sql.sessionByNo.replace("s.no = ?", "s.no > ? ORDER BY s.no LIMIT CAST(? AS bigint)");
+      const more = await this.#db.read(text, [this.#tenant, session, limit]);
+      sessions.push(...more.filter(([no]) => !noted.includes(String(no))));
+      session = more.length < limit ? -1 : (more.at(-1)?.[0] as number);
+    }
+    const fresh: Fresh = {
+      sessions: sessions.map(sessionRow),
+      saves: rows.map(([line, id, , ...save]) => ({ line: line as number, save: saveRow(id as LineId, save) })),
+      isLast: isLast && session < 0 && from.isNew === 1 && isRoundOver && to.tx >= to.oldest,
+    };
+    this.#steps.set(fresh, {
+      turn: from.turn,
+      from,
+      to: { ...to, session },
+      notes,
+      sessions: [...new Set([...noted, ...sessions.map(([no]) => String(no))])],
+    });
+    return fresh;
+  }
+
+  /** Forgets what is gone. Answers where the index is, and of which sessions notes speak. */
+  *#forget(limit: number): Steps<{ from: State; notes: readonly string[]; sessions: readonly string[]; isLast: boolean }> {
+    const found = yield* row(`SELECT ${columns} FROM passage_state WHERE tenant = ? FOR UPDATE`, this.#tenant);
+    if (found === undefined) throw new TypeError("the index was not begun");
+    const from = stateOf(found);
+    const [gone = [], sessions = []] = yield [
+      look(
+        `DELETE FROM unindexed WHERE tenant = ? AND no IN
+          (SELECT no FROM unindexed WHERE tenant = ? AND line IS NOT NULL ORDER BY no LIMIT ${FORGOTTEN_AT_ONCE}) RETURNING line, first, last`,
+        this.#tenant,
+        this.#tenant,
+      ),
+      look("SELECT no, session FROM unindexed WHERE tenant = ? AND line IS NULL ORDER BY no LIMIT CAST(? AS bigint)", this.#tenant, limit),
+    ];
+    if (gone.length > 0) {
+      const removed = yield gone.map(([line, first, last]) => removal(this.#tenant, line as number, first as number, last as number));
+      yield [counting(this.#tenant, removed.flat(), -1), change("UPDATE passage_state SET turn = turn + 1 WHERE tenant = ?", this.#tenant)];
+    }
+    return {
+      from: gone.length > 0 ? { ...from, turn: from.turn + 1 } : from,
+      notes: sessions.map(([no]) => String(no)),
+      sessions: sessions.map(([, session]) => String(session)),
+      isLast: gone.length < FORGOTTEN_AT_ONCE && sessions.length < limit,
+    };
+  }
+
+  async put(fresh: Fresh, documents: readonly Document[], done: boolean): Promise<boolean> {
+    const step = this.#steps.get(fresh);
+    if (step === undefined) return false;
+    const isMoved = JSON.stringify(step.from) !== JSON.stringify(step.to);
+    if (documents.length === 0 && step.sessions.length === 0 && step.notes.length === 0 && !isMoved) return true;
+    return this.#write(() => this.#put(step, documents, done));
+  }
+
+  *#put({ turn, to, notes, sessions }: Step, documents: readonly Document[], done: boolean): Steps<boolean> {
+    const tenant = this.#tenant;
+    const [now] = (yield* row("SELECT turn FROM passage_state WHERE tenant = ? FOR UPDATE", tenant)) ?? [];
+    if (now !== turn) return false;
+    if ((yield* row("SELECT 1 FROM unindexed WHERE tenant = ? AND line IS NOT NULL LIMIT 1", tenant)) !== undefined) return false;
+    if (done && sessions.length > 0) {
+      const list = arrayOf(sessions);
+      const [titles = []] = yield [
+        look("DELETE FROM passage WHERE tenant = ? AND -owner = ANY(CAST(? AS bigint[])) AND owner < 0 RETURNING length", tenant, list),
+      ];
+      yield [
+        counting(tenant, titles, -1),
+        change("DELETE FROM unindexed WHERE tenant = ? AND no = ANY(CAST(? AS bigint[]))", tenant, arrayOf(notes)),
+      ];
+    }
+    for (let i = 0; i < documents.length; i += TOGETHER) {
+      const [added = []] = yield [adding(tenant, documents.slice(i, i + TOGETHER))];
+      yield [counting(tenant, added, 1)];
+    }
+    if (done)
+      yield [
+        change(
+          "UPDATE passage_state SET turn = turn + 1, session = ?, is_new = ?, tx = ?, oldest = ?, at_tx = ?, at_line = ?, at_seq = ? WHERE tenant = ?",
+          to.session,
+          to.isNew,
+          to.tx,
+          to.oldest,
+          to.atTx,
+          to.atLine,
+          to.atSeq,
+          tenant,
+        ),
+      ];
+    return true;
+  }
+
+  // ---- finding
+
+  async find(query: Query, options: FindOptions): Promise<Found> {
+    return this.#write(() => this.#find(query, options));
+  }
+
+  *#find(query: Query, options: FindOptions): Steps<Found> {
+    const { best, more } = yield* rank(this.#tenant, query, options);
+    const { sessionByNo } = this.#sql;
+    const rows = yield best.map((one) => look(one.owner < 0 ? sessionByNo : this.#record, ...hitParams(one, this.#tenant)));
+    return { hits: best.map((one, i) => hitOf(one, rows[i]?.[0])), more };
+  }
+
+  /** What is removed from a table is removed from its files when the server vacuums it, as everything else in this store. */
+  async purge(): Promise<void> {
+    if (await this.exists()) while (!(await this.#write(() => this.#forget(1))).isLast);
+  }
+
+  async close(): Promise<void> {}
+
+  #write<T>(steps: () => Steps<T>): Promise<T> {
+    return this.#db.write({ locks: [], steps, refused: (answer) => answer === false });
+  }
+}
+
+interface Saves {
+  readonly rows: readonly Row[];
+  /** Where the index is once it has them. */
+  readonly to: State;
+  readonly isRoundOver: boolean;
+}
+
+/** Saves that come next: all there are, in the order of lines, and from then on by the transactions they came with. */
+function* savesAfter(tenant: string, from: State, limit: number): Steps<Saves> {
+  const start = { atTx: 0, atLine: 0, atSeq: 0 };
+  if (from.isNew === 0) {
+    const text = `${saves} WHERE v.tenant = ? AND (v.line, v.seq) > (?, ?) ORDER BY v.line, v.seq LIMIT CAST(? AS bigint)`;
+    const rows = yield* rowsOf(text, tenant, from.atLine, from.atSeq, limit);
+    const isRoundOver = rows.length < limit;
+    return { rows: withTexts(rows), to: { ...from, ...(isRoundOver ? { ...start, isNew: 1 } : placeOf(rows)) }, isRoundOver };
+  }
+  const { tx, atTx, atLine, atSeq } = from;
+  const end = tx + ROUND;
+  const text = `${saves} WHERE v.tenant = ? AND v.tx >= ? AND v.tx < ? AND (v.tx, v.line, v.seq) > (?, ?, ?)
+    ORDER BY v.tx, v.line, v.seq LIMIT CAST(? AS bigint)`;
+  const asks = [look(`SELECT ${oldestOpen}`), withBitmaps, look(text, tenant, tx, end, atTx, atLine, atSeq, limit)];
+  const [open = [], , rows = []] = yield asks;
+  // What commits later than this round began is behind the oldest that was open then, wherever the round is by now.
+  const oldest = atTx === 0 ? (open[0]?.[0] as number) : from.oldest;
+  const isRoundOver = rows.length < limit;
+  if (!isRoundOver) return { rows: withTexts(rows), to: { ...from, ...placeOf(rows), oldest }, isRoundOver };
+  const isStill = rows.length === 0 && atTx === 0 && oldest - tx < ROUND / 2;
+  // Not written down for its own sake: that would be a transaction for each search.
+  const to = isStill ? from : { ...from, ...start, oldest, tx: Math.min(end, oldest) };
+  return { rows: withTexts(rows), to, isRoundOver };
+}
+
+function placeOf(rows: readonly Row[]): Pick<State, "atTx" | "atLine" | "atSeq"> {
+  const [line, , tx, seq] = rows.at(-1) as readonly number[];
+  return { atTx: tx ?? 0, atLine: line as number, atSeq: seq as number };
+}
+
+const withTexts = (rows: readonly Row[]): readonly Row[] => rows.filter((found) => found[7] !== null);
+
+const stateOf = ([turn, session, isNew, tx, oldest, atTx, atLine, atSeq]: Row): State =>
+  ({ turn, session, isNew, tx, oldest, atTx, atLine, atSeq }) as unknown as State;
+
+const removal = (tenant: string, owner: number, first: number, last: number): Ask =>
+  look("DELETE FROM passage WHERE tenant = ? AND owner = ? AND seq BETWEEN ? AND ? RETURNING length", tenant, owner, first, last);
+
+/** Keeps count of documents and their words. */
+function counting(tenant: string, lengths: readonly Row[], sign: 1 | -1): Ask {
+  const words = lengths.reduce((sum, [length]) => sum + (length as number), 0);
+  return change(
+    "UPDATE passage_state SET documents = documents + CAST(? AS bigint), words = words + CAST(? AS bigint) WHERE tenant = ?",
+    sign * lengths.length,
+    sign * words,
+    tenant,
+  );
+}
+
+/** Those that are there already stay as they are. Answers the lengths of those that are new. */
+function adding(tenant: string, documents: readonly Document[]): Ask {
+  const column = (of: (document: Document) => number) => arrayOf(documents.map((document) => String(of(document))));
+  return look(
+    `WITH given AS (
+       SELECT * FROM unnest(CAST(? AS bigint[]), CAST(? AS bigint[]), CAST(? AS integer[]), CAST(? AS integer[]), CAST(? AS bigint[]), CAST(? AS integer[]), CAST(? AS tsvector[]))
+         AS g (owner, seq, part, role, at, length, words)),
+     added AS (
+       INSERT INTO passage (tenant, owner, seq, part, role, at, length)
+         SELECT CAST(? AS text), owner, seq, part, role, at, length FROM given ON CONFLICT DO NOTHING RETURNING no, owner, seq, part, length),
+     worded AS (
+       INSERT INTO passage_words (no, tenant, words)
+         SELECT a.no, CAST(? AS text), g.words FROM added a JOIN given g ON g.owner = a.owner AND g.seq = a.seq AND g.part = a.part)
+     SELECT length FROM added`,
+    column(({ kind, of }) => (kind === "title" ? -of : of)),
+    column(({ seq }) => seq),
+    column(({ passage }) => passage),
+    column(({ role }) => role),
+    column(({ at }) => at),
+    column(({ words }) => words.length),
+    arrayOf(documents.map(({ words }) => vectorOf(words))),
+    tenant,
+    tenant,
+  );
+}
+
+/** Words with their places, as Postgres reads them. */
+function vectorOf(words: readonly string[]): string {
+  const places = new Map<string, number[]>();
+  for (const [i, word] of words.entries()) {
+    const own = places.get(word);
+    if (own === undefined) places.set(word, [i + 1]);
+    else own.push(i + 1);
+  }
+  return [...places].map(([word, at]) => `'${word}':${at.join(",")}`).join(" ");
+}

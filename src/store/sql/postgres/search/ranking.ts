@@ -1,0 +1,82 @@
+/** Asking Postgres. Words hold letters, numbers and marks alone (W5): in quotes, nothing of the syntax of tsquery can be made of them. */
+import { Scoring } from "../../../../core/search/match.js";
+import type { Phrase, Query } from "../../../../core/search/query.js";
+import { type FindOptions, MOST_RANKED } from "../../../search-port.js";
+import { look } from "../../asks.js";
+import type { Ask, Param, Steps } from "../../database.js";
+import { bestFirst, type Numbered } from "../../hits.js";
+
+export interface RankedPage {
+  readonly best: readonly Numbered[];
+  readonly more: boolean;
+}
+
+/** What is looked for, for the policy of the words; and such scans as their index needs. */
+const looksFor = (words: string): Ask =>
+  look("SELECT set_config('holdfast.words', ?, true), set_config('enable_bitmapscan', 'on', true)", words);
+
+const from = "passage_words w JOIN passage d ON d.no = w.no";
+/** Said again beside the policy, for roles that are beyond it. */
+const isFound = "w.tenant = ? AND w.words @@ CAST(? AS tsquery)";
+
+export function* rank(tenant: string, query: Query, options: FindOptions): Steps<RankedPage> {
+  const corpus = look("SELECT documents, words FROM passage_state WHERE tenant = ?", tenant);
+  const counts = query.all.flatMap((phrase) => {
+    const words = phraseOf(phrase);
+    return [looksFor(words), look(`SELECT count(*) FROM passage_words w WHERE ${isFound}`, tenant, words)];
+  });
+  const words = queryOf(query);
+  const answers = yield [corpus, ...counts, looksFor(words), asked(tenant, words, query, options)];
+  const [documents = 0, total = 0] = (answers[0]?.[0] ?? []) as number[];
+  const holds = query.all.map((_, i) => answers[2 + 2 * i]?.[0]?.[0] as number);
+  const scoring = new Scoring({ documents, words: total }, holds);
+  const upTo = options.within && new Map([...options.within.lines.values()].map((line) => [line.no, line.upTo]));
+  const found: Numbered[] = [];
+  for (const [owner, seq, passage, at, length, ...often] of (answers.at(-1) ?? []) as readonly number[][]) {
+    if (upTo !== undefined && (owner as number) > 0 && (seq as number) > (upTo.get(owner as number) ?? 0)) continue;
+    found.push({ owner, seq, passage, at, score: scoring.score(often, length as number) } as Numbered);
+  }
+  found.sort(bestFirst);
+  const { offset, limit } = options;
+  return { best: found.slice(offset, offset + limit), more: found.length > offset + limit };
+}
+
+function asked(tenant: string, words: string, { all }: Query, { within, agent, tag, role, since, until }: FindOptions): Ask {
+  const params: Param[] = [];
+  const often = all.map(({ words: own, prefix }) => {
+    params.push(arrayOf(own));
+    return `occurs(w.words, CAST(? AS text[]), ${prefix})`;
+  });
+  const wheres = [isFound];
+  params.push(tenant, words);
+  const filter = (where: string, ...values: Param[]) => {
+    wheres.push(where);
+    params.push(...values);
+  };
+  // A line that nobody owns is looked at by who asks.
+  const orNobodys = "(d.owner > 0 AND l.no IS NOT NULL AND l.session IS NULL)";
+  if (within !== undefined)
+    filter("(d.owner = ANY(CAST(? AS bigint[])) OR d.owner < 0)", arrayOf([...within.lines.values()].map(({ no }) => String(no))));
+  if (agent !== undefined) filter(`(s.agent = ? OR ${orNobodys})`, agent);
+  if (tag !== undefined)
+    filter(`(EXISTS (SELECT 1 FROM tag t WHERE t.tenant = ? AND t.tag = ? AND t.session = s.no) OR ${orNobodys})`, tenant, tag);
+  if (role !== undefined) filter("d.role = ?", role);
+  if (since !== undefined) filter("d.at >= ?", since);
+  if (until !== undefined) filter("d.at < ?", until);
+  const sessions =
+    agent !== undefined || tag !== undefined
+      ? "LEFT JOIN line l ON l.no = d.owner LEFT JOIN session s ON s.no = CASE WHEN d.owner < 0 THEN -d.owner ELSE l.session END"
+      : "";
+  return look(
+    `SELECT d.owner, d.seq, d.part, d.at, d.length, ${often.join(", ")} FROM ${from} ${sessions} WHERE ${wheres.join(" AND ")} ORDER BY d.no DESC LIMIT ${MOST_RANKED}`,
+    ...params,
+  );
+}
+
+const queryOf = ({ all, none }: Query): string => [...all.map(phraseOf), ...none.map((phrase) => `!(${phraseOf(phrase)})`)].join(" & ");
+
+const phraseOf = ({ words, prefix }: Phrase): string =>
+  `(${words.map((word, i) => `'${word}'${prefix && i === words.length - 1 ? ":*" : ""}`).join(" <-> ")})`;
+
+/** Of words or numbers: nothing in them needs to be escaped. */
+export const arrayOf = (values: readonly string[]): string => `{${values.map((value) => `"${value}"`).join(",")}}`;
