@@ -11,9 +11,11 @@ import {
   type Change,
   type ClaimQuery,
   type Counts,
+  drainedText,
   type Freed,
   type Granting,
   type InboxQuery,
+  isDrained,
   isForNow,
   type LineQuery,
   type LineRow,
@@ -25,6 +27,7 @@ import {
   type Refusal,
   type Replacement,
   type SaveQuery,
+  type Scrubbed,
   type SessionQuery,
   type SessionRow,
   type Store,
@@ -173,6 +176,8 @@ export class MemoryStore implements Store {
     }
     const kept = found.saves.filter(({ save }) => !replacements.some((replacement) => within(replacement, save.seq)));
     found.saves = [...kept, ...replacements.map(({ save, refs }) => ({ save, refs }))].sort((a, b) => a.save.seq - b.save.seq);
+    for (const { digest, bytes } of replacements.flatMap(({ blobs = [] }) => blobs))
+      if (!this.#contents.blobs.has(digest)) this.#contents.blobs.set(digest, bytes.slice());
     return true;
   }
 
@@ -207,7 +212,7 @@ export class MemoryStore implements Store {
     if (!sessions.has(session)) return "absent";
     const inbox = inboxes.get(session) ?? new Map<string, Mail & { readonly drained: boolean }>();
     const known = inbox.get(mail.id);
-    if (known !== undefined) return known.text === mail.text ? "known" : "conflict";
+    if (known !== undefined) return (known.drained ? isDrained(known.text, mail.text) : known.text === mail.text) ? "known" : "conflict";
     inboxes.set(session, inbox.set(mail.id, { ...mail, drained: false }));
     return "posted";
   }
@@ -282,6 +287,11 @@ export class MemoryStore implements Store {
     return 0;
   }
 
+  async scrub(): Promise<Scrubbed> {
+    this.#open();
+    return { left: [] };
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
   }
@@ -293,7 +303,7 @@ export class MemoryStore implements Store {
 }
 
 function applyOne(into: Contents, change: Change): Refusal | undefined {
-  const { session, when, line, loose, claims = [], saves = [], head, label, lease, drained = [], remove } = change;
+  const { session, when, line, loose, claims = [], saves = [], head, label, lease, remove } = change;
   const row = into.sessions.get(session);
   if (when.absent) {
     if (row !== undefined) return "exists";
@@ -323,15 +333,23 @@ function applyOne(into: Contents, change: Change): Refusal | undefined {
     into.put(into.lines, id, { ...claimed, row: { ...claimed.row, owned: true, session } });
   }
   for (const fresh of saves) if (!append(into, fresh)) return "tail";
-  if (drained.length > 0) {
-    const inbox = into.inboxes.get(session);
-    for (const id of drained) {
-      const mail = inbox?.get(id);
-      if (inbox && mail) into.put(inbox, id, { ...mail, drained: true });
-    }
-  }
+  changeMail(into, change);
   if (remove) bury(into, session);
   return undefined;
+}
+
+function changeMail(into: Contents, { session, drained = [], reworded = [], forgets }: Change): void {
+  const inbox = into.inboxes.get(session);
+  if (inbox === undefined) return;
+  for (const { id, text } of reworded) {
+    const mail = inbox.get(id);
+    if (mail?.drained === false) into.put(inbox, id, { ...mail, text });
+  }
+  for (const id of drained) {
+    const mail = inbox.get(id);
+    if (mail?.drained === false) into.put(inbox, id, { ...mail, drained: true, text: drainedText(mail.text) });
+  }
+  if (forgets) for (const [id, mail] of inbox) if (mail.drained) into.put(inbox, id, { ...mail, text: "" });
 }
 
 function append(into: Contents, { save, refs, blobs }: NewSave): boolean {

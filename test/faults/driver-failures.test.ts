@@ -26,6 +26,7 @@ const medium = (db: Driver): Medium => ({
   saved() {},
   anchors: async () => [],
   compact: async () => 0,
+  scrub: async () => ({ left: [] }),
   close: async () => db.close(),
 });
 

@@ -39,6 +39,8 @@ export class Plan {
   /** Lines that begin, and with which session they stand. */
   readonly begun = new Map<string, { readonly home: string; readonly origin: Place | null }>();
   readonly appends = new Map<string, Append>();
+  /** What becomes of mail, by session, with what the session was. */
+  readonly mail: { readonly doc: SessionDoc; readonly reworded: readonly { id: string; text: string }[]; readonly forgets: boolean }[] = [];
   /** Sessions that end, as they were. */
   readonly removed: SessionDoc[] = [];
   /** Whether nothing changes but leases. */
@@ -94,9 +96,11 @@ export class Plan {
     const why = refusal(when, this.#doc(session)) ?? this.#rows(change) ?? this.#lines(change);
     if (why !== undefined) return why;
     for (const fresh of saves) if (!this.#append(fresh)) return "tail";
+    this.#mail(change);
     if (drained.length > 0) this.#drain(session, drained);
     if (remove) this.#bury(session);
-    if (change.head ?? change.label ?? change.line ?? change.loose ?? change.claims ?? change.remove ?? (saves.length || drained.length))
+    const mail = drained.length || change.reworded?.length || change.forgets;
+    if (change.head ?? change.label ?? change.line ?? change.loose ?? change.claims ?? change.remove ?? (saves.length || mail))
       this.onlyLeases = false;
     return undefined;
   }
@@ -176,6 +180,14 @@ export class Plan {
   #hasMark({ line, seq }: Place): boolean {
     const seal = this.#sealAt(line, seq);
     return seal?.seq === seq && seal.mark !== undefined;
+  }
+
+  #mail({ session, reworded = [], forgets: forgetsAll }: Change): void {
+    const forgets = forgetsAll === true;
+    const doc = reworded.length > 0 || forgets ? this.#doc(session) : undefined;
+    if (doc === undefined) return;
+    this.#draft(session);
+    this.mail.push({ doc, reworded, forgets });
   }
 
   #drain(session: string, ids: readonly string[]): void {

@@ -24,6 +24,7 @@ import type {
   Present,
   Replacement,
   SaveQuery,
+  Scrubbed,
   SessionQuery,
   SessionRow,
   Store,
@@ -325,6 +326,11 @@ export class DirStore implements Store {
     this.#open();
     await this.#committer.drain();
     return this.#index.compact();
+  }
+
+  async scrub(holds: (text: string) => boolean): Promise<Scrubbed> {
+    this.#open();
+    return this.#committer.submit((writer) => writer.scrub(this.#root, holds));
   }
 
   async close(): Promise<void> {

@@ -13,7 +13,7 @@ import type { LineId, Place } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
 import { firstSeq } from "../../core/save.js";
 import { monotonicMs } from "../machine.js";
-import type { Applied, Change, ClaimQuery, Freed, Granting, Replacement, SessionRow } from "../port.js";
+import type { Applied, Change, ClaimQuery, Freed, Granting, Replacement, Scrubbed, SessionRow } from "../port.js";
 import type { Blobs } from "./blobs.js";
 import type { Standing } from "./catalogue.js";
 import { entryOf, isSameEntry } from "./catalogue.js";
@@ -27,6 +27,7 @@ import type { Journals } from "./journals.js";
 import { nameOf } from "./names.js";
 import { type Append, type Ground, Plan } from "./plan.js";
 import { isAsRead, type Seal, textBytes } from "./save-rows.js";
+import { removeRemains } from "./scrub.js";
 import type { SessionDoc } from "./session-file.js";
 import type { SessionFiles } from "./session-files.js";
 
@@ -85,10 +86,24 @@ export class Writer {
   }
 
   /** The common case, without a plan: the next save of a line that was written to before. Undefined where it is not that, or is refused. */
-  #next({ session, when, saves, line, loose, claims, head, label, lease, drained, remove: removes }: Change): Save | undefined {
+  #next({
+    session,
+    when,
+    saves,
+    line,
+    loose,
+    claims,
+    head,
+    label,
+    lease,
+    drained,
+    reworded,
+    forgets,
+    remove: removes,
+  }: Change): Save | undefined {
     const fresh = saves?.length === 1 ? saves[0] : undefined;
     if (fresh === undefined || fresh.refs.length > 0 || fresh.blobs.length > 0) return undefined;
-    if (line || loose || claims || head || label || lease || drained?.length || removes) return undefined;
+    if (line || loose || claims || head || label || lease || drained?.length || reworded?.length || forgets || removes) return undefined;
     if (when.epoch === undefined || when.absent || when.until !== undefined || when.version !== undefined) return undefined;
     const { save } = fresh;
     const journal = this.#parts.journals.open(save.line);
@@ -117,6 +132,11 @@ export class Writer {
     for (const { id } of docs) this.#settle(id);
     for (const [line, { home, origin }] of plan.begun) this.#prepare(line as LineId, home, origin);
     this.#keepBlobs(appends);
+    // Each letter for itself, and the same when it is done again.
+    for (const { doc, reworded, forgets } of plan.mail) {
+      for (const one of reworded) this.#inbox(doc).reword(doc.drained, one);
+      if (forgets) this.#inbox(doc).forget();
+    }
     const undo: (() => void)[] = [];
     try {
       for (const append of appends) this.#appendWith(append, plan.version(append.home), undo);
@@ -277,6 +297,10 @@ export class Writer {
       const there = journal.sealsIn(firstSeq(save), save.seq);
       if (there.length === 0 || there.length !== was.length || !there.every((seal, i) => isAsRead(seal, was[i] as Save))) return no;
     }
+    for (const { refs, blobs = [] } of replacements) {
+      for (const digest of refs) this.#sweeping?.add(digest);
+      for (const blob of blobs) this.#parts.blobs.add(blob);
+    }
     if (replacements.length > 0) journal.rewrite(replacements);
     return yes;
   }
@@ -303,6 +327,28 @@ export class Writer {
       syncDirectory(sessions.directory(standing.home));
     }
     return { answer: freedOf(goes), saves: [] };
+  }
+
+  /** What stands behind the last save of a journal and does not count is out of it, the index says nothing that is no more, and files that do
+   * not count are gone where they hold such texts. */
+  scrub(root: string, holds: (text: string) => boolean): Done<Scrubbed> {
+    const { index, sessions, journals } = this.#parts;
+    const left: string[] = [];
+    this.sync();
+    sessions.finish();
+    for (const { id: home, lines } of index.catalogue.entries()) {
+      for (const { id } of lines) {
+        try {
+          const journal = journals.of({ id, home }, sessions.get(home)?.version ?? 0);
+          if (journal.strayBytes > 0 || journal.hasUncommitted) this.#journal(id, home);
+        } catch (error) {
+          if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
+          left.push(`what stands behind the damage in a journal (${error.message})`);
+        }
+      }
+    }
+    index.rewrite();
+    return { answer: { left: [...left, ...removeRemains(root, holds)] }, saves: [] };
   }
 
   #change(doc: SessionDoc, change: Partial<SessionDoc>): SessionDoc {

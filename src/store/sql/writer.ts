@@ -4,7 +4,9 @@ import { firstSeq, type Save } from "../../core/save.js";
 import {
   type Applied,
   type Change,
+  drainedText,
   type Freed,
+  isDrained,
   type Mail,
   type NewLine,
   type NewSave,
@@ -65,7 +67,7 @@ export class Writer {
   }
 
   *#applyOne(one: Change, begun: Begun[]): Steps<Refusal | undefined> {
-    const { session, when, line, loose, claims = [], saves = [], lease, drained = [], remove } = one;
+    const { session, when, line, loose, claims = [], saves = [], lease, remove } = one;
     const before = yield* row(this.#sql.session, this.#tenant, session);
     const why = yield* this.#refusal(one, before);
     if (why !== undefined) return why;
@@ -84,7 +86,7 @@ export class Writer {
     for (const id of claims) if (no === undefined || (yield* changed(this.#sql.claimLine, no, this.#tenant, id)) === 0) return "line";
     for (const fresh of saves) if (!(yield* this.#append(fresh))) return "tail";
     if (no === undefined) return undefined;
-    if (drained.length > 0) yield [...drained.map((id) => change(this.#sql.drain, no, id)), change(this.#sql.updateWake, no)];
+    yield* this.#changeMail(one, no);
     if (remove && !when.absent) yield* this.#remove(no);
     return undefined;
   }
@@ -102,6 +104,21 @@ export class Writer {
     if (when.until !== undefined && lease.until !== when.until) return "until";
     if (when.version !== undefined && label.version !== when.version) return "version";
     return undefined;
+  }
+
+  *#changeMail({ drained = [], reworded = [], forgets }: Change, no: number): Steps<void> {
+    const asks = reworded.map(({ id, text }) => change(this.#sql.reword, text, no, id));
+    if (forgets) asks.push(change(this.#sql.forgetDrained, no));
+    if (drained.length > 0) {
+      if (asks.length > 0) yield asks.splice(0);
+      const bodies = yield drained.map((id) => look(this.#sql.waitingBody, no, id));
+      for (const [i, id] of drained.entries()) {
+        const body = bodies[i]?.[0]?.[0];
+        if (body !== undefined) asks.push(change(this.#sql.drain, typeof body === "string" ? drainedText(body) : "", no, id));
+      }
+      asks.push(change(this.#sql.updateWake, no));
+    }
+    if (asks.length > 0) yield asks;
   }
 
   /** Undefined where only lines are brought in. */
@@ -231,9 +248,10 @@ export class Writer {
     if (key === undefined || (yield* row(this.#sql.forkedSince, this.#tenant, line, unlessForkedSince)) !== undefined) return false;
     const there = yield replacements.map(({ save }) => look(this.#sql.shapes, key.no, firstSeq(save), save.seq));
     if (!replacements.every(({ was }, i) => areAsRead(there[i] ?? [], was))) return false;
-    yield replacements.flatMap(({ save, refs }) => {
+    yield replacements.flatMap(({ save, refs, blobs = [] }) => {
       const range = [key.no, firstSeq(save), save.seq];
       return [
+        ...blobs.map(({ digest, bytes }) => change(this.#sql.insertBlob, this.#tenant, digest, bytes)),
         change(this.#sql.deleteRefs, ...range),
         change(this.#sql.deleteSaves, ...range),
         change(this.#sql.insertSave, ...saveParams(key.no, save, this.#dialect.section)),
@@ -294,8 +312,9 @@ export class Writer {
       yield [change(hasten, due, this.#tenant, session, due)];
       return "posted";
     }
-    const before = (yield* row(this.#sql.mailBody, this.#tenant, session, id))?.[0];
-    return before === undefined ? "absent" : before === text ? "known" : "conflict";
+    const [before, drained] = (yield* row(this.#sql.mailBody, this.#tenant, session, id)) ?? [];
+    if (before === undefined) return "absent";
+    return before === text || (drained === 1 && isDrained(before as string, text)) ? "known" : "conflict";
   }
 }
 

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LineId } from "../../../core/ids.js";
 import type { Save } from "../../../core/save.js";
-import type { Anchor, Applied, Change, NewSave, Traits } from "../../port.js";
+import type { Anchor, Applied, Change, NewSave, Scrubbed, Traits } from "../../port.js";
 import type { Ask, Begun, Database, Dialect, Job, Param, Row } from "../database.js";
 import { Appender } from "./append.js";
 import { Committer, translate } from "./committer.js";
@@ -20,6 +20,7 @@ export interface Medium {
   saved(line: LineId, seq: number, check: string): void;
   anchors(): Promise<readonly Anchor[]>;
   compact(): Promise<number>;
+  scrub(withinMs: number): Promise<Scrubbed>;
   close(): Promise<void>;
 }
 
@@ -148,6 +149,11 @@ export class SqliteDatabase implements Database {
   async compact(): Promise<number> {
     await this.#committer.drain();
     return this.#medium.compact();
+  }
+
+  async scrub(): Promise<Scrubbed> {
+    await this.#committer.drain();
+    return this.#medium.scrub(this.#busyMs);
   }
 
   async close(): Promise<void> {
