@@ -24,6 +24,8 @@ export {
   textOf,
   type Usage,
 } from "./core/message.js";
+export type { Redact, RedactionPlace } from "./core/redact-text.js";
+export type { RedactionName, Redactions } from "./core/redactions.js";
 export type { SessionStatus } from "./core/status.js";
 export type { Strategy } from "./core/strategy.js";
 export type { LeftOut } from "./core/transfer.js";
@@ -64,6 +66,9 @@ export type { Holdfast } from "./runtime/holdfast.js";
 export type { ExportedRows, ImportOptions, ImportReport } from "./runtime/import.js";
 export type { SessionOptions } from "./runtime/opening.js";
 export type { Page } from "./runtime/options.js";
+export type { RedactOptions, RedactReport } from "./runtime/redact/redact.js";
+export type { RedactWhat } from "./runtime/redact/what.js";
+export { type RedactionOptions, redactions } from "./runtime/redactions.js";
 export type { ForkOptions, Session } from "./runtime/session.js";
 export type { SessionFilter, SessionPage, SessionSummary, Sessions, SessionUpdate } from "./runtime/sessions.js";
 export type { Operation, Result, Telemetry, TelemetryEvent } from "./runtime/telemetry.js";

@@ -11,10 +11,11 @@ import { freeLease } from "../core/lease.js";
 import type { Blob } from "../core/message.js";
 import { firstSeq, isGap, open, type Save } from "../core/save.js";
 import type { Change, Head, Label, LineRow, NewLine, NewSave, SaveQuery } from "../store/port.js";
+import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
 import { refsIn } from "./prune.js";
 import { type LineDoc, leaseRow } from "./rows.js";
-import { cutLines, descendants } from "./sessions.js";
+import { cutLines } from "./sessions.js";
 
 /** What a stream says, verified: a line begins or goes on, a save follows on it, and at the end comes the session. */
 export type Brought =

@@ -3,6 +3,7 @@ import { checkText, MAX_REASON } from "../core/checkpoint.js";
 import { isDigest } from "../core/digest.js";
 import { checkName, checkpointPlace, sessionId } from "../core/ids.js";
 import { encode, type Json } from "../core/json.js";
+import type { Redact } from "../core/redact-text.js";
 import type { Counts, Store } from "../store/port.js";
 import { type BoundAgent, bind } from "./agent/bound.js";
 import { agent } from "./agent/define.js";
@@ -18,6 +19,7 @@ import { type ExportedRows, type ImportOptions, type ImportReport, importRows } 
 import { fork, openSession, type SessionOptions } from "./opening.js";
 import { flag, invalid, oneOf, options } from "./options.js";
 import { cancelSession, refuseTooManySignals, takeIn, takeInWhatIsLeft } from "./outside.js";
+import { Redactor } from "./redactor.js";
 import { type ForkOptions, notFound, type Session } from "./session.js";
 import { cutLines, type SessionSummary, Sessions, summaryOf } from "./sessions.js";
 import type { Telemetry } from "./telemetry.js";
@@ -36,8 +38,8 @@ export class Holdfast implements AsyncDisposable {
   readonly #closing = new AbortController();
 
   /** Made by `open`, not by hand. */
-  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry) {
-    this.#ground = new Ground(store, machine, clock, leaseMs, telemetry);
+  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry, redact?: Redact) {
+    this.#ground = new Ground(store, machine, clock, leaseMs, telemetry, redact && new Redactor(redact));
     this.#ground.released = (id) => takeInWhatIsLeft(this.#ground, id);
     this.#runs = new Runs(this.#ground);
     this.effects = new Effects(this.#ground);
