@@ -63,15 +63,22 @@ export function makeRedactions(choices: RedactionChoices, args: boolean): Redact
     return chosen === false ? [] : [{ rule: RULES[name], placeholder: chosen === true ? PLACEHOLDERS[name] : chosen }];
   });
   const secret = choices.secrets === false ? undefined : typeof choices.secrets === "string" ? choices.secrets : PLACEHOLDERS.secrets;
+  const once = (text: string): string => rules.reduce((edited, { rule, placeholder }) => rule(edited, placeholder), text);
   const everywhere = (text: string, field?: string): string => {
-    let edited = text;
-    for (const { rule, placeholder } of rules) edited = rule(edited, placeholder);
+    let edited = once(text);
+    // What was put in the place of one may part another from what stood before it.
+    for (let rounds = 0, before = text; edited !== before && rounds < MAX_ROUNDS; rounds++) {
+      before = edited;
+      edited = once(before);
+    }
     if (secret === undefined || field === undefined || edited !== text || text === secret) return edited;
     return SECRET_FIELD.test(field) && isValue(text) ? secret : text;
   };
   const redact: Redact = (text, where) => (where.in === "arguments" && !args ? text : everywhere(text, where.field));
   return Object.assign(redact, { everywhere });
 }
+
+const MAX_ROUNDS = 8;
 
 type Rule = (text: string, placeholder: string) => string;
 

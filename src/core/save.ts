@@ -207,8 +207,9 @@ function readNote(save: Save): Note | undefined {
   return note;
 }
 
-function writeNote(save: Pick<Save, "line" | "seq" | "prev" | "check">, note: Note): string {
-  const text = JSON.stringify(note);
+/** Always in the same order: what says the same is the same text. */
+function writeNote(save: Pick<Save, "line" | "seq" | "prev" | "check">, { mark, gap, prior, items, state, marked }: Note): string {
+  const text = JSON.stringify({ mark, gap, prior, items, state, marked });
   return digest(`${save.line} ${save.seq} ${save.prev} ${save.check} ${text}`) + text;
 }
 

@@ -21,11 +21,11 @@ export function redactions(given?: RedactionOptions): Redactions {
     if (chosen !== undefined && typeof chosen !== "boolean" && (typeof chosen !== "string" || !chosen.isWellFormed()))
       throw invalid(`redactions.${name}`, "it must be true, false, or a text to stand in its place");
   }
-  const set = makeRedactions(choices, flag(args, "redactions.arguments") ?? false);
+  const all = makeRedactions({}, false);
   for (const name of redactionNames) {
     const chosen = choices[name];
-    if (typeof chosen === "string" && set.everywhere(chosen) !== chosen)
+    if (typeof chosen === "string" && all.everywhere(chosen) !== chosen)
       throw invalid(`redactions.${name}`, "what is to stand in its place would be taken for something to redact");
   }
-  return set;
+  return makeRedactions(choices, flag(args, "redactions.arguments") ?? false);
 }
