@@ -42,7 +42,7 @@ export interface RecordEdit {
 }
 
 /** A message that is to go whole, with values of it that stand elsewhere too: those are filled in while it is edited. */
-export interface Whole {
+interface Whole {
   readonly is: (message: MessageInput, seq: number) => boolean;
   readonly edit: Pick<TextEdit, "text" | "numbers" | "name">;
   readonly file: (bytes: Uint8Array) => Uint8Array;

@@ -153,7 +153,7 @@ const isValue = (text: string): boolean => text.length >= 6 && text.length <= 10
 
 // ---- by hand
 
-export type Span = readonly [from: number, to: number];
+type Span = readonly [from: number, to: number];
 
 function replaceSpans(text: string, spans: readonly Span[], placeholder: string): string {
   if (spans.length === 0) return text;

@@ -201,7 +201,7 @@ class Run {
   }
 }
 
-const RUNS = Number(process.env["HOLDFAST_RUNS"] ?? 30);
+const RUNS = Number(process.env["HOLDFAST_RUNS"] ?? 20);
 
 test.each(stores)(
   "whatever is redacted, every place loads: $name",

@@ -9,7 +9,7 @@ import { type SessionId, sessionId } from "../../core/ids.js";
 import type { JsonObject } from "../../core/json.js";
 import { MAX_LEASE_MS } from "../../core/lease.js";
 import { editJson } from "../../core/redact-text.js";
-import type { Change } from "../../store/port.js";
+import type { Change, Scrubbed } from "../../store/port.js";
 import type { Ground } from "../ground.js";
 import { noSession } from "../inbox.js";
 import { superseded } from "../lease-keeper.js";
@@ -32,6 +32,11 @@ export interface RedactOptions {
   readonly signal?: AbortSignal;
   /** How long to wait for whoever holds the session, or one that shares what is changed. */
   readonly waitMs?: number;
+  /**
+   * Whether the store's files are gone over as well: true by default. A SQLite file is written anew for that; whoever redacts many sessions
+   * does it with the last.
+   */
+  readonly scrub?: boolean;
 }
 
 export interface RedactReport {
@@ -54,20 +59,22 @@ export interface RedactReport {
   readonly left: readonly string[];
 }
 
+const UNSCRUBBED: Scrubbed = { left: ["what the store's files hold beside what counts: they were not gone over."] };
 const TRIES = 20;
 const SWEPT_AT_ONCE = 500;
 const MAX_WITH = 1_000;
 
 export async function redactSession(ground: Ground, id: unknown, what: RedactWhat, given?: RedactOptions): Promise<RedactReport> {
   const session = sessionId(id);
-  const o = options(given, "sessions.redact", ["with", "dryRun", "onProgress", "signal", "waitMs"]);
+  const o = options(given, "sessions.redact", ["with", "dryRun", "onProgress", "signal", "waitMs", "scrub"]);
   if (o.with !== undefined && typeof what === "function") throw invalid("with", "a set of redactions has words of its own");
   const wanted = whatOf(what, checkWith(o.with ?? "[redacted]"));
   const waitMs = o.waitMs === undefined ? 0 : wholeNumber(o.waitMs, "waitMs", 0, MAX_LEASE_MS);
   const hearers = { signal: signalOf(o.signal), onProgress: callback(o.onProgress, "onProgress") };
   if ((await ground.store.session(session)) === undefined) throw noSession(session);
+  const scrubs = flag(o.scrub, "scrub") ?? true;
   const redacting = new Redacting(ground, session, wanted, hearers);
-  return flag(o.dryRun, "dryRun") ? redacting.look() : redacting.run(waitMs);
+  return flag(o.dryRun, "dryRun") ? redacting.look() : redacting.run(waitMs, scrubs);
 }
 
 function checkWith(text: unknown): string {
@@ -120,6 +127,7 @@ class Redacting {
       const calls = await OpenCalls.of(this.#ground, sessions);
       const rewriting = new Rewriting(this.#ground, this.#what, calls, this.#tick);
       const seen = await rewriting.survey(stretches);
+      if (this.#what.holds(this.#session)) seen.names.push({ what: "session-id", at: this.#session });
       if (this.#what.message !== undefined && !seen.isMessageThere) throw noMessage(this.#session, this.#what.message);
       const sharers = await sharersOf(this.#ground, this.#session, stretches, seen.first);
       const all = [this.#session, ...sharers];
@@ -130,7 +138,7 @@ class Redacting {
 
   // ---- changing
 
-  async run(waitMs: number): Promise<RedactReport> {
+  async run(waitMs: number, scrubs: boolean): Promise<RedactReport> {
     const leases = new Leases(this.#ground, waitMs, this.#hearers.signal);
     this.#leases = leases;
     try {
@@ -143,7 +151,14 @@ class Redacting {
         const seen = { ...found.seen };
         // First: titles are known from messages as they were.
         const outside = await this.#changeAll(sharers, seen);
-        if (await found.rewriting.rewrite(found.stretches)) return await this.#finish(seen, sharers, outside);
+        if (await found.rewriting.rewrite(found.stretches)) {
+          const keptBlobs = await this.#sweep(seen);
+          // What stands beside the store and was made from it: an index for search.
+          await this.#ground.redacted([this.#session, ...sharers]);
+          const { left } = scrubs ? await this.#ground.store.scrub(this.#what.holds) : UNSCRUBBED;
+          this.#hearers.onProgress?.(this.#looked);
+          return reportOf(seen, sharers, { outside, keptBlobs, left });
+        }
         if (tries >= TRIES) throw busy(this.#session);
         found = await this.#survey(sharers);
       }
@@ -158,16 +173,13 @@ class Redacting {
     return this.#outsideChanged;
   }
 
-  async #finish(seen: Seen, sharers: readonly SessionId[], outside: boolean): Promise<RedactReport> {
+  /** Frees bodies that nothing refers to any more. Answers those that were replaced, and are still needed. */
+  async #sweep({ blobs }: Seen): Promise<readonly string[]> {
     const { store } = this.#ground;
     for (let count = SWEPT_AT_ONCE; count === SWEPT_AT_ONCE; ) ({ count } = await store.sweep(SWEPT_AT_ONCE, false));
     const keptBlobs: string[] = [];
-    for (const name of seen.blobs) if ((await store.blob(name)) !== undefined) keptBlobs.push(name);
-    // What stands beside the store and was made from it: an index for search.
-    await this.#ground.redacted([this.#session, ...sharers]);
-    const { left } = await store.scrub(this.#what.holds);
-    this.#hearers.onProgress?.(this.#looked);
-    return reportOf(seen, sharers, { outside, keptBlobs, left });
+    for (const name of blobs) if ((await store.blob(name)) !== undefined) keptBlobs.push(name);
+    return keptBlobs;
   }
 
   /** Changes what stands outside of a session's journal. Answers whether there was anything. */

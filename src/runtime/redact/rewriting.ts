@@ -29,7 +29,7 @@ const MAX_NAMES = 100;
 
 export interface Name {
   readonly what: NameKind;
-  /** The record that it stands in. */
+  /** The record that it stands in, or the session. */
   readonly at: string;
 }
 
