@@ -1,7 +1,8 @@
 /** `sessions.redact` on every store: the text is nowhere, and everything else is what it was. */
 import { describe, expect, test } from "vitest";
-import { type Holdfast, HoldfastError, open, redactions, type Session } from "../../src/index.js";
+import { type Holdfast, HoldfastError, type Message, open, redactions, type Session } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
+import type { Store } from "../../src/store/port.js";
 import { holdOf } from "../faults/two-holders.js";
 import { filesWith } from "../support/bytes.js";
 import { stores } from "../support/stores.js";
@@ -193,7 +194,7 @@ describe.each(stores)("redact on $name", ({ name, address }) => {
       { type: "tool-result", callId: "c", outcome: "ok", output: { "-": ["-", "-"] } },
       { type: "file" },
     ]);
-    const { digest } = (three?.content[1] as { data: { digest: string } }).data;
+    const { digest } = ((three as Message).content[1] as unknown as { data: { digest: string } }).data;
     expect(Buffer.from((await hold.blob(digest)) ?? []).toString()).toBe("-");
     expect((await hold.sessions.get("a"))?.title).toBe("[redacted]");
     await again.close();
@@ -232,15 +233,15 @@ describe.each(stores)("redact on $name", ({ name, address }) => {
         return async (...args: A): Promise<T> => {
           calls += 1;
           if (calls > n) throw new HoldfastError("IO", "killed");
-          return real.apply(store, args);
+          return real(...args);
         };
       };
       const killed = holdOf(
         wrapped(store, {
-          apply: until(store.apply),
-          replace: until(store.replace),
-          sweep: until(store.sweep),
-          scrub: until(store.scrub),
+          apply: until((...args: Parameters<Store["apply"]>) => store.apply(...args)),
+          replace: until((...args: Parameters<Store["replace"]>) => store.replace(...args)),
+          sweep: until((...args: Parameters<Store["sweep"]>) => store.sweep(...args)),
+          scrub: until((...args: Parameters<Store["scrub"]>) => store.scrub(...args)),
         }),
       );
       const ended = await killed.sessions.redact("a", SECRET).then(
