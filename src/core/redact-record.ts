@@ -13,7 +13,7 @@ import { type Body, type Effect, type EffectEvent, sameInput, sameOf } from "./e
 import type { Json, JsonObject } from "./json.js";
 import { type MessageInput, partsOf } from "./message.js";
 import type { Base, JournalRecord } from "./record.js";
-import { editJson, editMessage, type RedactionPlace, type TextEdit } from "./redact-text.js";
+import { editDecision, editJson, editMessage, type RedactionPlace, type TextEdit } from "./redact-text.js";
 
 /** A body on its way: its name, and its size. */
 export interface Stored {
@@ -223,28 +223,28 @@ class Editing {
   }
 
   #effectRecord(record: JournalRecord, effect: EffectEvent): JournalRecord {
-    const about = { in: "result" } as const;
     switch (effect.is) {
       case "intent": {
         this.#effectNames(effect);
         const edited = this.#argsRecord(record, effect.id, { in: "arguments", tool: effect.name });
         return this.#edit.isOpen(effect.id) ? edited : changed(edited, { effect: changed(effect, { same: this.#same(effect.same) }) });
       }
-      case "approved": {
-        const { note } = effect;
-        const edited = this.#argsRecord(record, effect.id, { in: "arguments", tool: "" });
-        return note === undefined
-          ? edited
-          : changed(edited, { effect: changed(effect, { note: this.#edit.texts.text(note, { in: "note" }) }) });
-      }
+      case "approved":
+        return this.#decision(this.#argsRecord(record, effect.id, { in: "arguments", tool: "" }), effect);
+      case "retry":
+        return this.#decision(record, effect);
       case "signalled":
         this.#name(effect.name, "signal");
         return this.#value(record, "body", { in: "signal", name: effect.name });
       case "done":
-        return this.#value(record, "body", about);
+        return this.#decision(this.#value(record, "body", { in: "result" }), effect);
       default:
         return record;
     }
+  }
+
+  #decision(record: JournalRecord, effect: Extract<EffectEvent, { is: "approved" | "retry" | "done" }>): JournalRecord {
+    return changed(record, { effect: editDecision(effect, this.#edit.texts) });
   }
 
   #effectNames({ name, named }: Pick<Effect, "name" | "named">): void {
@@ -310,7 +310,7 @@ class Editing {
     const { id, name, args, result, signals, same } = effect;
     const isOpen = this.#edit.isOpen(id);
     const edited = args && this.#args(args, id, { in: "arguments", tool: name });
-    return changed(effect, {
+    return changed(editDecision(effect, this.#edit.texts), {
       ...(edited && { args: edited }),
       ...(result && { result: this.#body(result, { in: "result", tool: name }) }),
       ...(signals && {

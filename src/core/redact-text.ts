@@ -18,7 +18,7 @@ export type RedactionPlace = (
   | { readonly in: "signal"; readonly name: string }
   /** Label, description and metadata of a checkpoint; title, tags and metadata of a session. */
   | { readonly in: "checkpoint" | "session" }
-  /** What a session has come to, why, and what somebody said with a decision. */
+  /** What a session has come to, why, and who decided about a call, with what words. */
   | { readonly in: "output" | "reason" | "note" }
   /** What a model is given before the transcript. */
   | { readonly in: "system" }
@@ -95,6 +95,16 @@ function editFields(fields: JsonObject, edit: TextEdit, where: RedactionPlace, {
     put(edited, free, next);
   }
   return isSame ? fields : edited;
+}
+
+/** Who decided about a call, and what was said with it. The same where nothing is changed. */
+export function editDecision<T extends { readonly by?: string; readonly note?: string }>(decision: T, edit: Pick<TextEdit, "text">): T {
+  const { by, note } = decision;
+  const words = {
+    ...(by !== undefined && { by: edit.text(by, { in: "note", field: "by" }) }),
+    ...(note !== undefined && { note: edit.text(note, { in: "note" }) }),
+  };
+  return words.by === by && words.note === note ? decision : { ...decision, ...words };
 }
 
 /** An object with other values under some of its keys, in the order it has; the same where they are the same. */

@@ -10,7 +10,7 @@ import { HoldfastError } from "../core/errors.js";
 import { typeName } from "../core/ids.js";
 import { type Encoded, encode, type Json, type JsonObject } from "../core/json.js";
 import { type EncodedMessage, encodeMessage } from "../core/message.js";
-import { editJson, editMessage, type Redact, type RedactionPlace, type TextEdit } from "../core/redact-text.js";
+import { editDecision, editJson, editMessage, type Redact, type RedactionPlace, type TextEdit } from "../core/redact-text.js";
 import { editMail } from "./redact/mail.js";
 import type { MailDoc } from "./rows.js";
 
@@ -80,8 +80,8 @@ export class Redactor {
     const { effect } = record;
     const where = placeOf(record, toolOf);
     const edited = body && where && this.encoded(body, where, where.in);
-    if (effect?.is !== "approved" || effect.note === undefined) return { record, body: edited ?? body };
-    return { record: { ...record, effect: { ...effect, note: this.text(effect.note, { in: "note" }) } }, body: edited ?? body };
+    if (effect === undefined || !("by" in effect || "note" in effect)) return { record, body: edited ?? body };
+    return { record: { ...record, effect: editDecision(effect, this.#edit) }, body: edited ?? body };
   }
 
   /** A letter, but for arguments: whoever posts those knows the tool they are for. */

@@ -53,8 +53,8 @@ describe.each(stores)("redact and calls on $name", ({ name, address }) => {
     expect(await callsOf(hold, "a")).toEqual([{ who: "[redacted]" }, { who: "[redacted]" }, { to: SECRET }, { to: `${SECRET} again` }]);
     expect((await hold.effects.get(first))?.args).toEqual({ to: SECRET });
     expect((await hold.verify()).findings).toEqual([]);
-    await hold.effects.approve(first, { by: "ana", note: `yes, ${SECRET}`, args: { to: `${SECRET} at home` } });
-    await hold.effects.deny(second, { reason: `not ${SECRET}` });
+    await hold.effects.approve(first, { by: `ana for ${SECRET}`, note: `yes, ${SECRET}`, args: { to: `${SECRET} at home` } });
+    await hold.effects.deny(second, { by: SECRET, reason: `not ${SECRET}` });
     // Whoever goes on finds them as they were.
     expect(await bot.resume("a")).toMatchObject({ status: "completed" });
     expect(made).toEqual([{ to: `${SECRET} at home` }]);

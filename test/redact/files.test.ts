@@ -7,6 +7,7 @@ import { openStore } from "../../src/open.js";
 import { Holdfast as Opened } from "../../src/runtime/holdfast.js";
 import { sealedText, unsealed } from "../../src/store/dir/sealed.js";
 import { thisMachine } from "../../src/store/machine.js";
+import { openDriver } from "../../src/store/sql/sqlite/driver.js";
 import { filesWith } from "../support/bytes.js";
 import { PgClient } from "../support/pg-client.js";
 import { scratch, stores } from "../support/stores.js";
@@ -45,9 +46,7 @@ test("sqlite: whoever reads from the log keeps it from being cut, and the answer
   const at = join(scratch(), "busy.db");
   const hold = await open(at, { busyMs: 150 });
   await fill(hold);
-  const { createRequire } = await import("node:module");
-  const Database = createRequire(import.meta.url)("better-sqlite3");
-  const reader = new Database(at);
+  const reader = openDriver(at);
   reader.exec("BEGIN");
   reader.prepare("SELECT count(*) FROM save").get();
   const { left } = await hold.sessions.redact("a", SECRET);
@@ -97,9 +96,8 @@ test.each(onDisk)("$name: mail that an older version has taken in, and kept whol
   await hold.signal("a", "x", 1, { key: "k" });
   await hold.close();
   if (name === "sqlite") {
-    const { createRequire } = await import("node:module");
-    const db = new (createRequire(import.meta.url)("better-sqlite3"))(at);
-    expect(db.prepare("UPDATE mail SET body = ? WHERE drained = 1").run(`{"kind":"signal","value":"${SECRET}"}`).changes).toBe(1);
+    const db = openDriver(at);
+    expect(db.prepare("UPDATE mail SET body = ? WHERE drained = 1").run(`{"kind":"signal","value":"${SECRET}"}`)).toBe(1);
     db.close();
   } else {
     const root = at.replace("dir:", "");

@@ -62,7 +62,7 @@ async function tellAll(hold: Holdfast, made: unknown[]): Promise<void> {
   const turn = await bot.submit("b", `find ${SECRET}`, { key: "t", title: SECRET });
   await hold.worker({ agents: [bot] }).drain({ maxMs: 10_000 });
   const [waiting] = (await hold.effects.list({ status: "waiting" })).items;
-  await hold.effects.approve(waiting?.effectId ?? "", { note: SECRET, args: { q: `now ${SECRET}` } });
+  await hold.effects.approve(waiting?.effectId ?? "", { by: SECRET, note: SECRET, args: { q: `now ${SECRET}` } });
   made.push(await bot.run("b", `find ${SECRET}`, { key: "t" }));
   made.push(await turn.result({ timeoutMs: 5_000 }));
   // The same input under the same key is the same turn, though what is stored is another text.

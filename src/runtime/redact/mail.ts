@@ -2,7 +2,7 @@
 
 import type { Json } from "../../core/json.js";
 import type { MessageInput } from "../../core/message.js";
-import { editJson, editMessage, type TextEdit } from "../../core/redact-text.js";
+import { editDecision, editJson, editMessage, type TextEdit } from "../../core/redact-text.js";
 import type { MailDoc, Settlement } from "../rows.js";
 
 /** `leavesArgs`: whether arguments of the call stay that a letter approves. The letter itself where nothing was edited. */
@@ -11,13 +11,13 @@ export function editMail(doc: MailDoc, edit: TextEdit, leavesArgs: boolean): Mai
     case "cancel":
       return doc.reason === undefined ? doc : changed(doc, { reason: edit.text(doc.reason, { in: "reason" }) });
     case "deny":
-      return changed(doc, { reason: edit.text(doc.reason, { in: "reason" }) });
+      return changed(editDecision(doc, edit), { reason: edit.text(doc.reason, { in: "reason" }) });
     case "approve":
-      return changed(doc, {
-        ...(doc.note !== undefined && { note: edit.text(doc.note, { in: "note" }) }),
+      return changed(editDecision(doc, edit), {
         ...(doc.args !== undefined && !leavesArgs && { args: editJson(doc.args, edit, { in: "arguments", tool: "" }) }),
       });
     case "settle":
+      return changed(editDecision(doc, edit), { as: editSettlement(doc.as, edit) });
     case "late":
       return changed(doc, { as: editSettlement(doc.as, edit) });
     case "signal":

@@ -1,5 +1,4 @@
 /** How far a redaction reaches: the lines of a session and what they go back to, who shares what is changed, and which calls are not over. */
-import { HoldfastError } from "../../core/errors.js";
 import { type LineId, MAX_SEQ, type SessionId } from "../../core/ids.js";
 import type { LineRow } from "../../store/port.js";
 import { descendants } from "../family.js";
@@ -90,13 +89,4 @@ export class OpenCalls {
   at(line: string, reply: number, index: number): string | undefined {
     return this.#byReply.get(`${line}-${reply}`)?.get(index);
   }
-
-  equals(other: OpenCalls): boolean {
-    return this.ids.size === other.ids.size && [...this.ids].every((id) => other.ids.has(id));
-  }
-}
-
-export function requireLines(stretches: readonly Stretch[], session: SessionId): void {
-  if (stretches.length > 0) return;
-  throw new HoldfastError("CORRUPT", `Session ${JSON.stringify(session)} has no line.`, { sessionId: session });
 }

@@ -18,7 +18,7 @@ import { callback, flag, invalid, options, signalOf, wholeNumber } from "../opti
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, mailOf, mailText } from "../rows.js";
 import { Leases } from "./leases.js";
 import { editMail } from "./mail.js";
-import { OpenCalls, requireLines, sharersOf, stretchesOf } from "./reach.js";
+import { OpenCalls, sharersOf, stretchesOf } from "./reach.js";
 import { type Name, Rewriting, type Seen } from "./rewriting.js";
 import { type RedactWhat, type What, whatOf } from "./what.js";
 
@@ -122,7 +122,6 @@ class Redacting {
   /** What there is to change, and who shares it. `known`: sessions of which it is known that they do. */
   async #survey(known: readonly SessionId[]) {
     const stretches = await stretchesOf(this.#ground, this.#session);
-    requireLines(stretches, this.#session);
     for (let sessions = [this.#session, ...known]; ; ) {
       const calls = await OpenCalls.of(this.#ground, sessions);
       const rewriting = new Rewriting(this.#ground, this.#what, calls, this.#tick);
@@ -130,9 +129,10 @@ class Redacting {
       if (this.#what.holds(this.#session)) seen.names.push({ what: "session-id", at: this.#session });
       if (this.#what.message !== undefined && !seen.isMessageThere) throw noMessage(this.#session, this.#what.message);
       const sharers = await sharersOf(this.#ground, this.#session, stretches, seen.first);
-      const all = [this.#session, ...sharers];
-      if (calls.equals(await OpenCalls.of(this.#ground, all))) return { stretches, rewriting, seen, sharers };
-      sessions = all;
+      // Whoever shares it may have calls that are not over: those are exempt as well.
+      const others = sharers.filter((sharer) => !sessions.includes(sharer));
+      if ((await OpenCalls.of(this.#ground, others)).ids.size === 0) return { stretches, rewriting, seen, sharers };
+      sessions = [...sessions, ...others];
     }
   }
 
