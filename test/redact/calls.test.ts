@@ -139,4 +139,28 @@ describe.each(stores)("redact and calls on $name", ({ name, address }) => {
       baseTuning.slackBytes = slackBytes;
     }
   });
+
+  test("a call that is not over in a session that shares the reply is exempt as well", async () => {
+    const hold = await open(address());
+    const made: unknown[] = [];
+    const bot = hold.agent({
+      name: "payer",
+      checkpoint: "after-model",
+      model: script(asks(["pay", { to: SECRET }]), "done"),
+      tools: { pay: { mode: "once", approval: true, run: async (args: { to: string }) => (made.push(args), "paid") } },
+    });
+    await bot.run("p", "go");
+    const [pending] = (await hold.effects.list({ status: "waiting" })).items;
+    const latest = await hold.checkpoints.latest("p");
+    await hold.fork(latest?.id ?? "", { id: "f" });
+    const report = await hold.sessions.redact("f", SECRET);
+    expect(report).toMatchObject({ exempt: [pending?.effectId], records: 0 });
+    await hold.effects.approve(pending?.effectId ?? "");
+    expect(await bot.resume("p")).toMatchObject({ status: "completed" });
+    expect(made).toEqual([{ to: SECRET }]);
+    expect(await hold.sessions.redact("f", SECRET)).toMatchObject({ exempt: [], records: 2, sharedWith: ["p"] });
+    expect(await callsOf(hold, "f")).toEqual([{ to: "[redacted]" }]);
+    expect((await hold.verify()).findings).toEqual([]);
+    await hold.close();
+  });
 });
