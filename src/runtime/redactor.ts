@@ -20,7 +20,7 @@ export class Redactor {
   readonly #done = new WeakSet<object>();
 
   constructor(hook: Redact) {
-    this.#edit = { text: (text, where) => called(hook, text, where) };
+    this.#edit = { text: (text, where) => callRedact(hook, text, where) };
   }
 
   text(text: string, where: RedactionPlace): string {
@@ -108,7 +108,8 @@ function placeOf({ effect, signal }: CourseRecord, toolOf: (effect: string) => s
   }
 }
 
-function called(hook: Redact, text: string, where: RedactionPlace): string {
+/** What a function gives in the place of a text, checked. */
+export function callRedact(hook: Redact, text: string, where: RedactionPlace): string {
   let edited: unknown;
   try {
     edited = hook(text, where);

@@ -263,3 +263,69 @@ describe.each(stores)("redact on $name", ({ name, address }) => {
     }
   });
 });
+
+describe("what can be redacted", () => {
+  test("bad input is refused, and nothing is changed", async () => {
+    const hold = await open("memory:");
+    const session = await hold.session("a");
+    session.append({ role: "user", content: "a secret 😀 word" });
+    await session.checkpoint();
+    await session.close();
+    const refused = async (what: unknown, o?: object, code = "INVALID_OPTION") =>
+      expect(hold.sessions.redact("a", what as never, o), JSON.stringify([what, o])).rejects.toMatchObject({ code });
+    for (const what of ["", [], ["x", ""], [1], 7, null, undefined, {}, { message: "x", more: 1 }, "\ud800"]) await refused(what);
+    await refused({ message: 1 }, undefined, "INVALID_ID");
+    await refused("secret", { with: "[secret]" });
+    await refused(/s[a-z]+/, { with: "some" });
+    await refused("x", { with: 7 });
+    await refused("x", { with: "x".repeat(1_001) });
+    await refused("x", { dryRun: 1 });
+    await refused("x", { waitMs: -1 });
+    await refused("x", { what: 1 });
+    await refused(redactions(), { with: "x" });
+    await refused(/\ud83d/);
+    await refused(() => 1);
+    await refused(() => {
+      throw new Error("oops");
+    });
+    await refused(
+      Array.from({ length: 1_001 }, (_, i) => `t${i}`),
+      undefined,
+      "TOO_LARGE",
+    );
+    await refused("x".repeat(2 ** 20 + 1), undefined, "TOO_LARGE");
+    await expect(hold.sessions.redact("nobody", "x")).rejects.toMatchObject({ code: "NOT_FOUND" });
+    const signal = AbortSignal.abort(new Error("stopped"));
+    await expect(hold.sessions.redact("a", "secret", { signal })).rejects.toThrow("stopped");
+    expect((await hold.session("a")).messages[0]?.content).toBe("a secret 😀 word");
+    await hold.close();
+  });
+
+  test("many texts, long ones, and what would come to be one of them", async () => {
+    const hold = await open("memory:");
+    const session = await hold.session("a");
+    const long = "long and longer ".repeat(5_000);
+    session.append({ role: "user", content: `${long}!` }, { role: "user", content: "n17 n170 aaabbb" });
+    await session.checkpoint();
+    await session.close();
+    await hold.sessions.redact("a", [long, ...Array.from({ length: 900 }, (_, i) => `n${i}`)], { with: "-" });
+    await hold.sessions.redact("a", "ab", { with: "" });
+    expect((await hold.session("a")).messages.map(({ content }) => content)).toEqual(["-!", "- - "]);
+    await hold.close();
+  });
+
+  test("progress is told, and a pattern that finds nothing changes nothing", async () => {
+    const hold = await open("memory:");
+    const session = await hold.session("a");
+    for (let n = 0; n < 250; n++) {
+      session.append({ role: "user", content: "word" });
+      await session.checkpoint();
+    }
+    await session.close();
+    const told: number[] = [];
+    const report = await hold.sessions.redact("a", /x*/, { onProgress: (looked) => told.push(looked) });
+    expect(report).toMatchObject({ records: 0, saves: 0 });
+    expect(told).toEqual([100, 200, 250]);
+    await hold.close();
+  });
+});

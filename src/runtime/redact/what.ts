@@ -4,6 +4,7 @@ import { checkName, typeName } from "../../core/ids.js";
 import type { Redact } from "../../core/redact-text.js";
 import { isReadySet } from "../../core/redactions.js";
 import { invalid } from "../options.js";
+import { callRedact } from "../redactor.js";
 
 /** A text, several of them, a pattern, a ready set or another function like it, or the whole content of a message. */
 export type RedactWhat = string | readonly string[] | RegExp | Redact | { readonly message: string };
@@ -23,6 +24,8 @@ const MAX_TEXTS = 1_000;
 const MAX_CHARS = 1024 * 1024;
 /** With nothing in its place, what stood around a text may come to be one. */
 const MAX_ROUNDS = 100;
+/** Texts that come to no more than this are looked for together. */
+const TOGETHER_CHARS = 50_000;
 
 export function whatOf(given: RedactWhat, replacement: string): What {
   if (typeof given === "string") return ofTexts([given], replacement);
@@ -34,26 +37,41 @@ export function whatOf(given: RedactWhat, replacement: string): What {
   throw invalid("redact", `it takes a text, a list of texts, a RegExp, a set of redactions or { message }, not ${typeName(given)}`);
 }
 
+/** Finds what is to go. */
+interface Finder {
+  readonly has: (text: string) => boolean;
+  readonly replace: (text: string, replacement: string) => string;
+  /** Whether bytes hold it that are no text, or not only: `isText` says that they are UTF-8, and were looked through as such. */
+  readonly inBytes: (content: Buffer, isText: boolean) => boolean;
+}
+
+// ---- texts
+
 function ofTexts(texts: readonly unknown[], replacement: string): What {
   if (texts.length === 0) throw invalid("redact", "there is nothing to redact");
-  if (texts.length > MAX_TEXTS)
-    throw new HoldfastError("TOO_LARGE", `redact: more than ${MAX_TEXTS} texts at once.`, { path: "redact", limit: MAX_TEXTS });
-  const needles = new Set<string>();
-  for (const text of texts) for (const form of formsOf(checkNeedle(text))) needles.add(form);
+  const given = texts.map(checkNeedle);
+  const chars = given.reduce((sum, { length }) => sum + length, 0);
+  if (given.length > MAX_TEXTS || chars > MAX_CHARS)
+    throw new HoldfastError("TOO_LARGE", `redact: more than ${MAX_TEXTS} texts, or ${MAX_CHARS} characters, at once.`, { path: "redact" });
   // The longest first: of two that begin alike, all of the longer one goes.
-  const all = [...needles].toSorted((a, b) => b.length - a.length);
-  const any = new RegExp(all.map(escaped).join("|"), "g");
-  const bytes = texts.flatMap((text) => [Buffer.from(text as string, "utf8"), Buffer.from(text as string, "utf16le")]);
-  const isIn = (content: Buffer) => bytes.some((needle) => content.includes(needle));
-  return finding(any, replacement, isIn);
+  const needles = [...new Set(given.flatMap(formsOf))].toSorted((a, b) => b.length - a.length);
+  const bytes = given.flatMap((text) => [Buffer.from(text, "utf8"), Buffer.from(text, "utf16le")]);
+  const inBytes = (content: Buffer) => bytes.some((needle) => content.includes(needle));
+  if (chars <= TOGETHER_CHARS) return finding({ ...patternFinder(new RegExp(needles.map(escaped).join("|"), "g")), inBytes }, replacement);
+  return finding(
+    {
+      has: (text) => needles.some((needle) => text.includes(needle)),
+      replace: (text, other) => needles.reduce((edited, needle) => edited.replaceAll(needle, () => other), text),
+      inBytes,
+    },
+    replacement,
+  );
 }
 
 function checkNeedle(text: unknown): string {
   if (typeof text !== "string") throw invalid("redact", `a text to redact is a string, not ${typeName(text)}`);
   if (text === "") throw invalid("redact", "a text to redact is empty");
   if (!text.isWellFormed()) throw invalid("redact", "a text to redact holds half a character (a lone surrogate)");
-  if (text.length > MAX_CHARS)
-    throw new HoldfastError("TOO_LARGE", `redact: a text is longer than ${MAX_CHARS} characters.`, { path: "redact", limit: MAX_CHARS });
   return text;
 }
 
@@ -66,59 +84,65 @@ function formsOf(text: string): readonly string[] {
 
 const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
 
+// ---- patterns
+
 function ofPattern({ source, flags }: RegExp, replacement: string): What {
-  const any = new RegExp(source, `${flags.replace(/[gy]/g, "")}g`);
-  return finding(any, replacement, (content) => has(any, content.toString("latin1")));
+  return finding(patternFinder(new RegExp(source, `${flags.replace(/[gy]/g, "")}g`)), replacement);
 }
 
-const has = (any: RegExp, text: string): boolean => {
-  any.lastIndex = 0;
-  // One that finds nothing at a place finds it everywhere: that is no text.
-  for (let found = any.exec(text); found !== null; found = any.exec(text)) {
-    if (found[0] !== "") return true;
-    any.lastIndex += 1;
-  }
-  return false;
-};
+function patternFinder(any: RegExp): Finder {
+  const has = (text: string): boolean => {
+    any.lastIndex = 0;
+    // One that finds nothing at a place finds it everywhere: that is no text.
+    for (let found = any.exec(text); found !== null; found = any.exec(text)) {
+      if (found[0] !== "") return true;
+      any.lastIndex += 1;
+    }
+    return false;
+  };
+  return {
+    has,
+    replace: (text, replacement) => text.replace(any, (found: string) => (found === "" ? "" : replacement)),
+    inBytes: (content, isText) => !isText && has(content.toString("latin1")),
+  };
+}
 
-function finding(any: RegExp, replacement: string, isIn: (content: Buffer) => boolean): What {
-  const once = (text: string): string => text.replace(any, (found: string) => (found === "" ? "" : replacement));
-  if (has(any, replacement))
+function finding({ has, replace, inBytes }: Finder, replacement: string): What {
+  if (has(replacement))
     throw invalid("with", "it holds what is to be redacted, or would be taken for it. Choose other words to stand in its place");
   const text = (given: string): string => {
-    let edited = once(given);
-    for (let rounds = 0; edited !== given && has(any, edited); rounds++) {
+    let edited = replace(given, replacement);
+    for (let rounds = 0; edited !== given && has(edited); rounds++) {
       if (rounds >= MAX_ROUNDS) throw invalid("with", "what stands around it becomes what is to be redacted, again and again");
-      edited = once(edited);
+      edited = replace(edited, replacement);
     }
+    if (!edited.isWellFormed()) throw invalid("redact", "the pattern would cut a character in half. Give it the flag u");
     return edited;
   };
-  return editing(text, replacement, isIn);
+  return editing(text, replacement, inBytes);
 }
+
+// ---- functions
 
 /** A function says itself what stands in the place of what it finds. */
 function ofFunction(redact: Redact): What {
   // A ready set leaves arguments alone, for tools are run with them. Those of calls that are over are no different from other texts.
   const own: Redact = isReadySet(redact) ? (text, where) => redact.everywhere(text, where.field) : redact;
-  const text: Redact = (given, where) => {
-    const edited: unknown = own(given, where);
-    if (typeof edited !== "string") throw invalid("redact", `the function gave ${typeName(edited)}, and no text`);
-    return edited;
-  };
-  const where = { in: "message", role: "user" } as const;
-  const isIn = (content: Buffer) => {
+  const text: Redact = (given, where) => callRedact(own, given, where);
+  const inBytes = (content: Buffer, isText: boolean): boolean => {
     const latin = content.toString("latin1");
-    return own(latin, where) !== latin;
+    return !isText && text(latin, ANYWHERE) !== latin;
   };
-  return editing(text, "[redacted]", isIn);
+  return editing(text, "[redacted]", inBytes);
 }
 
-function editing(text: Redact, replacement: string, isIn: (content: Buffer) => boolean): What {
-  const where = { in: "message", role: "user" } as const;
+const ANYWHERE = { in: "message", role: "user" } as const;
+
+function editing(text: Redact, replacement: string, inBytes: Finder["inBytes"]): What {
   return {
     text,
-    file: (bytes) => fileWithout(bytes, (content) => text(content, where), isIn, replacement),
-    holds: (content) => text(content, where) !== content || isIn(Buffer.from(content)),
+    file: (bytes) => fileWithout(bytes, (content) => text(content, ANYWHERE), inBytes, replacement),
+    holds: (content) => text(content, ANYWHERE) !== content || inBytes(Buffer.from(content), true),
     message: undefined,
     replacement,
   };
@@ -128,19 +152,25 @@ function editing(text: Redact, replacement: string, isIn: (content: Buffer) => b
 function fileWithout(
   bytes: Uint8Array,
   edit: (text: string) => string,
-  isIn: (content: Buffer) => boolean,
+  inBytes: Finder["inBytes"],
   replacement: string,
 ): Uint8Array | undefined {
+  const text = textOf(bytes);
+  const edited = text === undefined ? undefined : edit(text);
+  if (edited !== undefined && edited !== text) return Buffer.from(edited);
   const content = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  try {
-    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-    const edited = edit(text);
-    if (edited !== text) return Buffer.from(edited);
-  } catch (error) {
-    if (error instanceof HoldfastError) throw error;
-  }
-  return isIn(content) ? Buffer.from(replacement) : undefined;
+  return inBytes(content, text !== undefined) ? Buffer.from(replacement) : undefined;
 }
+
+function textOf(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+// ---- messages
 
 const ofMessage = (message: string, replacement: string): What => ({
   text: (text) => text,
