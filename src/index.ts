@@ -25,6 +25,8 @@ export {
   type Usage,
 } from "./core/message.js";
 export type { RetentionPolicy } from "./core/policy.js";
+export type { Redact, RedactionPlace } from "./core/redact-text.js";
+export type { RedactionName, Redactions } from "./core/redactions.js";
 export type { SessionStatus } from "./core/status.js";
 export type { Strategy } from "./core/strategy.js";
 export type { LeftOut } from "./core/transfer.js";
@@ -70,6 +72,9 @@ export type { Holdfast } from "./runtime/holdfast.js";
 export type { ExportedRows, ImportOptions, ImportReport } from "./runtime/import.js";
 export type { SessionOptions } from "./runtime/opening.js";
 export type { Page } from "./runtime/options.js";
+export type { RedactOptions, RedactReport } from "./runtime/redact/redact.js";
+export type { RedactWhat } from "./runtime/redact/what.js";
+export { type RedactionOptions, redactions } from "./runtime/redactions.js";
 export type { GcOptions, GcReport } from "./runtime/retention/gc.js";
 export type { Pruned, PruneOptions, PruneProgress } from "./runtime/retention/pruning.js";
 export type { ApplyOptions, PolicyOptions, Retention, RetentionProgress, RetentionReport } from "./runtime/retention/retention.js";

@@ -1,10 +1,11 @@
 /** Opening a store by its address. The composition root of the library: stores, runtime and machine meet here. */
 import { HoldfastError, quote } from "./core/errors.js";
 import { checkName, typeName } from "./core/ids.js";
+import type { Redact } from "./core/redact-text.js";
 import type { Clock } from "./runtime/ground.js";
-import { Holdfast } from "./runtime/holdfast.js";
+import { type Extras, Holdfast } from "./runtime/holdfast.js";
 import { checkLeaseMs } from "./runtime/opening.js";
-import { flag, invalid, options, wholeNumber } from "./runtime/options.js";
+import { callback, flag, invalid, options, wholeNumber } from "./runtime/options.js";
 import type { Telemetry } from "./runtime/telemetry.js";
 import { openDir } from "./store/dir/open.js";
 import { thisMachine } from "./store/machine.js";
@@ -24,6 +25,11 @@ export interface OpenOptions {
   readonly telemetry?: Telemetry;
   /** False: no index for search is made or kept up here, and a search goes over the whole store. */
   readonly search?: boolean;
+  /**
+   * Run over every text before it is stored, and gives what is stored instead; `redactions()` is one. It must leave its own words as they
+   * are: some texts pass it twice.
+   */
+  readonly redact?: Redact;
   /** Whose sessions these are. Tenants share a place and see nothing of each other; the same id in two tenants is two sessions. */
   readonly tenant?: string;
   /** Postgres: the schema that the tables are in, `holdfast` by default. */
@@ -49,14 +55,19 @@ export async function open(address?: string, given?: OpenOptions): Promise<Holdf
     leaseMs,
     telemetry,
     search,
+    redact,
     ...forStore
-  } = options(given, "open", ["clock", "leaseMs", "telemetry", "search", ...STORE_OPTIONS]);
+  } = options(given, "open", ["clock", "leaseMs", "telemetry", "search", "redact", ...STORE_OPTIONS]);
   if (typeof clock?.now !== "function") throw invalid("clock", "it must have a function now()");
   if (telemetry !== undefined && (typeof telemetry !== "object" || telemetry === null)) throw invalid("telemetry", "it must be an object");
-  const indexed = flag(search, "search") ?? true;
+  const more: Extras = {
+    ...(telemetry && { telemetry }),
+    ...(callback(redact, "redact") && { redact }),
+    indexed: flag(search, "search") ?? true,
+  };
   const lease = checkLeaseMs(leaseMs) ?? LEASE_MS;
   const store = await openStore(address, forStore);
-  return new Holdfast(store, thisMachine(), clock, lease, telemetry, indexed);
+  return new Holdfast(store, thisMachine(), clock, lease, more);
 }
 
 const STORE_OPTIONS = ["busyMs", "tenant", "schema", "connections", "queue", "prepare"] as const;

@@ -11,6 +11,7 @@
 import { type Digest, digest } from "./digest.js";
 import { type Json, sortedText } from "./json.js";
 import type { Owner } from "./lease.js";
+import type { MessageInput } from "./message.js";
 
 /** repeatable: run again. keyed: run again under its key, while that is valid. once: at most once, and perhaps never. */
 export type Mode = "repeatable" | "keyed" | "once";
@@ -267,6 +268,12 @@ function isKeyValid({ validMs, first, attempt }: Effect, { now, wall }: Situatio
 
 /** A digest of arguments: the same for those that are equal, however their keys are ordered. */
 export const sameOf = (args: Json): string => digest(sortedText(args)).slice(0, 22);
+
+/** A digest of a turn's input: the same for the same words, whatever their message is called. */
+export function sameInput(message: MessageInput): string {
+  const { id: _id, ...rest } = message;
+  return digest(JSON.stringify(rest)).slice(0, 22);
+}
 
 /** The line a call was begun on, from its id. */
 export const lineOfEffect = (id: string): string => id.slice(0, id.indexOf("-"));

@@ -13,6 +13,8 @@
  *     nothing but numbers needs none: it stands in the chain as it is.
  * J4  a section that was dropped leaves its digest; the chain still verifies.
  * J5  a range that was dropped whole leaves one gap, with the digests before and after it.
+ * J6  a section that was rewritten is verified against the digest in its save's note, under a salt of its own; the chain keeps the digest
+ *     of what was there.
  */
 import { type Digest, digest } from "./digest.js";
 import { HoldfastError } from "./errors.js";
@@ -42,7 +44,7 @@ export interface Save {
   readonly items: string | null;
   readonly state: string | null;
   readonly mark: string | null;
-  /** Only where something was dropped: what, and a digest over the saying. */
+  /** Only where something was dropped or rewritten: what, and a digest over the saying. */
   readonly note: string | null;
 }
 
@@ -138,11 +140,12 @@ export function open(save: Save, need: Need): Opened {
   if (note?.gap !== undefined) throw corrupt(save, "was dropped, and is needed");
   if (need.items && save.nItems > 0 && save.items === null) throw corrupt(save, "has lost its items");
   if (need.state && save.nState > 0 && save.state === null) throw corrupt(save, "has lost its state");
-  const mark = save.mark === null ? (note?.mark ?? "") : inChain(save.mark);
+  const mark = note?.mark ?? (save.mark === null ? "" : inChain(save.mark));
   if (need.mark && save.nMark > 0 && mark === "") throw corrupt(save, "has lost its checkpoint");
   if (
-    (save.items !== null && save.itemsDigest !== digest(save.items)) ||
-    (save.state !== null && save.stateDigest !== digest(save.state))
+    (save.items !== null && (note?.items ?? save.itemsDigest) !== digest(save.items)) ||
+    (save.state !== null && (note?.state ?? save.stateDigest) !== digest(save.state)) ||
+    (save.mark !== null && note?.mark !== undefined && note.marked !== digest(save.mark))
   ) {
     throw corrupt(save, "has a section that does not match its digest");
   }
@@ -165,7 +168,7 @@ function parse(text: string | null): readonly JournalRecord[] {
 /** The bytes of each record's text in a section. */
 export function recordBytes(text: string | null): readonly number[] {
   if (text === null) return [];
-  const records = text.slice(1, -(SALT_CHARS + 3 + BETWEEN.length)).split(BETWEEN);
+  const records = recordTexts(text);
   const ascii = Buffer.byteLength(text) === text.length;
   return records.map((record) => (ascii ? record.length : Buffer.byteLength(record)));
 }
@@ -178,21 +181,25 @@ function corrupt(save: Save, what: string): HoldfastError {
   );
 }
 
-// ---- dropping
+// ---- dropping and rewriting
 
 interface Note {
-  /** What the chain holds of a checkpoint that was dropped. */
+  /** What the chain holds of a checkpoint that was dropped or rewritten. */
   readonly mark?: string;
   readonly gap?: number;
   /** Where the list of checkpoints goes on: a dropped checkpoint's own prior, shortened past others that went with it. */
-  readonly prior: number;
+  readonly prior?: number;
+  /** Digests of sections that were rewritten, and of a checkpoint that was, as they are now. */
+  readonly items?: Digest;
+  readonly state?: Digest;
+  readonly marked?: Digest;
 }
 
 function readNote(save: Save): Note | undefined {
   if (save.note === null) return undefined;
   const text = save.note.slice(43);
   if (digest(`${save.line} ${save.seq} ${save.prev} ${save.check} ${text}`) !== save.note.slice(0, 43))
-    throw corrupt(save, "has a damaged note of what was dropped");
+    throw corrupt(save, "has a damaged note of what was dropped or rewritten");
   const note = JSON.parse(text) as Note;
   // No digest covers what a gap says of itself: its note says how much it stands for.
   if (note.gap !== undefined && (note.gap !== save.nState || save.nItems !== 0 || save.nMark !== 0 || save.nMessages !== 0))
@@ -200,8 +207,9 @@ function readNote(save: Save): Note | undefined {
   return note;
 }
 
-function writeNote(save: Pick<Save, "line" | "seq" | "prev" | "check">, note: Note): string {
-  const text = JSON.stringify(note);
+/** Always in the same order: what says the same is the same text. */
+function writeNote(save: Pick<Save, "line" | "seq" | "prev" | "check">, { mark, gap, prior, items, state, marked }: Note): string {
+  const text = JSON.stringify({ mark, gap, prior, items, state, marked });
   return digest(`${save.line} ${save.seq} ${save.prev} ${save.check} ${text}`) + text;
 }
 
@@ -223,17 +231,61 @@ export interface Drop {
 
 /** The save without some of its sections. */
 export function drop(save: Save, what: Drop): Save {
-  const marked = what.mark && save.mark !== null;
+  const { items, state, marked, ...known } = readNote(save) ?? {};
+  const kept: Note = {
+    ...known,
+    ...(items !== undefined && !what.items && { items }),
+    ...(state !== undefined && !what.state && { state }),
+    ...(marked !== undefined && !what.mark && { marked }),
+  };
+  const gone = what.mark && save.mark !== null ? { mark: known.mark ?? inChain(save.mark), prior: what.prior } : undefined;
   return {
     ...save,
     items: what.items ? null : save.items,
     state: what.state ? null : save.state,
     mark: what.mark ? null : save.mark,
-    note: marked ? writeNote(save, { mark: inChain(save.mark as string), prior: what.prior }) : save.note,
+    note: noteOf(save, { ...kept, ...gone }),
   };
 }
 
-/** The same save with the same sections there and gone. What is in a section follows from its save's digest. */
+/** What a note says, or nothing where there is nothing to say. */
+const noteOf = (save: Save, note: Note): string | null => (Object.keys(note).length === 0 ? null : writeNote(save, note));
+
+/** Other texts for sections of a save that are there; those that are not given stay as they are. */
+export interface Rewrite {
+  readonly items?: readonly string[];
+  readonly state?: readonly string[];
+  readonly mark?: string;
+  /** Gives a fresh random salt at every call: with the old one what was there could be guessed back. */
+  readonly salt: () => string;
+}
+
+/** The save with other texts in the place of some of its sections (J6). Records keep their numbers: there are as many as before. */
+export function rewrite(save: Save, { items, state, mark, salt }: Rewrite): Save {
+  if ((items?.length ?? save.nItems) !== save.nItems || (state?.length ?? save.nState) !== save.nState)
+    throw new TypeError("a section is rewritten record for record");
+  const texts = { ...(items && { items: section(items, salt) }), ...(state && { state: section(state, salt) }) };
+  const known = readNote(save);
+  const note: Note = {
+    ...known,
+    ...(texts.items && { items: digest(texts.items) }),
+    ...(texts.state && { state: digest(texts.state) }),
+    ...(mark !== undefined && { mark: known?.mark ?? inChain(save.mark as string), marked: digest(mark) }),
+  };
+  return { ...save, ...texts, ...(mark !== undefined && { mark }), note: noteOf(save, note) };
+}
+
+/** Which sections of a save are not what they were when it was sealed. */
+export function rewritten(save: Save): readonly ("items" | "state" | "mark")[] {
+  const { items, state, marked } = (save.note === null ? undefined : readNote(save)) ?? {};
+  return [...(items ? (["items"] as const) : []), ...(state ? (["state"] as const) : []), ...(marked ? (["mark"] as const) : [])];
+}
+
+/** The texts of a section's records. */
+export const recordTexts = (section: string | null): readonly string[] =>
+  section === null ? [] : section.slice(1, -(SALT_CHARS + 3 + BETWEEN.length)).split(BETWEEN);
+
+/** The same save with the same sections there and gone. What is in a section follows from its save's digest, or from its note. */
 export const isSame = (a: Save, b: Save): boolean =>
   a.seq === b.seq &&
   a.check === b.check &&

@@ -9,13 +9,13 @@ import { type LineId, MAX_SEQ, type Place, placeId, type SessionId } from "../co
 import { textBytes } from "../core/json.js";
 import { freeLease } from "../core/lease.js";
 import type { Blob } from "../core/message.js";
-import { firstSeq, isGap, open, type Save } from "../core/save.js";
+import { firstSeq, isGap, open, rewritten, type Save } from "../core/save.js";
 import type { Change, Head, Label, LineRow, NewLine, NewSave, SaveQuery } from "../store/port.js";
+import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
 import { cutLines } from "./retention/gc.js";
 import { refsIn } from "./retention/prune.js";
 import { type LineDoc, leaseRow } from "./rows.js";
-import { descendants } from "./sessions.js";
 
 /** What a stream says, verified: a line begins or goes on, a save follows on it, and at the end comes the session. */
 export type Brought =
@@ -46,6 +46,9 @@ export interface Target {
   /** Lines that were brought in and that gc must leave alone meanwhile. */
   readonly pinned: Set<string>;
   readonly wrote: { saves: number; blobs: number };
+  /** Lines that came, with what they begin on, and those of them from which the target has removed texts that came. */
+  readonly origins: Map<LineId, LineId | undefined>;
+  readonly stale: Set<LineId>;
 }
 
 interface TargetLine {
@@ -71,6 +74,17 @@ interface TargetLine {
 const SAVES_AT_ONCE = 200;
 const BYTES_AT_ONCE = 4 * 1024 * 1024;
 const HEADER = { items: false, state: false } as const;
+
+type Ahead = Pick<SaveQuery, "items" | "state" | "limit">;
+const WHOLE: Ahead = { items: true, state: true, limit: 50 };
+const HEADERS: Ahead = { items: false, state: false, limit: 500 };
+
+/** Whether texts were removed from a save that another of the same place still has. */
+function isStale(redacted: Save, other: Save): boolean {
+  if (redacted.note === null || redacted.check !== other.check) return false;
+  const gone = isGap(redacted) ? [] : rewritten(redacted);
+  return gone.some((section) => other[section] !== null && !rewritten(other).includes(section));
+}
 
 export class BringIn {
   readonly #target: Target;
@@ -120,6 +134,7 @@ export class BringIn {
       this.#lines.set(line.id, { line, of, home, owner, tail, end: after, last: undefined, differs: false, lacks: false, ahead: [] });
       if (owner === undefined) this.#target.pinned.add(line.id);
     } else if (of !== null) this.#lines.set(line.id, { ...known, of });
+    this.#target.origins.set(line.id, doc.origin?.line);
     this.#current = this.#lines.get(line.id) as TargetLine;
     // Also one with no saves yet has to be there.
     if (this.#current.owner === undefined) this.#open(this.#current);
@@ -205,10 +220,11 @@ export class BringIn {
     const { owner, tail } = current;
     current.last = fresh;
     current.end = save.seq;
-    if (owner !== undefined) return;
+    if (owner !== undefined) return this.#noteStale(current, save);
     if (tail !== undefined && firstSeq(save) <= tail.seq) return this.#compare(current, fresh);
-    // What follows may need what was dropped before it.
+    // What follows may need what was dropped before it, and may repeat what was redacted.
     if (current.lacks) await this.#free(current);
+    this.#refuseStale(save.line);
     const blobs = await this.#blobs(fresh);
     const sent = { ...fresh, blobs };
     current.last = sent;
@@ -226,23 +242,48 @@ export class BringIn {
     if (there === undefined || save.seq > (tail as Save).seq || (there.seq === save.seq ? there.check !== save.check : !isGap(there)))
       return this.#free(current);
     for (const name of refs) this.#sure.add(name);
+    if (isStale(there, save)) this.#target.stale.add(line.id);
     const sections = ["items", "state", "mark"] as const;
     if (sections.some((section) => there[section] === null && save[section] !== null)) {
       current.lacks = true;
       if (of !== null) await this.#free(current);
-    } else if (of !== null && !this.#target.dryRun && sections.some((section) => there[section] !== null && save[section] === null)) {
-      // What was dropped where it comes from is not brought back, unless a fork here needs it.
+    } else if (
+      of !== null &&
+      !this.#target.dryRun &&
+      (sections.some((section) => there[section] !== null && save[section] === null) || isStale(save, there))
+    ) {
+      // What was dropped or redacted where it comes from is not brought back, unless a fork here needs it.
       await freeLines(this.#target.ground, [line.id]);
       if ((await this.#tailOf(line.id))?.seq !== tail?.seq) throw new Again();
     }
   }
 
   /** The save of the target that holds the last record of one that came. */
-  async #ahead(current: TargetLine, { line, seq }: Save): Promise<Save | undefined> {
+  async #ahead(current: TargetLine, { line, seq }: Save, wants: Ahead = WHOLE): Promise<Save | undefined> {
     while ((current.ahead[0]?.seq ?? seq) < seq) current.ahead.shift();
     if (current.ahead.length === 0)
-      current.ahead = [...(await this.#target.ground.store.saves(line, { from: seq, to: MAX_SEQ, limit: 50, items: true, state: true }))];
+      current.ahead = [...(await this.#target.ground.store.saves(line, { from: seq, to: MAX_SEQ, ...wants }))];
     return current.ahead[0];
+  }
+
+  /** A line that somebody owns here is not added to; but others that begin on it may be. */
+  async #noteStale(current: TargetLine, save: Save): Promise<void> {
+    const { stale } = this.#target;
+    if (stale.has(save.line)) return;
+    const there = await this.#ahead(current, save, HEADERS);
+    if (there?.seq === save.seq && isStale(there, save)) stale.add(save.line);
+  }
+
+  /** What was redacted here since it was exported must not come back with what goes on from it. */
+  #refuseStale(line: LineId): void {
+    const { stale, origins } = this.#target;
+    for (let id: LineId | undefined = line; id !== undefined && stale.size > 0; id = origins.get(id)) {
+      if (stale.has(id))
+        throw new Refused(
+          "CONFLICT",
+          `Line ${id} was redacted here after it was exported, and what follows may hold the same. Export it anew.`,
+        );
+    }
   }
 
   async #tailOf(line: LineId, wants: Pick<SaveQuery, "items" | "state"> = HEADER): Promise<Save | undefined> {

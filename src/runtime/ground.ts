@@ -7,6 +7,7 @@ import { type PostOptions, postMail } from "./inbox.js";
 import { Journal } from "./journal.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import { Loader } from "./loader.js";
+import type { Redactor } from "./redactor.js";
 import type { MailDoc } from "./rows.js";
 import { Salts } from "./salts.js";
 import type { Telemetry } from "./telemetry.js";
@@ -32,6 +33,8 @@ export class Ground {
   readonly machine: Machine;
   readonly leaseMs: number;
   readonly telemetry: Telemetry | undefined;
+  /** What every text is run through before it is staged or posted; undefined where nothing is. */
+  readonly redactor: Redactor | undefined;
   readonly salts = new Salts();
   readonly keeper: LeaseKeeper;
   readonly watchers = new Watchers();
@@ -43,16 +46,19 @@ export class Ground {
   readonly running = new Map<string, number>();
   /** Called when a session was let go of here: a letter may have come to it at the last moment. */
   released: (session: SessionId) => Promise<void> = async () => {};
+  /** Called when texts were taken out of these sessions: what was made from them, and is kept beside the store, holds them still. */
+  redacted: (sessions: readonly SessionId[]) => Promise<void> = async () => {};
   readonly #clock: Clock;
   readonly #posting = new Set<Promise<void>>();
   #storeClock: { readonly at: number; readonly now: number } | undefined;
 
-  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry) {
+  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry, redactor?: Redactor) {
     this.store = store;
     this.machine = machine;
     this.#clock = clock;
     this.leaseMs = leaseMs;
     this.telemetry = telemetry;
+    this.redactor = redactor;
     this.journal = new Journal(store);
     this.loader = new Loader(store, this.journal);
     this.keeper = new LeaseKeeper(store, () => this.now());
@@ -60,7 +66,7 @@ export class Ground {
 
   /** Posts to a session, and tells who holds it, if that is somebody here. */
   async post(session: SessionId, doc: MailDoc, o?: PostOptions): Promise<"posted" | "known"> {
-    const posted = await postMail(this.store, session, doc, o);
+    const posted = await postMail(this.store, session, this.redactor?.mail(doc) ?? doc, o);
     for (const holder of this.keeper.holders) if (holder.id === session) holder.takeMailSoon();
     this.watchers.changed(session);
     return posted;

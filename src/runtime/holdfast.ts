@@ -3,6 +3,7 @@ import { checkText, MAX_REASON } from "../core/checkpoint.js";
 import { isDigest } from "../core/digest.js";
 import { checkName, checkpointPlace, sessionId } from "../core/ids.js";
 import { encode, type Json } from "../core/json.js";
+import type { Redact } from "../core/redact-text.js";
 import type { Counts, Store } from "../store/port.js";
 import { type BoundAgent, bind } from "./agent/bound.js";
 import { agent } from "./agent/define.js";
@@ -19,6 +20,7 @@ import { type ExportedRows, type ImportOptions, type ImportReport, importRows } 
 import { fork, openSession, type SessionOptions } from "./opening.js";
 import { invalid, oneOf, options } from "./options.js";
 import { cancelSession, refuseTooManySignals, takeIn, takeInWhatIsLeft } from "./outside.js";
+import { Redactor } from "./redactor.js";
 import { type GcOptions, type GcReport, gc } from "./retention/gc.js";
 import { Retention } from "./retention/retention.js";
 import { Search } from "./search/search.js";
@@ -27,6 +29,14 @@ import { type SessionSummary, Sessions, summaryOf } from "./sessions.js";
 import type { Telemetry } from "./telemetry.js";
 import { type Verdict, type VerifyOptions, verifyStore } from "./verify.js";
 import { Worker, type WorkerOptions } from "./worker.js";
+
+/** What an open store may be given besides. */
+export interface Extras {
+  readonly telemetry?: Telemetry;
+  readonly redact?: Redact | undefined;
+  /** Whether an index for search is made and kept up. */
+  readonly indexed?: boolean;
+}
 
 export class Holdfast implements AsyncDisposable {
   readonly agents: Agents;
@@ -41,8 +51,8 @@ export class Holdfast implements AsyncDisposable {
   readonly #closing = new AbortController();
 
   /** Made by `open`, not by hand. */
-  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry, indexed = true) {
-    this.#ground = new Ground(store, machine, clock, leaseMs, telemetry);
+  constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, { telemetry, redact, indexed = true }: Extras = {}) {
+    this.#ground = new Ground(store, machine, clock, leaseMs, telemetry, redact && new Redactor(redact));
     this.#ground.released = (id) => takeInWhatIsLeft(this.#ground, id);
     this.#runs = new Runs(this.#ground);
     this.effects = new Effects(this.#ground);

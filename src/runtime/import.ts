@@ -74,7 +74,15 @@ export async function importRows(ground: Ground, rows: ExportedRows, given: Impo
   ground.imports.add(pinned);
   try {
     const came = new Set<Digest>();
-    const target: Target = { ground, dryRun: flag(o.dryRun, "dryRun") ?? false, came, pinned, wrote: { saves: 0, blobs: 0 } };
+    const target: Target = {
+      ground,
+      dryRun: flag(o.dryRun, "dryRun") ?? false,
+      came,
+      pinned,
+      wrote: { saves: 0, blobs: 0 },
+      origins: new Map(),
+      stale: new Set(),
+    };
     return await new Import(target, came, signal, callback(o.onProgress, "onProgress")).run(pieces);
   } finally {
     ground.imports.delete(pinned);

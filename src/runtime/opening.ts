@@ -39,6 +39,24 @@ export function checkTags(tags: unknown, path: string): readonly string[] {
   return [...new Set(Array.from(tags, (tag, i) => checkName(tag, `${path}[${i}]`)))];
 }
 
+/** Title, tags and metadata that are given, checked, and as they are to be stored. */
+export function checkLabel({ redactor }: Ground, given: Pick<SessionOptions, "title" | "tags" | "metadata">): Partial<LabelDoc> {
+  const title = given.title === undefined ? undefined : checkText(given.title, "title", MAX_TITLE_CHARS);
+  const tags = given.tags === undefined ? undefined : checkTags(given.tags, "tags");
+  const metadata = given.metadata === undefined ? undefined : checkMetadata(given.metadata, "metadata");
+  const text = (plain: string, field: string): string => redactor?.text(plain, { in: "session", field }) ?? plain;
+  return {
+    ...(title !== undefined && { title: checkText(text(title, "title"), "title", MAX_TITLE_CHARS) }),
+    ...(tags !== undefined && {
+      tags: checkTags(
+        tags.map((tag) => text(tag, "tags")),
+        "tags",
+      ),
+    }),
+    ...(metadata !== undefined && { metadata: redactor?.metadata(metadata, "session") ?? metadata }),
+  };
+}
+
 interface Wanted {
   readonly id: SessionId;
   readonly agent: string | undefined;
@@ -52,12 +70,13 @@ interface Wanted {
 
 function wanted(ground: Ground, id: unknown, given: SessionOptions | undefined): Omit<Wanted, "parent"> {
   const o = options(given, "session", ["agent", "title", "tags", "metadata", "waitMs", "leaseMs"]);
+  const { title, tags = [], metadata = {} } = checkLabel(ground, o);
   return {
     id: sessionId(id),
     agent: o.agent === undefined ? undefined : checkName(o.agent, "agent"),
-    title: o.title === undefined ? undefined : checkText(o.title, "title", MAX_TITLE_CHARS),
-    tags: o.tags === undefined ? [] : checkTags(o.tags, "tags"),
-    metadata: o.metadata === undefined ? {} : checkMetadata(o.metadata, "metadata"),
+    title,
+    tags,
+    metadata,
     waitMs: o.waitMs === undefined ? 0 : wholeNumber(o.waitMs, "waitMs", 0, MAX_LEASE_MS),
     leaseMs: checkLeaseMs(o.leaseMs) ?? ground.leaseMs,
   };
@@ -174,7 +193,21 @@ export function refuseOtherAgent(head: HeadDoc, { id, agent }: Pick<Wanted, "id"
   );
 }
 
-async function take(ground: Ground, row: SessionRow, want: Wanted, deadline: number): Promise<Lease | undefined> {
+/** Takes the lease of a session that is there, and nothing else. */
+export async function takeLease(ground: Ground, id: SessionId, waitMs: number, signal: AbortSignal | undefined): Promise<Lease> {
+  const deadline = performance.now() + waitMs;
+  for (;;) {
+    signal?.throwIfAborted();
+    const row = await ground.store.session(id);
+    if (row === undefined) throw noSession(id);
+    const lease = await take(ground, row, { id, agent: undefined, leaseMs: ground.leaseMs }, deadline);
+    if (lease !== undefined) return lease;
+  }
+}
+
+type Taking = Pick<Wanted, "id" | "agent" | "leaseMs">;
+
+async function take(ground: Ground, row: SessionRow, want: Taking, deadline: number): Promise<Lease | undefined> {
   refuseOtherAgent(headOf(row), want);
   const before = leaseOf(row);
   const { oneMachine } = ground.store.traits;

@@ -1,5 +1,4 @@
 /** Looking at sessions, and changing what stands outside their journals. Needs no lease. */
-import { checkMetadata, checkText } from "../core/checkpoint.js";
 import { HoldfastError } from "../core/errors.js";
 import { checkName, type SessionId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
@@ -7,12 +6,15 @@ import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import type { DocRow, LineRow, SessionRow } from "../store/port.js";
 import { SNAPSHOT } from "./agents/snapshot.js";
+import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
-import { checkTags, MAX_TITLE_CHARS } from "./opening.js";
+import { checkLabel } from "./opening.js";
 import { flag, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
 import { childrenOf } from "./outside.js";
+import { type RedactOptions, type RedactReport, redactSession } from "./redact/redact.js";
+import type { RedactWhat } from "./redact/what.js";
 import { cutLines } from "./retention/gc.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, labelRow } from "./rows.js";
 import type { SearchFilter, SearchPage } from "./search/find.js";
@@ -140,10 +142,8 @@ export class Sessions {
     const o = options(update, "sessions.update", ["title", "tags", "archived", "metadata"]);
     const archived = flag(o.archived, "archived");
     const change: Partial<LabelDoc> = {
-      ...(o.title === undefined ? undefined : { title: checkText(o.title, "title", MAX_TITLE_CHARS) }),
-      ...(o.tags === undefined ? undefined : { tags: checkTags(o.tags, "tags") }),
+      ...checkLabel(this.#ground, o),
       ...(archived === undefined ? undefined : { archived }),
-      ...(o.metadata === undefined ? undefined : { metadata: checkMetadata(o.metadata, "metadata") }),
     };
     for (;;) {
       const row = await this.#ground.store.session(known);
@@ -195,6 +195,14 @@ export class Sessions {
     }
   }
 
+  /**
+   * Removes a text from the session: from every record of its past, from what it refers to, and from the store's files. What it stood in
+   * keeps its place, and verifies. The answer says what could not be removed, and who else shares what was changed.
+   */
+  redact(id: string, what: RedactWhat, o?: RedactOptions): Promise<RedactReport> {
+    return redactSession(this.#ground, id, what, o);
+  }
+
   /** Ends the session that is there now, and no other of its name: one may be made while this waits for an answer. */
   async #remove(id: SessionId): Promise<void> {
     let first: SessionRow | undefined;
@@ -232,20 +240,6 @@ export function summaryOf(head: HeadDoc, label: LabelDoc, updatedAt = head.creat
     updatedAt: isoTime(updatedAt),
     ...(origin === undefined ? undefined : { origin }),
   });
-}
-
-/** Lines and all that began on them, however far. */
-export async function descendants({ store }: Ground, lines: readonly LineRow[]): Promise<readonly LineRow[]> {
-  const found = new Map(lines.map((line) => [line.id as string, line]));
-  const todo = [...lines];
-  for (const line of todo) {
-    for (const child of await store.lines({ origin: line.id })) {
-      if (found.has(child.id)) continue;
-      found.set(child.id, child);
-      todo.push(child);
-    }
-  }
-  return [...found.values()];
 }
 
 export async function requirePresent(ground: Ground, id: unknown): Promise<Standpoint> {

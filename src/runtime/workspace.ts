@@ -122,18 +122,29 @@ export class Workspace {
   // ---- staging
 
   append(messages: readonly MessageInput[]): void {
-    const encoded = messages.map((message, i) => encodeMessage(message, `messages[${this.#fold.messageCount + i}]`));
+    const encoded = messages.map((message, i) => this.#encode(message, `messages[${this.#fold.messageCount + i}]`));
     this.#stageMessages(encoded, undefined);
   }
 
   /** A message that was checked already. It is taken over. */
   appendEncoded(message: EncodedMessage): void {
-    this.#stageMessages([message], undefined);
+    this.#stageMessages([this.#ground.redactor?.message(message, "message") ?? message], undefined);
+  }
+
+  #encode(message: unknown, path: string): EncodedMessage {
+    const encoded = encodeMessage(message, path);
+    return this.#ground.redactor?.message(encoded, path) ?? encoded;
+  }
+
+  #encodeState(key: string, value: unknown): Encoded {
+    const path = `state.${key}`;
+    const encoded = encode(value, path);
+    return this.#ground.redactor?.encoded(encoded, { in: "state", key }, path) ?? encoded;
   }
 
   set(key: unknown, value: unknown): void {
     const name = checkKey(key);
-    this.#set(name, encode(value, `state.${name}`));
+    this.#set(name, this.#encodeState(name, value));
   }
 
   #set(key: string, encoded: Encoded): void {
@@ -160,13 +171,13 @@ export class Workspace {
     const from = wholeNumber(start, "splice start", 0, length);
     const remove = wholeNumber(deleteCount, "splice deleteCount", 0, length - from);
     if (name === "messages") {
-      const messages = items.map((item, i) => encodeMessage(item, `messages[${from + i}]`));
+      const messages = items.map((item, i) => this.#encode(item, `messages[${from + i}]`));
       if (messages.length > 0 || remove > 0) this.#stageMessages(messages, [from, remove]);
       return;
     }
-    const encoded = encode(
+    const encoded = this.#encodeState(
+      name,
       items.map((item, i) => freeze(item, `state.${name}[${from + i}]`)),
-      `state.${name}`,
     );
     if (items.length > 0 || remove > 0) this.#splice(name, from, remove, encoded);
   }
@@ -183,8 +194,9 @@ export class Workspace {
     const { messages, state } = options(whole, "save", ["messages", "state"]);
     if (messages !== undefined && !Array.isArray(messages))
       throw new HoldfastError("INVALID_VALUE", "messages: it must be a list of messages.", { path: "messages" });
-    const encodedMessages = messages && Array.from(messages, (message, i) => encodeMessage(message, `messages[${i}]`));
-    const encodedState = state === undefined ? undefined : entriesOf(state);
+    const encodedMessages = messages && Array.from(messages, (message, i) => this.#encode(message, `messages[${i}]`));
+    const encodedState =
+      state === undefined ? undefined : entriesOf(state).map(([key, value]) => [key, this.#encodeState(key, value)] as const);
     if (encodedMessages) this.#saveMessages(encodedMessages);
     if (encodedState) this.#saveState(encodedState);
   }
@@ -299,7 +311,10 @@ export class Workspace {
   }
 
   /** Moves the status, where the event changes it or has something to say. Work on a session that had come to rest sets it going again. */
-  event(event: StatusEvent, reason?: string, output?: Json): void {
+  event(event: StatusEvent, why?: string, what?: Json): void {
+    const { redactor } = this.#ground;
+    const reason = why === undefined ? why : (redactor?.text(why, { in: "reason" }) ?? why);
+    const output = what === undefined || redactor === undefined ? what : freeze(redactor.json(what, { in: "output" }), "output");
     // Whoever goes on with a session that is being cancelled takes that back.
     const next = event === "work" && this.#fold.isCancelling ? this.#fold.status : this.#fold.transition(event);
     if (next === undefined && reason === undefined && output === undefined) return;
@@ -312,7 +327,9 @@ export class Workspace {
   }
 
   /** Stages what is to be known of the course of a run. */
-  course(record: CourseRecord, body?: Encoded): void {
+  course(given: CourseRecord, carries?: Encoded): void {
+    const { redactor } = this.#ground;
+    const { record, body } = redactor?.course(given, carries, (id) => this.#fold.course.get(id)?.name) ?? { record: given, body: carries };
     this.#staging.reserve(1, body?.bytes ?? 0);
     const at = this.#ground.wallMs();
     this.#fold.course.apply(record, this.#staging.course(record, body, at), at);
@@ -332,7 +349,7 @@ export class Workspace {
 
   /** Throws where a message could not be appended; stages nothing. Answers the files that it names and does not bring. */
   tryMessage(message: unknown): readonly Digest[] {
-    const { value, blobs, ...rest } = encodeMessage(message, "input");
+    const { value, blobs, ...rest } = this.#encode(message, "input");
     if (value.id !== undefined) this.#unknown([{ value, blobs, ...rest }], undefined);
     const named = typeof value.content === "string" ? [] : blobsOf(value.content);
     return named.filter((name) => !blobs.some(({ digest }) => digest === name));
@@ -392,8 +409,10 @@ export class Workspace {
   // ---- sealing
 
   /** Turns what is staged into a save, with a checkpoint at its end where one is wanted. */
-  seal(given: CheckpointOptions | undefined, drained: readonly string[]): Sealed {
+  seal(wanted: CheckpointOptions | undefined, drained: readonly string[]): Sealed {
     const fold = this.#fold;
+    // Before anything is taken from what is staged: the hook may throw.
+    const given = wanted && (this.#ground.redactor?.mark(wanted) ?? wanted);
     const at = this.#ground.wallMs();
     const row = this.#staging.row;
     const { items, state, nMessages, refs, blobs, ascii } = this.#staging.take(at);
@@ -477,9 +496,9 @@ function sameMessage(present: Message, given: MessageInput): boolean {
   return equal(content(present), content(given));
 }
 
-function entriesOf(state: unknown): readonly (readonly [string, Encoded])[] {
+function entriesOf(state: unknown): readonly (readonly [string, Json])[] {
   const copy = freeze(state, "state");
   if (typeof copy !== "object" || copy === null || Array.isArray(copy))
     throw new HoldfastError("INVALID_VALUE", "state: it must be an object.", { path: "state" });
-  return Object.entries(copy as JsonObject).map(([key, value]) => [checkKey(key), encode(value, `state.${key}`)] as const);
+  return Object.entries(copy as JsonObject).map(([key, value]) => [checkKey(key), value] as const);
 }

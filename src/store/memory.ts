@@ -18,9 +18,11 @@ import {
   type DocChange,
   type DocQuery,
   type DocRow,
+  drainedText,
   type Freed,
   type Granting,
   type InboxQuery,
+  isDrained,
   isForNow,
   type KnownNeeds,
   type LineQuery,
@@ -34,6 +36,7 @@ import {
   type Refusal,
   type Replacement,
   type SaveQuery,
+  type Scrubbed,
   type SessionQuery,
   type SessionRow,
   type Store,
@@ -226,6 +229,8 @@ export class MemoryStore implements Store {
     }
     const kept = found.saves.filter(({ save }) => !replacements.some((replacement) => within(replacement, save.seq)));
     found.saves = [...kept, ...replacements.map(({ save, refs }) => ({ save, refs }))].sort((a, b) => a.save.seq - b.save.seq);
+    for (const { digest, bytes } of replacements.flatMap(({ blobs = [] }) => blobs))
+      if (!this.#contents.blobs.has(digest)) this.#contents.blobs.set(digest, bytes.slice());
     return true;
   }
 
@@ -265,7 +270,7 @@ export class MemoryStore implements Store {
     if (!sessions.has(session)) return "absent";
     const inbox = inboxes.get(session) ?? new Map<string, Mail & { readonly drained: boolean }>();
     const known = inbox.get(mail.id);
-    if (known !== undefined) return known.text === mail.text ? "known" : "conflict";
+    if (known !== undefined) return (known.drained ? isDrained(known.text, mail.text) : known.text === mail.text) ? "known" : "conflict";
     inboxes.set(session, inbox.set(mail.id, { ...mail, drained: false }));
     return "posted";
   }
@@ -343,6 +348,11 @@ export class MemoryStore implements Store {
     return { count: 0, bytes: 0 };
   }
 
+  async scrub(): Promise<Scrubbed> {
+    this.#open();
+    return { left: [] };
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
   }
@@ -354,7 +364,7 @@ export class MemoryStore implements Store {
 }
 
 function applyOne(into: Contents, change: Change): Refusal | undefined {
-  const { session, when, line, loose, claims = [], saves = [], head, label, lease, drained = [], remove } = change;
+  const { session, when, line, loose, claims = [], saves = [], head, label, lease, remove } = change;
   const row = into.sessions.get(session);
   if (when.absent) {
     if (row !== undefined) return "exists";
@@ -384,13 +394,7 @@ function applyOne(into: Contents, change: Change): Refusal | undefined {
     into.put(into.lines, id, { ...claimed, row: { ...claimed.row, owned: true, session } });
   }
   for (const fresh of saves) if (!append(into, fresh)) return "tail";
-  if (drained.length > 0) {
-    const inbox = into.inboxes.get(session);
-    for (const id of drained) {
-      const mail = inbox?.get(id);
-      if (inbox && mail) into.put(inbox, id, { ...mail, drained: true });
-    }
-  }
+  changeMail(into, change);
   if (remove) bury(into, session);
   return undefined;
 }
@@ -413,6 +417,20 @@ const docRow = ({ no, kind, id, of, version, text }: KeptDoc): DocRow => ({ no, 
 
 const pinsOf = ({ docs }: Contents, line: string): readonly Pin[] =>
   [...docs.values()].flatMap(({ no, pins }) => pins.flatMap((pin) => (pin.line === line ? { seq: pin.seq, doc: no } : [])));
+
+function changeMail(into: Contents, { session, drained = [], reworded = [], forgets }: Change): void {
+  const inbox = into.inboxes.get(session);
+  if (inbox === undefined) return;
+  for (const { id, text } of reworded) {
+    const mail = inbox.get(id);
+    if (mail?.drained === false) into.put(inbox, id, { ...mail, text });
+  }
+  for (const id of drained) {
+    const mail = inbox.get(id);
+    if (mail?.drained === false) into.put(inbox, id, { ...mail, drained: true, text: drainedText(mail.text) });
+  }
+  if (forgets) for (const [id, mail] of inbox) if (mail.drained) into.put(inbox, id, { ...mail, text: "" });
+}
 
 function append(into: Contents, { save, refs, blobs }: NewSave): boolean {
   const line = into.lines.get(save.line);

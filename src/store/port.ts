@@ -13,7 +13,7 @@
  * P9  a store is opened for one tenant. What others keep in the same place is not there for it: not to read, count, fork or delete.
  * P10 a place that a document pins stays as it is: no `replace` that did not know of it, and no `cut`, takes from what stands there.
  */
-import type { Digest } from "../core/digest.js";
+import { type Digest, digest } from "../core/digest.js";
 import type { LineId, Place } from "../core/ids.js";
 import type { Blob } from "../core/message.js";
 import type { Save } from "../core/save.js";
@@ -95,11 +95,13 @@ export interface NewSave {
   readonly blobs: readonly Blob[];
 }
 
-/** A save that stands in for others, and those as they were read: the same sections there and gone. */
+/** A save that stands in for others, and those as they were read: the same sections there and gone, under the same note. */
 export interface Replacement {
   readonly save: Save;
   readonly refs: readonly Digest[];
   readonly was: readonly Save[];
+  /** Bodies that it refers to and that may not be there yet. */
+  readonly blobs?: readonly Blob[];
 }
 
 /** A change to one session. */
@@ -128,8 +130,12 @@ export interface Change {
   readonly head?: Head;
   readonly label?: Label;
   readonly lease?: LeaseRow;
-  /** Inbox entries that this change takes in. */
+  /** Inbox entries that this change takes in. Of what they said only a digest is kept. */
   readonly drained?: readonly string[];
+  /** Other texts for inbox entries that wait; those that do not are passed over. */
+  readonly reworded?: readonly { readonly id: string; readonly text: string }[];
+  /** Forgets also the digests of what was taken in. From then on the id of such an entry is known, whatever is posted under it. */
+  readonly forgets?: true;
   /** Ends the session: its row goes, its lines have no owner, its epoch is kept so that it never falls. */
   readonly remove?: true;
 }
@@ -286,6 +292,11 @@ export interface Swept extends Freed {
   readonly next?: Digest;
 }
 
+/** What may still be found in the store's files of what is not in the store any more, in words. */
+export interface Scrubbed {
+  readonly left: readonly string[];
+}
+
 export interface Counts {
   readonly agents: number;
   readonly sessions: number;
@@ -387,5 +398,18 @@ export interface Store {
    * the store. Answers how many it were, and their bytes; fewer than `limit`: there are no more.
    */
   compact(limit: number): Promise<Freed>;
+  /**
+   * Leaves nothing in the store's files of what was replaced, removed or taken in before, as far as that is in its hands: neither in free
+   * space nor in logs, indexes and files set aside. `holds` says of a text whether it must go; what no longer counts and holds none stays.
+   */
+  scrub(holds: (text: string) => boolean): Promise<Scrubbed>;
   close(): Promise<void>;
 }
+
+/** What is kept of an inbox entry's text once it was taken in: enough to tell another one under its id. */
+export const drainedText = (text: string): string => `${DRAINED}${digest(text)}`;
+/** No text of a letter begins with it. */
+const DRAINED = "\u0001";
+
+/** Whether what is kept of an entry that was taken in allows for this text. Entries of before kept all they said; some keep nothing. */
+export const isDrained = (kept: string, text: string): boolean => kept === "" || kept === text || kept === drainedText(text);

@@ -86,7 +86,7 @@ function caught(ways: Partial<Record<keyof Store, Way>>, telemetry?: Telemetry):
       };
     },
   });
-  return new Opened(store, thisMachine(), { now: Date.now }, 30_000, telemetry);
+  return new Opened(store, thisMachine(), { now: Date.now }, 30_000, telemetry && { telemetry });
 }
 
 describe("edges", () => {

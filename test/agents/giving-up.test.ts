@@ -485,8 +485,10 @@ test("a checkpoint is told of once it is stored, also where that took a second t
   });
   const told: string[] = [];
   const hold = new Opened(store, thisMachine(), { now: Date.now }, 30_000, {
-    event: (event) => {
-      if (event.type === "checkpoint") told.push(event.checkpoint.id);
+    telemetry: {
+      event: (event) => {
+        if (event.type === "checkpoint") told.push(event.checkpoint.id);
+      },
     },
   });
   const bot = hold.agent({

@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFi
 import { join, relative } from "node:path";
 import { open } from "../../dist/index.js";
 
-/** Two sessions, a fork, a rewind, state, a prune, and a deleted session: as little text as that takes. */
+/** Two sessions, a fork, a rewind, state, a prune, a redaction, and a deleted session: as little text as that takes. */
 export async function makeSmall(path) {
   const hold = await open(`dir:${path}`);
   const a = await hold.session("a", { agent: "writer", tags: ["x"] });
@@ -18,6 +18,7 @@ export async function makeSmall(path) {
   await hold.checkpoints.prune("a", { keep: 2 });
   await a.complete("done");
   await a.close();
+  await hold.sessions.redact("a", ["q1", "two"], { with: "-" });
   const b = await hold.session("B");
   b.append({ role: "user", content: "é𝔘" });
   await b.checkpoint();

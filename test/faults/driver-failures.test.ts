@@ -25,6 +25,7 @@ const medium = (db: Driver): Medium => ({
   now: monotonicMs,
   saved() {},
   anchors: async () => [],
+  scrub: async () => ({ left: [] }),
   close: async () => db.close(),
 });
 

@@ -3,7 +3,7 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import { HoldfastError, open } from "../../dist/index.js";
 
-/** Makes the store: four sessions, a fork, a rewind, a prune, a blob, mail that waits, a deleted session; closed cleanly. */
+/** Makes the store: four sessions, a fork, a rewind, a prune, a redaction, a blob, mail that waits, a deleted session; closed cleanly. */
 export async function makeStore(path) {
   const hold = await open(path);
   const a = await hold.session("a", { agent: "writer", tags: ["x", "y"], metadata: { team: "one" } });
@@ -23,6 +23,8 @@ export async function makeStore(path) {
   a.append({ role: "user", content: "another way" });
   await a.checkpoint("after the rewind");
   await a.close();
+  // Of a message, a value that is kept as a blob, and labels: sections and marks that were rewritten.
+  await hold.sessions.redact("a", ["answer 1", "17: plan", "step 2"]);
 
   const b = await hold.session("b", { agent: "reader", title: "The second" });
   for (let n = 0; n < 14; n++) {

@@ -12,7 +12,20 @@ say({ ready: true });
 baseTuning.slackBytes = 500;
 
 const { path, seed, lanes = 3, ackEarly = false } = hear();
-const WEIGHTS = { save: 60, fork: 7, forkAside: 4, rewind: 7, prune: 6, removeOne: 3, remove: 4, gc: 3, complete: 4, title: 5, leave: 4 };
+const WEIGHTS = {
+  save: 60,
+  fork: 7,
+  forkAside: 4,
+  rewind: 7,
+  prune: 6,
+  removeOne: 3,
+  remove: 4,
+  gc: 3,
+  redact: 2,
+  complete: 4,
+  title: 5,
+  leave: 4,
+};
 const MOST_SESSIONS = 6;
 
 let count = 0;
@@ -153,6 +166,17 @@ async function work(lane) {
       mine.splice(mine.indexOf(id), 1);
     },
     gc: () => durable("gc", null, async () => hold.gc()),
+    /** Some words of one of its sessions, which nobody of this lane holds then. */
+    async redact() {
+      await session.close();
+      session = undefined;
+      const id = rng.pick(mine);
+      const number = rng.whole(0, 9);
+      await durable("redact", id, async () => {
+        await hold.sessions.redact(id, new RegExp(`\\d*${number}:\\d+ (?=word)|${"p".repeat(50)}`), { with: "-", scrub: rng.next() < 0.3 });
+        return {};
+      });
+    },
     complete: () =>
       durable("complete", session.id, async () => {
         await session.complete({ words });

@@ -1,4 +1,5 @@
 /** Stores broken on purpose, one way each. Each is the memory store with one thing wrong. */
+import type { Save } from "../../src/core/save.js";
 import { MemoryStore } from "../../src/store/memory.js";
 import type { Applied, Change, SaveQuery, SessionRow, Store } from "../../src/store/port.js";
 import { anything } from "../../src/testing/case.js";
@@ -80,6 +81,39 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
   {
     does: "ignores the epoch",
     make: harness((inner) => ({ apply: (changes, docs) => inner.apply(withoutConditions(changes, "epoch"), docs) })),
+  },
+  {
+    does: "leaves behind the blobs that come with saves in the place of others",
+    make: harness((inner) => ({
+      replace: (line, replacements, since) =>
+        inner.replace(
+          line,
+          replacements.map(({ blobs: _blobs, ...rest }) => rest),
+          since,
+        ),
+    })),
+  },
+  {
+    does: "takes a save that was rewritten for the one it was",
+    make: harness((inner) => ({
+      async replace(line, replacements, since) {
+        const there = await inner.saves(line, { from: 1, to: 2 ** 32 - 1, limit: 1_000, items: true, state: true });
+        const as = (was: Save): Save => there.find(({ seq, check }) => seq === was.seq && check === was.check) ?? was;
+        return inner.replace(
+          line,
+          replacements.map((one) => ({ ...one, was: one.was.map(as) })),
+          since,
+        );
+      },
+    })),
+  },
+  {
+    does: "keeps the old words of mail",
+    make: harness((inner) => ({ apply: (changes) => inner.apply(changes.map(({ reworded: _reworded, ...change }) => change)) })),
+  },
+  {
+    does: "does not forget what mail said that was taken in",
+    make: harness((inner) => ({ apply: (changes) => inner.apply(changes.map(({ forgets: _forgets, ...change }) => change)) })),
   },
   {
     does: "ignores how long a lease runs",

@@ -72,7 +72,9 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
         }),
         async (tell) => {
           // What cannot be stored is a failure of the model's like others: it is asked again, and then the turn says so.
-          const reply = encodeMessage(messageOf(await untilStopped(definition.model(request), stop)), "reply");
+          const said = encodeMessage(messageOf(await untilStopped(definition.model(request), stop)), "reply");
+          // Here, so that calls are made with what will be found in the transcript.
+          const reply = ground.redactor?.message(said, "reply") ?? said;
           tell({ reply: reply.value });
           return reply;
         },

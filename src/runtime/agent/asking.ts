@@ -1,9 +1,10 @@
 /** What is asked of an agent: an input, and how it is known again. */
-import { digest } from "../../core/digest.js";
+import { sameInput } from "../../core/effect.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { checkName } from "../../core/ids.js";
 import type { Json } from "../../core/json.js";
 import { encodeMessage, type MessageInput } from "../../core/message.js";
+import type { Redactor } from "../redactor.js";
 import type { Input } from "./definition.js";
 
 /** An input, and how it is known again. */
@@ -13,13 +14,15 @@ export interface Asking {
   readonly key: string | undefined;
 }
 
-export function askingOf(input: Input, key: unknown): Asking {
+/** `redactor`: by what is stored it is known again, and not by what was given. */
+export function askingOf(input: Input, key: unknown, redactor: Redactor | undefined): Asking {
   const message: MessageInput =
     typeof input === "string" || Array.isArray(input)
       ? { role: "user", content: input as MessageInput["content"] }
       : (input as MessageInput);
-  const { id: _id, ...rest } = encodeMessage(message, "input").value;
-  return { message, same: digest(JSON.stringify(rest)).slice(0, 22), key: key === undefined ? undefined : checkName(key, "key") };
+  const encoded = encodeMessage(message, "input");
+  const { value } = redactor?.message(encoded, "input") ?? encoded;
+  return { message, same: sameInput(value), key: key === undefined ? undefined : checkName(key, "key") };
 }
 
 /** Whether a turn is the one that is asked for. The same key with another input is a CONFLICT. */

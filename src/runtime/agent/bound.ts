@@ -86,7 +86,7 @@ class Binding implements Omit<BoundAgent, Types> {
 
   async submit(id: string, input: Input, given?: SubmitOptions): Promise<Turn> {
     const o = options(given, "submit", ["key", "tags", "title", "metadata", "atMs"]);
-    const { message, key } = askingOf(input, o.key);
+    const { message, key } = askingOf(input, o.key, this.#ground.redactor);
     const due = o.atMs === undefined ? 0 : wholeNumber(o.atMs, "atMs", 0, 8.64e15);
     const turn = key ?? randomUUID();
     const doc = turnLetter(turn, key, message);

@@ -97,7 +97,7 @@ export class Calls {
         const own = ids.get(index);
         const end: Ended =
           decision.do === "refuse"
-            ? { is: "answer", effect: undefined, made: failed(decision.says), sets: undefined }
+            ? { is: "answer", effect: undefined, made: failed(decision.says, undefined), sets: undefined }
             : decision.do === "share"
               ? { is: "open" }
               : await this.#makeOne(part, decision, own as { id: string; fresh: boolean });
@@ -153,7 +153,11 @@ export class Calls {
     if (effect.phase === "done") return { is: "recorded", effect };
     if (decision.do === "intend" && decision.replays !== undefined) {
       const { replays } = decision;
-      const made = { ...finished(await resultOf(this.#running.ground, replays)), outcome: replays.outcome ?? "ok", from: replays.id };
+      const made = {
+        ...finished(await resultOf(this.#running.ground, replays), undefined),
+        outcome: replays.outcome ?? "ok",
+        from: replays.id,
+      };
       return { is: "answer", effect, made, sets: undefined };
     }
     const tool = this.#running.definition.tools.get(effect.name);

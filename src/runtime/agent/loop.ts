@@ -93,7 +93,7 @@ export class Loop {
         },
       );
     shapeState(held, definition.state);
-    const { prefix, encoded, digest } = await prefixOf(definition, { context, session });
+    const { prefix, encoded, digest } = await prefixOf(definition, { context, session }, held.ground.redactor);
     this.#prefix = prefix;
     const version = definition.version === undefined ? undefined : { version: definition.version };
     this.#work.turn({ id, ...(key !== undefined && { key }), same, ...version });
@@ -109,7 +109,7 @@ export class Loop {
   async resume(): Promise<void> {
     const { held, definition, session, context } = this.#running;
     shapeState(held, definition.state);
-    const { prefix, digest } = await prefixOf(definition, { context, session });
+    const { prefix, digest } = await prefixOf(definition, { context, session }, held.ground.redactor);
     const pinned = this.#fold.course.prefix;
     this.#prefix = pinned === undefined || pinned === digest ? prefix : await storedPrefix(held.ground, pinned);
     const { status, isCancelling } = this.#fold;

@@ -6,6 +6,7 @@ import { type Digest, digest } from "../../core/digest.js";
 import { type Encoded, encode } from "../../core/json.js";
 import type { Ground } from "../ground.js";
 import { invalid } from "../options.js";
+import type { Redactor } from "../redactor.js";
 import type { Definition } from "./define.js";
 import type { ToolDescription } from "./definition.js";
 
@@ -18,10 +19,12 @@ export interface Prefix {
 export async function prefixOf(
   { system, descriptions }: Definition,
   about: unknown,
+  redactor: Redactor | undefined,
 ): Promise<{ readonly prefix: Prefix; readonly encoded: Encoded; readonly digest: Digest }> {
   const text: unknown = typeof system === "function" ? await system(about) : (system ?? "");
   if (typeof text !== "string") throw invalid("agent.system", "it must give text");
-  const encoded = encode({ system: text, tools: descriptions }, "system");
+  const given = encode({ system: text, tools: descriptions }, "system");
+  const encoded = redactor?.encoded(given, { in: "system" }, "system") ?? given;
   return { prefix: encoded.value as unknown as Prefix, encoded, digest: digest(encoded.text) };
 }
 

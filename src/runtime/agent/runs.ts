@@ -67,7 +67,7 @@ export class Runs {
     signalOf(o.signal);
     const definition = definitionOf(agent);
     boundsOf(o.limits, definition.limits);
-    return { definition, id: sessionId(id), asking: input === undefined ? undefined : askingOf(input, o.key), o };
+    return { definition, id: sessionId(id), asking: input === undefined ? undefined : askingOf(input, o.key, this.#ground.redactor), o };
   }
 
   /** Runs until the turn has ended, waits for somebody, or is to stop. Two that ask for the same turn are given the same answer. */

@@ -112,7 +112,7 @@ export class Turns {
         () => true,
         () => false,
       );
-      work.turn({ id, ...(key !== undefined && { key }), same: askingOf(message, undefined).same });
+      work.turn({ id, ...(key !== undefined && { key }), same: askingOf(message, undefined, this.#ground.redactor).same });
       if (fits) work.append([message]);
       // On its own: a save that begins a turn does not say how one ended.
       await held.commit(undefined, [next.id]);
@@ -134,7 +134,7 @@ export class Turns {
     for (const { id, doc } of await readMail(this.#ground, held.id)) {
       if (doc.kind !== "turn") continue;
       const message = doc.input as unknown as MessageInput;
-      const { same } = askingOf(message, undefined);
+      const { same } = askingOf(message, undefined, this.#ground.redactor);
       // Run by somebody under the same key since it was submitted.
       if (doc.key !== undefined && held.work.fold.course.hadTurn(doc.key)) await held.commit(undefined, [id]);
       else {

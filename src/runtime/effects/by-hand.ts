@@ -50,7 +50,8 @@ export class ByHand {
     if (o.key === undefined && acts(checked))
       throw invalid("effect.key", `a ${checked.mode} call by hand needs a key of yours, by which it is known again after a crash`);
     const check = callback(o.check, "effect.check") as EffectOptions<unknown, unknown>["check"];
-    const { value, bytes: _bytes } = encode(args, "args");
+    const encoded = encode(args, "args");
+    const { value } = this.#held.ground.redactor?.encoded(encoded, { in: "arguments", tool }, "args") ?? encoded;
     const call: Call = {
       name: tool,
       args: value,
@@ -130,7 +131,8 @@ export class ByHand {
     return keyAt(this.#held.line, prior, name, same, nth);
   }
 
-  async #repeat({ options: { retry, timeoutMs }, args }: Call, key: string, run: Run): Promise<Finished> {
+  async #repeat({ name, options: { retry, timeoutMs }, args }: Call, key: string, run: Run): Promise<Finished> {
+    const { redactor } = this.#held.ground;
     for (let tries = 1; ; tries++) {
       const attempted = await attempt(this.#held.ground, {
         id: key,
@@ -140,7 +142,7 @@ export class ByHand {
         late: async () => {},
       });
       if (attempted.is === "answered") {
-        const made = finished(attempted.value);
+        const made = finished(attempted.value, redactor && ((body) => redactor.encoded(body, { in: "result", tool: name }, "result")));
         if (made.error !== undefined) throw made.error;
         return made;
       }
@@ -186,7 +188,7 @@ export class ByHand {
     if (repeat?.replays) {
       const value = await resultOf(ground, repeat.of);
       const { outcome = "ok" } = repeat.of;
-      this.#record(call, repeat.of.key, repeat.of.id, { ...finished(value), outcome });
+      this.#record(call, repeat.of.key, repeat.of.id, { ...finished(value, undefined), outcome });
       await this.#held.commit();
       if (outcome === "ok") return value;
       throw new NotDone(String(value));

@@ -140,7 +140,7 @@ export class Caller {
         case "doubt":
           return { is: "doubt", error };
         case "fail":
-          return { ...failed(error), error };
+          return { ...failed(error, this.#cleaned(call)), error };
         case "check": {
           asked = true;
           const settled = await this.#check(effect, call, holder === "unknown" || inside ? "unknown" : "dead");
@@ -169,11 +169,11 @@ export class Caller {
         case "suspended":
           return { is: "waits", waits: attempted.waits };
         case "answered":
-          return finished(attempted.value);
+          return finished(attempted.value, this.#cleaned(call));
         case "not-done":
           ({ error } = attempted);
           if (isOpen && acts(effect)) break;
-          if (tries >= call.options.retry.attempts) return { ...failed(error), error };
+          if (tries >= call.options.retry.attempts) return { ...failed(error, this.#cleaned(call)), error };
           // Nothing happened: whatever its mode, it may be made again.
           mustRun = true;
           break;
@@ -206,7 +206,9 @@ export class Caller {
     if (move.do === "pause") return { is: "pause", until: move.until };
     const settled = move.do === "check" ? await this.#check(effect, call, holder === "unknown" ? "unknown" : "dead") : undefined;
     if (settled === undefined) return { is: "doubt", error: undefined };
-    return "retry" in settled ? { ...failed("It did not happen, and was not made again: its turn is over."), by: "check" } : settled;
+    return "retry" in settled
+      ? { ...failed("It did not happen, and was not made again: its turn is over.", undefined), by: "check" }
+      : settled;
   }
 
   /** E1: the journal says that it is begun again, before it is. Of what does no harm it need not say so. */
@@ -219,8 +221,15 @@ export class Caller {
     return this.#held.work.fold.course.get(effect.id);
   }
 
-  #run(effect: Effect, { options, run, args }: Call): Promise<Attempted> {
+  /** What a call answered, as it is stored: whoever is given it now sees what a resumed run will. */
+  #cleaned({ name }: Pick<Call, "name">): Cleaned {
+    const { redactor } = this.#ground;
+    return redactor && ((body) => redactor.encoded(body, { in: "result", tool: name }, "result"));
+  }
+
+  #run(effect: Effect, { options, run, args, name }: Call): Promise<Attempted> {
     const { id } = effect;
+    const cleaned = this.#cleaned({ name });
     const no = effect.attempt?.no ?? 1;
     // Counted from what the journal says: that is when others will think that it has ended.
     const { attempt: begun } = effect;
@@ -231,7 +240,8 @@ export class Caller {
       leftMs,
       stop: this.#stop,
       run: (handle) => run({ handle, effect, args, attempt: no }),
-      late: (answered) => this.late(effect, answered.is === "answered" ? finished(answered.value) : failed(answered.error)),
+      late: (answered) =>
+        this.late(effect, answered.is === "answered" ? finished(answered.value, cleaned) : failed(answered.error, cleaned)),
     });
   }
 
@@ -257,7 +267,7 @@ export class Caller {
 
   async #check(
     { key, attempt: last, since }: Effect,
-    { check, args }: Call,
+    { check, args, name }: Call,
     holder: "dead" | "unknown",
   ): Promise<Finished | { readonly retry: true } | undefined> {
     let settled: Settled<unknown>;
@@ -269,21 +279,35 @@ export class Caller {
     }
     if (settled === undefined || settled === null) return undefined;
     if ("retry" in settled) return { retry: true };
-    return { ...("error" in settled ? failed(settled.error) : finished(settled.result)), by: "check" };
+    const cleaned = this.#cleaned({ name });
+    return { ...("error" in settled ? failed(settled.error, cleaned) : finished(settled.result, cleaned)), by: "check" };
   }
 }
 
 /** The call was made: where its result cannot be kept, that is what is said of it. It is not made again for that. */
-export function finished(value: unknown): Finished {
+export function finished(value: unknown, cleaned: Cleaned): Finished {
   try {
-    return { is: "finished", outcome: "ok", body: encode(value === undefined ? null : value, "result") };
+    const body = encode(value === undefined ? null : value, "result");
+    return { is: "finished", outcome: "ok", body: cleaned?.(body) ?? body };
   } catch (error) {
     if (!(error instanceof HoldfastError)) throw error;
-    return { ...failed(`The call was made, but its result could not be kept: ${error.message}`), error };
+    return { ...failed(`The call was made, but its result could not be kept: ${error.message}`, cleaned), error };
   }
 }
 
-export const failed = (error: unknown): Finished => ({ is: "finished", outcome: "error", body: encode(words(error), "error") });
+/** Makes of a body what is stored of it; undefined where that is the body itself. */
+type Cleaned = ((body: Encoded) => Encoded) | undefined;
+
+export function failed(error: unknown, cleaned: Cleaned): Finished {
+  let body = encode(words(error), "error");
+  try {
+    body = cleaned?.(body) ?? body;
+  } catch {
+    // What cannot be redacted is not stored; that it failed is.
+    body = encode("It failed, and what it said could not be redacted.", "error");
+  }
+  return { is: "finished", outcome: "error", body };
+}
 
 const MAX_WORDS = 100_000;
 

@@ -74,7 +74,7 @@ export class Effects {
   /** Lets a call that waits be made, with other arguments if they are given. */
   async approve(id: string, o?: Decided & { readonly args?: Json; readonly note?: string }): Promise<void> {
     const { by, args, note } = options(o, "effects.approve", ["by", "args", "note"]);
-    const { session } = await this.#require(
+    const { session, effect: waiting } = await this.#require(
       id,
       ["waiting"],
       (effect) => effect.waits?.for === "approval" || effect.waits?.for === "repeat",
@@ -84,8 +84,13 @@ export class Effects {
       effect: id,
       ...who(by),
       ...(note !== undefined && { note: checkText(note, "note", MAX_REASON) }),
-      ...(args !== undefined && { args: encode(args, "args").value }),
+      ...(args !== undefined && { args: this.#args(args, waiting.name) }),
     });
+  }
+
+  #args(args: Json, tool: string): Json {
+    const { value } = encode(args, "args");
+    return this.#ground.redactor?.json(value, { in: "arguments", tool }) ?? value;
   }
 
   /** A call that waits is not made; the model is told why. */

@@ -17,10 +17,10 @@ import { isoTime } from "../../core/time.js";
 import type { LineRow, SessionRow } from "../../store/port.js";
 import { type Finder, type FindOptions, type Hit, type MessageHit, MOST_RANKED, ROLES } from "../../store/search-port.js";
 import { breathe } from "../breathe.js";
+import { descendants } from "../family.js";
 import type { Ground } from "../ground.js";
 import { invalid, limitOf, numberOf, oneOf, options, type Page } from "../options.js";
 import { headOf, labelOf } from "../rows.js";
-import { descendants } from "../sessions.js";
 import { textAt, titleIn } from "./texts.js";
 
 export interface SearchFilter {

@@ -5,10 +5,9 @@
  * M2  mail is taken in when its session's file says so; moving it to done/ only clears up, and may come later.
  * M3  mail belongs to a session's number: that of an older session of the same name is not there for a later one.
  */
-import { lstatSync, renameSync, rmSync } from "node:fs";
+import { lstatSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { InboxQuery, Mail, Posted } from "../port.js";
-import { codeOf } from "./failures.js";
+import { drainedText, type InboxQuery, isDrained, type Mail, type Posted } from "../port.js";
 import { addFile, checkDirectory, isDraft, makeDirectory, namesIn, putFile, readFile, remove, syncDirectory } from "./files.js";
 import { nameOf } from "./names.js";
 import { sealedText, unsealed } from "./sealed.js";
@@ -18,6 +17,11 @@ interface MailFile extends Mail {
   readonly n: number;
   readonly session: number;
 }
+
+type Known = Pick<MailFile, "text">;
+
+/** Mail that waits has its text; of what was taken in there is less. */
+const isKnown = (known: Known, { text }: Mail): boolean => isDrained(known.text, text);
 
 const DRAFT_MS = 3_600_000;
 
@@ -38,14 +42,14 @@ export class Inbox {
     if (before !== undefined) {
       // Its poster may not have said so to the disk yet, or ever.
       syncDirectory(this.#path);
-      return before.text === mail.text ? "known" : "conflict";
+      return isKnown(before, mail) ? "known" : "conflict";
     }
     makeDirectory(join(this.#path, "done"));
     const n = 1 + Math.max(0, ...this.#all().map((known) => known.n));
     const text = sealedText({ n, session: this.#session, id: mail.id, due: mail.due, text: mail.text } satisfies MailFile);
     if (!addFile(path, text, { drafted: mark })) {
       const other = this.#known(mail.id);
-      if (other !== undefined) return other.text === mail.text ? "known" : "conflict";
+      if (other !== undefined) return isKnown(other, mail) ? "known" : "conflict";
       // M3: it waits for a session that is no more.
       putFile(path, text, { drafted: mark });
     }
@@ -53,10 +57,10 @@ export class Inbox {
     const done = this.#read(this.#doneFile(mail.id));
     if (done === undefined && !drained.includes(mail.id)) return "posted";
     remove(path);
-    return done === undefined || done.text === mail.text ? "known" : "conflict";
+    return done === undefined || isKnown(done, mail) ? "known" : "conflict";
   }
 
-  #known(id: string): MailFile | undefined {
+  #known(id: string): Known | undefined {
     return this.#read(this.#doneFile(id)) ?? this.#read(this.#file(id));
   }
 
@@ -101,16 +105,36 @@ export class Inbox {
     return ids.filter((id) => this.#read(this.#file(id)) !== undefined);
   }
 
-  /** M2 */
+  /** M2: nothing is left of what was taken in but a digest, in a file that is there before the other goes. */
   clear(drained: readonly string[]): void {
-    for (const id of drained) {
-      try {
-        renameSync(this.#file(id), this.#doneFile(id));
-      } catch (error) {
-        if (codeOf(error) !== "ENOENT") throw error;
-      }
+    const cleared = drained.flatMap((id) => {
+      const mail = this.#read(this.#file(id));
+      return mail === undefined ? [] : [{ ...mail, id }];
+    });
+    if (cleared.length === 0) return;
+    for (const mail of cleared) this.#done({ ...mail, text: drainedText(mail.text) });
+    syncDirectory(join(this.#path, "done"));
+    for (const { id } of cleared) remove(this.#file(id));
+    syncDirectory(this.#path);
+  }
+
+  /** Other words for mail that waits. */
+  reword(drained: readonly string[], { id, text }: { readonly id: string; readonly text: string }): void {
+    const mail = this.#read(this.#file(id));
+    if (mail !== undefined && !drained.includes(id)) putFile(this.#file(id), sealedText({ ...mail, text } satisfies MailFile));
+  }
+
+  /** Forgets what mail said that was taken in. */
+  forget(): void {
+    for (const name of namesIn(join(this.#path, "done"))) {
+      const mail = isDraft(name) ? undefined : this.#read(join(this.#path, "done", name));
+      if (mail !== undefined && mail.text !== "" && mail.text !== DAMAGED) this.#done({ ...mail, text: "" });
     }
-    if (drained.length > 0) syncDirectory(join(this.#path, "done"));
+    if (checkDirectory(join(this.#path, "done"))) syncDirectory(join(this.#path, "done"));
+  }
+
+  #done(mail: MailFile): void {
+    putFile(this.#doneFile(mail.id), sealedText(mail satisfies MailFile), { lasting: false });
   }
 
   /** With the session its mail goes too. */

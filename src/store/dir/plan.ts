@@ -43,6 +43,8 @@ export class Plan {
   readonly appends = new Map<string, Append>();
   /** What becomes of documents. */
   readonly documents: DocStep[] = [];
+  /** What becomes of mail, by session, with what the session was. */
+  readonly mail: { readonly doc: SessionDoc; readonly reworded: readonly { id: string; text: string }[]; readonly forgets: boolean }[] = [];
   /** Sessions that end, as they were. */
   readonly removed: SessionDoc[] = [];
   /** Whether nothing changes but leases. */
@@ -103,9 +105,11 @@ export class Plan {
     const why = refusal(when, this.#doc(session)) ?? this.#rows(change) ?? this.#lines(change);
     if (why !== undefined) return why;
     for (const fresh of saves) if (!this.#append(fresh)) return "tail";
+    this.#mail(change);
     if (drained.length > 0) this.#drain(session, drained);
     if (remove) this.#bury(session);
-    if (change.head ?? change.label ?? change.line ?? change.loose ?? change.claims ?? change.remove ?? (saves.length || drained.length))
+    const mail = drained.length || change.reworded?.length || change.forgets;
+    if (change.head ?? change.label ?? change.line ?? change.loose ?? change.claims ?? change.remove ?? (saves.length || mail))
       this.onlyLeases = false;
     return undefined;
   }
@@ -203,6 +207,14 @@ export class Plan {
       this.documents.push({ kind, id, put: filedDoc(kind, id, this.#lastDoc, put) });
     } else this.documents.push({ kind, id, put: { ...filedDoc(kind, id, known.no, put), pins: known.pins } });
     return undefined;
+  }
+
+  #mail({ session, reworded = [], forgets: forgetsAll }: Change): void {
+    const forgets = forgetsAll === true;
+    const doc = reworded.length > 0 || forgets ? this.#doc(session) : undefined;
+    if (doc === undefined) return;
+    this.#draft(session);
+    this.mail.push({ doc, reworded, forgets });
   }
 
   #drain(session: string, ids: readonly string[]): void {

@@ -31,6 +31,7 @@ import type {
   Present,
   Replacement,
   SaveQuery,
+  Scrubbed,
   SessionQuery,
   SessionRow,
   Store,
@@ -368,6 +369,11 @@ export class DirStore implements Store {
     this.#open();
     await this.#committer.drain();
     return { count: 0, bytes: this.#index.compact() };
+  }
+
+  async scrub(holds: (text: string) => boolean): Promise<Scrubbed> {
+    this.#open();
+    return this.#committer.submit((writer) => writer.scrub(this.#root, holds));
   }
 
   async close(): Promise<void> {

@@ -13,7 +13,19 @@ import type { LineId, Place } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
 import { firstSeq } from "../../core/save.js";
 import { monotonicMs } from "../machine.js";
-import type { Applied, Change, ClaimQuery, Decision, Freed, Granting, KnownNeeds, Present, Replacement, SessionRow } from "../port.js";
+import type {
+  Applied,
+  Change,
+  ClaimQuery,
+  Decision,
+  Freed,
+  Granting,
+  KnownNeeds,
+  Present,
+  Replacement,
+  Scrubbed,
+  SessionRow,
+} from "../port.js";
 import type { Blobs } from "./blobs.js";
 import type { Standing } from "./catalogue.js";
 import { entryOf, isSameEntry } from "./catalogue.js";
@@ -27,6 +39,7 @@ import type { Journals } from "./journals.js";
 import { nameOf } from "./names.js";
 import { type Append, type Ground, Plan } from "./plan.js";
 import { isAsRead, type Seal, textBytes } from "./save-rows.js";
+import { removeRemains } from "./scrub.js";
 import type { SessionDoc } from "./session-file.js";
 import type { SessionFiles } from "./session-files.js";
 
@@ -91,10 +104,24 @@ export class Writer {
   }
 
   /** The common case, without a plan: the next save of a line that was written to before. Undefined where it is not that, or is refused. */
-  #next({ session, when, saves, line, loose, claims, head, label, lease, drained, remove: removes }: Change): Save | undefined {
+  #next({
+    session,
+    when,
+    saves,
+    line,
+    loose,
+    claims,
+    head,
+    label,
+    lease,
+    drained,
+    reworded,
+    forgets,
+    remove: removes,
+  }: Change): Save | undefined {
     const fresh = saves?.length === 1 ? saves[0] : undefined;
     if (fresh === undefined || fresh.refs.length > 0 || fresh.blobs.length > 0) return undefined;
-    if (line || loose || claims || head || label || lease || drained?.length || removes) return undefined;
+    if (line || loose || claims || head || label || lease || drained?.length || reworded?.length || forgets || removes) return undefined;
     if (when.epoch === undefined || when.absent || when.until !== undefined || when.version !== undefined) return undefined;
     const { save } = fresh;
     const journal = this.#parts.journals.open(save.line);
@@ -123,6 +150,11 @@ export class Writer {
     for (const { id } of docs) this.#settle(id);
     for (const [line, { home, origin }] of plan.begun) this.#prepare(line as LineId, home, origin);
     this.#keepBlobs(appends);
+    // Each letter for itself, and the same when it is done again.
+    for (const { doc, reworded, forgets } of plan.mail) {
+      for (const one of reworded) this.#inbox(doc).reword(doc.drained, one);
+      if (forgets) this.#inbox(doc).forget();
+    }
     const undo: (() => void)[] = [];
     try {
       for (const append of appends) this.#appendWith(append, plan.version(append.home), undo);
@@ -162,9 +194,9 @@ export class Writer {
     return JSON.stringify({ line: id, session: home, number: this.#parts.sessions.get(home)?.no ?? 0, no, origin });
   }
 
-  #keepBlobs(appends: readonly Append[]): void {
+  #keepBlobs(appends: readonly { readonly saves: readonly Pick<Replacement, "refs" | "blobs">[] }[]): void {
     for (const { saves } of appends) {
-      for (const { refs, blobs } of saves) {
+      for (const { refs, blobs = [] } of saves) {
         for (const digest of refs) this.#sweeping?.add(digest);
         for (const blob of blobs) this.#parts.blobs.add(blob);
       }
@@ -292,6 +324,7 @@ export class Writer {
   replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds, { journal, redraft }: Replacing): Done<boolean> {
     const now = this.#toReplace(line, replacements, known);
     if (now === undefined) return no;
+    this.#keepBlobs([{ saves: replacements }]);
     if (now === journal && now.isUnmoved(redraft.of)) now.exchange(redraft);
     else now.rewrite(replacements);
     return yes;
@@ -335,6 +368,28 @@ export class Writer {
       syncDirectory(sessions.directory(standing.home));
     }
     return { answer: freedOf(goes), saves: [] };
+  }
+
+  /** What stands behind the last save of a journal and does not count is out of it, the index says nothing that is no more, and files that do
+   * not count are gone where they hold such texts. */
+  scrub(root: string, holds: (text: string) => boolean): Done<Scrubbed> {
+    const { index, sessions, journals } = this.#parts;
+    const left: string[] = [];
+    this.sync();
+    sessions.finish();
+    for (const { id: home, lines } of index.catalogue.entries()) {
+      for (const { id } of lines) {
+        try {
+          const journal = journals.of({ id, home }, sessions.get(home)?.version ?? 0);
+          if (journal.strayBytes > 0 || journal.hasUncommitted) this.#journal(id, home);
+        } catch (error) {
+          if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
+          left.push(`what stands behind the damage in a journal (${error.message})`);
+        }
+      }
+    }
+    index.rewrite();
+    return { answer: { left: [...left, ...removeRemains(root, holds)] }, saves: [] };
   }
 
   #change(doc: SessionDoc, change: Partial<SessionDoc>): SessionDoc {

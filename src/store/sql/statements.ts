@@ -137,11 +137,15 @@ export function statementsIn(dialect: Dialect) {
 
     post: `INSERT INTO mail (session, id, body, drained, due) SELECT no, ?, ?, 0, CAST(? AS bigint) FROM session WHERE tenant = ? AND id = ?
       ON CONFLICT DO NOTHING`,
-    mailBody: "SELECT m.body FROM mail m JOIN session s ON m.session = s.no WHERE s.tenant = ? AND s.id = ? AND m.id = ?",
+    mailBody: "SELECT m.body, m.drained FROM mail m JOIN session s ON m.session = s.no WHERE s.tenant = ? AND s.id = ? AND m.id = ?",
     /** The plus keeps it on the index that has the order of their coming: what waits for later is passed over on the way. */
     inbox: `SELECT m.id, m.body, m.due FROM mail m JOIN session s ON m.session = s.no
       WHERE s.tenant = ? AND s.id = ? AND m.drained = 0 AND +m.due <= ? ORDER BY m.no LIMIT ${most}`,
-    drain: "UPDATE mail SET drained = 1 WHERE session = ? AND id = ?",
+    waitingBody: "SELECT body FROM mail WHERE session = ? AND id = ? AND drained = 0",
+    /** Parameters: what is kept of its text, session, id. */
+    drain: "UPDATE mail SET drained = 1, body = ? WHERE session = ? AND id = ?",
+    reword: "UPDATE mail SET body = ? WHERE session = ? AND id = ? AND drained = 0",
+    forgetDrained: "UPDATE mail SET body = '' WHERE session = ? AND drained = 1 AND body <> ''",
     deleteMail: "DELETE FROM mail WHERE session = ?",
 
     doc: `SELECT ${docColumns}, body FROM doc WHERE tenant = ? AND kind = ? AND id = ?`,

@@ -27,6 +27,7 @@ import type {
   Present,
   Replacement,
   SaveQuery,
+  Scrubbed,
   SessionQuery,
   SessionRow,
   Store,
@@ -285,6 +286,11 @@ export class SqlStore implements Store {
     return this.#db.compact(limit);
   }
 
+  async scrub(): Promise<Scrubbed> {
+    this.#open();
+    return this.#db.scrub();
+  }
+
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -306,7 +312,10 @@ export class SqlStore implements Store {
 }
 
 /** The save of a change that is nothing else: the common case, which has a quick way. */
-function justASave({ when, line, loose, claims, saves, head, label, lease, drained, remove }: Change): NewSave | undefined {
+function justASave(change: Change): NewSave | undefined {
+  const { when, line, loose, claims, saves, head, label, lease, drained, reworded, forgets, remove } = change;
   if (saves?.length !== 1 || when.epoch === undefined || when.until !== undefined || when.version !== undefined) return undefined;
-  return line || loose || claims || head || label || lease || drained?.length || remove ? undefined : saves[0];
+  return line || loose || claims || head || label || lease || drained?.length || reworded?.length || forgets || remove
+    ? undefined
+    : saves[0];
 }

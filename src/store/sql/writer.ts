@@ -6,7 +6,9 @@ import {
   type CaptureQuery,
   type Change,
   type Decision,
+  drainedText,
   type Freed,
+  isDrained,
   type KnownNeeds,
   type Mail,
   type NewLine,
@@ -112,7 +114,7 @@ export class Writer {
   }
 
   *#applyOne(one: Change, begun: Begun[]): Steps<Refusal | undefined> {
-    const { session, when, line, loose, claims = [], saves = [], lease, drained = [], remove } = one;
+    const { session, when, line, loose, claims = [], saves = [], lease, remove } = one;
     const before = yield* row(this.#sql.session, this.#tenant, session);
     const why = yield* this.#refusal(one, before);
     if (why !== undefined) return why;
@@ -131,7 +133,7 @@ export class Writer {
     for (const id of claims) if (no === undefined || (yield* changed(this.#sql.claimLine, no, this.#tenant, id)) === 0) return "line";
     for (const fresh of saves) if (!(yield* this.#append(fresh))) return "tail";
     if (no === undefined) return undefined;
-    if (drained.length > 0) yield [...drained.map((id) => change(this.#sql.drain, no, id)), change(this.#sql.updateWake, no)];
+    yield* this.#changeMail(one, no);
     if (remove && !when.absent) yield* this.#remove(no);
     return undefined;
   }
@@ -149,6 +151,21 @@ export class Writer {
     if (when.until !== undefined && lease.until !== when.until) return "until";
     if (when.version !== undefined && label.version !== when.version) return "version";
     return undefined;
+  }
+
+  *#changeMail({ drained = [], reworded = [], forgets }: Change, no: number): Steps<void> {
+    const asks = reworded.map(({ id, text }) => change(this.#sql.reword, text, no, id));
+    if (forgets) asks.push(change(this.#sql.forgetDrained, no));
+    if (drained.length > 0) {
+      if (asks.length > 0) yield asks.splice(0);
+      const bodies = yield drained.map((id) => look(this.#sql.waitingBody, no, id));
+      for (const [i, id] of drained.entries()) {
+        const body = bodies[i]?.[0]?.[0];
+        if (body !== undefined) asks.push(change(this.#sql.drain, typeof body === "string" ? drainedText(body) : "", no, id));
+      }
+      asks.push(change(this.#sql.updateWake, no));
+    }
+    if (asks.length > 0) yield asks;
   }
 
   /** Undefined where only lines are brought in. */
@@ -288,6 +305,9 @@ export class Writer {
     const goes = replacements.filter((replacement) => !staysInRow(replacement));
     // What goes, goes first: the number of a save that is noted must not be one that was given again here.
     yield [
+      ...replacements.flatMap(({ blobs = [] }) =>
+        blobs.map(({ digest, bytes }) => change(this.#sql.insertBlob, this.#tenant, digest, bytes)),
+      ),
       ...replacements.map(({ save }) => change(this.#sql.deleteRefs, key.no, firstSeq(save), save.seq)),
       ...goes.map(({ save }) => change(this.#sql.deleteSaves, key.no, firstSeq(save), save.seq)),
       ...goneTexts(replacements).map(([first, last]) => change(this.#sql.noteGone, this.#tenant, key.no, first, last, this.#indexKey)),
@@ -367,8 +387,9 @@ export class Writer {
       yield [change(hasten, due, this.#tenant, session, due)];
       return "posted";
     }
-    const before = (yield* row(this.#sql.mailBody, this.#tenant, session, id))?.[0];
-    return before === undefined ? "absent" : before === text ? "known" : "conflict";
+    const [before, drained] = (yield* row(this.#sql.mailBody, this.#tenant, session, id)) ?? [];
+    if (before === undefined) return "absent";
+    return before === text || (drained === 1 && isDrained(before as string, text)) ? "known" : "conflict";
   }
 }
 

@@ -8,7 +8,7 @@
 import { createHash } from "node:crypto";
 import type { LineId } from "../../../core/ids.js";
 import { firstSeq } from "../../../core/save.js";
-import type { Anchor, Applied, Change, Freed, NewSave, Traits } from "../../port.js";
+import type { Anchor, Applied, Change, Freed, NewSave, Scrubbed, Traits } from "../../port.js";
 import type { Ask, Begun, Database, Dialect, Job, Lock, Param, Row, Steps } from "../database.js";
 import { pack } from "../rows.js";
 import { Appends } from "./appends.js";
@@ -218,6 +218,16 @@ export class PostgresDatabase implements Database {
   /** The server vacuums by itself: what was freed is used again, and the end of a table is given back. */
   async compact(): Promise<Freed> {
     return { count: 0, bytes: 0 };
+  }
+
+  /** What was there is the server's now: it keeps versions of rows until it clears them away, and a log of its own. */
+  async scrub(): Promise<Scrubbed> {
+    return {
+      left: [
+        "versions of rows that the server has not cleared away: VACUUM FULL of the schema's tables rewrites their files.",
+        "the server's write-ahead log, its standbys and its backups, for as long as it keeps them.",
+      ],
+    };
   }
 
   async close(): Promise<void> {

@@ -2,7 +2,7 @@
 import { setImmediate as breathe, setTimeout as sleep } from "node:timers/promises";
 import type { LineId } from "../../../core/ids.js";
 import type { Save } from "../../../core/save.js";
-import type { Anchor, Applied, Change, Freed, NewSave, Traits } from "../../port.js";
+import type { Anchor, Applied, Change, Freed, NewSave, Scrubbed, Traits } from "../../port.js";
 import type { Ask, Begun, Database, Dialect, Job, Param, Row } from "../database.js";
 import { Appender } from "./append.js";
 import { Committer, translate } from "./committer.js";
@@ -20,6 +20,7 @@ export interface Medium {
   /** Told of every save that was committed. */
   saved(line: LineId, seq: number, check: string): void;
   anchors(): Promise<readonly Anchor[]>;
+  scrub(withinMs: number): Promise<Scrubbed>;
   close(): Promise<void>;
 }
 
@@ -163,6 +164,11 @@ export class SqliteDatabase implements Database {
     );
     if (freed.count < limit) this.#room.emptyLog();
     return freed;
+  }
+
+  async scrub(): Promise<Scrubbed> {
+    await this.#committer.drain();
+    return this.#medium.scrub(this.#busyMs);
   }
 
   async close(): Promise<void> {

@@ -16,6 +16,7 @@ import { HoldfastError, quote } from "../../../core/errors.js";
 import { Anchors } from "../../anchors.js";
 import { refuseNetworkFileSystem } from "../../file-system.js";
 import { monotonicMs } from "../../machine.js";
+import type { Scrubbed } from "../../port.js";
 import { SqlStore } from "../store.js";
 import { translate } from "./committer.js";
 import { type Medium, SqliteDatabase } from "./database.js";
@@ -246,6 +247,7 @@ function medium(db: Driver, anchors: Anchors, tenant: string, leave: () => void)
       const all = await anchors.read();
       return all.filter(({ line }) => witnessOf(tenant, lineOf(line)) === line).map((anchor) => ({ ...anchor, line: lineOf(anchor.line) }));
     },
+    scrub: (withinMs) => scrub(db, performance.now() + withinMs),
     async close() {
       await anchors.close();
       try {
@@ -255,4 +257,41 @@ function medium(db: Driver, anchors: Anchors, tenant: string, leave: () => void)
       }
     },
   };
+}
+
+function vacuum(db: Driver): void {
+  // The copy that it makes is as large as the store: not in memory.
+  db.exec("PRAGMA temp_store = FILE");
+  try {
+    db.exec("VACUUM");
+  } finally {
+    db.exec("PRAGMA temp_store = MEMORY");
+  }
+}
+
+/**
+ * The file is made anew from what is in it: neither free pages nor gaps inside of pages hold anything else then. The log still does, until
+ * it is moved into the file and cut to nothing, which waits for whoever is just reading from it.
+ */
+async function scrub(db: Driver, deadline: number): Promise<Scrubbed> {
+  const left: string[] = [];
+  const tries = async (what: string, run: () => boolean): Promise<void> => {
+    for (;;) {
+      try {
+        if (run()) return;
+      } catch (error) {
+        if (failureOf(error) !== "busy") throw translate(error);
+      }
+      if (performance.now() > deadline) return void left.push(what);
+      await sleep(2 + Math.random() * 18);
+    }
+  };
+  await tries("free pages of the file: others kept it busy. Run it again.", () => {
+    vacuum(db);
+    return true;
+  });
+  await tries("the write-ahead log: others were reading from it. Run it again, or close the store everywhere.", () => {
+    return pragma(db, "wal_checkpoint(TRUNCATE)") === 0;
+  });
+  return { left };
 }

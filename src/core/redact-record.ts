@@ -1,0 +1,345 @@
+/**
+ * Records with their texts edited: everything a journal holds that somebody said. Numbers, places and names stay, and there are as many
+ * records as before, so that whatever refers to one still finds it.
+ *
+ * Z1  digests that are kept of what was edited are made anew from what is left: of arguments and of inputs. Which those are is known once
+ *     all that holds such texts was seen (`sames`), so a journal is gone over twice.
+ * Z2  arguments of calls that are not over stay, wherever they stand: whoever makes them must find them as they were.
+ */
+import type { Mark } from "./checkpoint.js";
+import type { CourseBase, Turn } from "./course.js";
+import type { Digest } from "./digest.js";
+import { type Body, type Effect, type EffectEvent, sameInput, sameOf } from "./effect.js";
+import type { Json, JsonObject } from "./json.js";
+import { type MessageInput, partsOf } from "./message.js";
+import type { Base, JournalRecord } from "./record.js";
+import { editDecision, editJson, editMessage, type RedactionPlace, type TextEdit } from "./redact-text.js";
+
+/** A body on its way: its name, and its size. */
+export interface Stored {
+  readonly digest: Digest;
+  readonly bytes: number;
+}
+
+export interface RecordEdit {
+  readonly texts: Pick<TextEdit, "text" | "numbers" | "name">;
+  /** The bodies that a save's records refer to, as they are. */
+  readonly body: (name: Digest) => Uint8Array;
+  /** Keeps another body. */
+  readonly keep: (bytes: Uint8Array) => Stored;
+  /** Another content for a file, or undefined where it stays. */
+  readonly file: (bytes: Uint8Array) => Uint8Array | undefined;
+  /** The call that is not over and was asked for here, or undefined. */
+  readonly openCall: (reply: number, index: number) => string | undefined;
+  readonly isOpen: (effectId: string) => boolean;
+  /** Told of a call that is not over and has arguments that would have been edited. */
+  readonly exempt: (effectId: string) => void;
+  /** Told of messages that were edited. */
+  readonly edited: (before: MessageInput, after: MessageInput) => void;
+  /** Z1: what digests become. Filled while records are edited, and looked up by those that are edited then or later. */
+  readonly sames: Map<string, string>;
+  readonly whole?: Whole;
+}
+
+/** A message that is to go whole, with values of it that stand elsewhere too: those are filled in while it is edited. */
+interface Whole {
+  readonly is: (message: MessageInput, seq: number) => boolean;
+  readonly edit: Pick<TextEdit, "text" | "numbers" | "name">;
+  readonly file: (bytes: Uint8Array) => Uint8Array;
+  readonly values: Set<string>;
+}
+
+/** A record with its texts edited; the same where nothing was. `seq` is its number. */
+export function editRecord(record: JournalRecord, seq: number, edit: RecordEdit): JournalRecord {
+  return new Editing(edit).record(record, seq);
+}
+
+/** A checkpoint with its texts edited; the same where nothing was. */
+export function editMark(mark: Mark, { texts }: Pick<RecordEdit, "texts">): Mark {
+  const where = { in: "checkpoint" } as const;
+  const { label, description, reason, metadata } = mark;
+  const words = {
+    ...(label !== undefined && { label: texts.text(label, { ...where, field: "label" }) }),
+    ...(description !== undefined && { description: texts.text(description, { ...where, field: "description" }) }),
+    ...(reason !== undefined && { reason: texts.text(reason, { in: "reason" }) }),
+    ...(metadata !== undefined && { metadata: editJson(metadata, texts, where) as JsonObject }),
+  };
+  return changed(mark, words);
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The object with these in the place of what it has, or the object itself where they are what it has. */
+function changed<T extends object>(object: T, changes: Fields): T {
+  const differs = Object.entries(changes).some(([key, value]) => value !== (object as Fields)[key]);
+  return differs ? { ...object, ...changes } : object;
+}
+
+class Editing {
+  readonly #edit: RecordEdit;
+
+  constructor(edit: RecordEdit) {
+    this.#edit = edit;
+  }
+
+  record(record: JournalRecord, seq: number): JournalRecord {
+    const { append, item, status, set, unset, list, base, effect, turn, prefix, signal, child } = record;
+    if (append !== undefined) return this.#message(record, "append", seq);
+    if (item !== undefined) return this.#message(record, "item", seq);
+    if (status !== undefined) return this.#status(record);
+    for (const key of [set, unset, list]) if (key !== undefined) this.#name(key, "state-key");
+    if (set !== undefined) return this.#value(record, "value", { in: "state", key: set });
+    if (list !== undefined) return this.#value(record, "items", { in: "state", key: list });
+    if (base !== undefined) return changed(record, { base: this.#base(base) });
+    if (effect !== undefined) return this.#effectRecord(record, effect);
+    if (turn !== undefined) return changed(record, { turn: this.#turn(turn) });
+    if (prefix !== undefined) return changed(record, { prefix: this.#prefix(prefix) });
+    if (signal !== undefined) {
+      this.#name(signal, "signal");
+      return this.#value(record, "body", { in: "signal", name: signal });
+    }
+    if (child !== undefined) this.#name(child, "session-id");
+    return record;
+  }
+
+  #name(name: string, what: Parameters<NonNullable<TextEdit["name"]>>[1]): void {
+    this.#edit.texts.name?.(name, what);
+  }
+
+  // ---- bodies
+
+  #json(value: Json, where: RedactionPlace): Json {
+    const { whole, texts } = this.#edit;
+    const isWhole = whole !== undefined && whole.values.size > 0 && whole.values.has(sameOf(value));
+    return editJson(value, isWhole ? whole.edit : texts, where);
+  }
+
+  #parsed(name: Digest): Json {
+    return JSON.parse(Buffer.from(this.#edit.body(name)).toString("utf8")) as Json;
+  }
+
+  #keep(value: unknown): { readonly blob: Digest; readonly size: number } {
+    const { digest: blob, bytes: size } = this.#edit.keep(Buffer.from(JSON.stringify(value)));
+    return { blob, size };
+  }
+
+  /** A record with a value in it, or with one that is kept as a blob. */
+  #value(record: JournalRecord, field: "value" | "items" | "body", where: RedactionPlace): JournalRecord {
+    if (record.blob === undefined) {
+      const value = record[field] as Json | undefined;
+      return value === undefined ? record : changed(record, { [field]: this.#json(value, where) });
+    }
+    const before = this.#parsed(record.blob);
+    const after = this.#json(before, where);
+    return after === before ? record : { ...record, ...this.#keep(after) };
+  }
+
+  #body(body: Body, where: RedactionPlace): Body {
+    if ("value" in body) return changed(body, { value: this.#json(body.value, where) });
+    const before = this.#parsed(body.blob);
+    const after = this.#json(before, where);
+    return after === before ? body : this.#keep(after);
+  }
+
+  // ---- the transcript
+
+  #message(record: JournalRecord, field: "append" | "item", seq: number): JournalRecord {
+    const { whole } = this.#edit;
+    const before = (record.blob === undefined ? record[field] : this.#parsed(record.blob)) as MessageInput;
+    const files = new Map<Digest, Stored>();
+    const isWhole = whole?.is(before, seq) === true;
+    if (isWhole) for (const value of valuesIn(before)) whole.values.add(sameOf(value));
+    const after = editMessage(before, {
+      ...(isWhole ? whole.edit : this.#edit.texts),
+      file: (name) => (record.files?.includes(name) ? this.#file(name, files, isWhole ? whole.file : this.#edit.file) : undefined),
+      leaves: (index) => this.#leaves(before, seq, index),
+    });
+    if (after === before) return record;
+    this.#edit.edited(before, after);
+    this.#noteSames(before, after);
+    const named = record.files?.map((name) => files.get(name)?.digest ?? name);
+    const body = record.blob === undefined ? { [field]: after } : this.#keep(after);
+    return { ...record, ...body, ...(named && { files: named }) };
+  }
+
+  #file(
+    name: Digest,
+    files: Map<Digest, Stored>,
+    change: RecordEdit["file"],
+  ): { readonly digest: Digest; readonly sizeBytes: number } | undefined {
+    const other = change(this.#edit.body(name));
+    if (other === undefined) return undefined;
+    const kept = this.#edit.keep(other);
+    files.set(name, kept);
+    return { digest: kept.digest, sizeBytes: kept.bytes };
+  }
+
+  /** Z2 */
+  #leaves(message: MessageInput, seq: number, index: number): boolean {
+    const id = this.#edit.openCall(seq, index);
+    if (id === undefined) return false;
+    const part = callsIn(message)[index];
+    const { texts, whole } = this.#edit;
+    const edit = whole?.is(message, seq) ? whole.edit : texts;
+    if (part !== undefined && editMessage({ role: "assistant", content: [part] }, edit).content[0] !== part) this.#edit.exempt(id);
+    return true;
+  }
+
+  /** Z1 */
+  #noteSames(before: MessageInput, after: MessageInput): void {
+    const { sames } = this.#edit;
+    sames.set(sameInput(before), sameInput(after));
+    const calls = callsIn(after);
+    for (const [i, { input }] of callsIn(before).entries()) this.#noteArgs(input, calls[i]?.input ?? null);
+  }
+
+  #noteArgs(before: Json, after: Json): void {
+    if (after !== before) this.#edit.sames.set(sameOf(before), sameOf(after));
+  }
+
+  #status(record: JournalRecord): JournalRecord {
+    const { reason, output } = record;
+    return changed(record, {
+      ...(reason !== undefined && { reason: this.#edit.texts.text(reason, { in: "reason" }) }),
+      ...(output !== undefined && { output: this.#json(output, { in: "output" }) }),
+    });
+  }
+
+  // ---- calls and turns
+
+  #same(same: string): string {
+    return this.#edit.sames.get(same) ?? same;
+  }
+
+  #turn(turn: Turn): Turn {
+    for (const name of [turn.key, turn.id]) if (name !== undefined) this.#name(name, "turn-key");
+    return changed(turn, { same: this.#same(turn.same) });
+  }
+
+  #prefix(name: Digest): Digest {
+    const before = this.#parsed(name);
+    const after = editJson(before, this.#edit.texts, { in: "system" });
+    return after === before ? name : this.#keep(after).blob;
+  }
+
+  #effectRecord(record: JournalRecord, effect: EffectEvent): JournalRecord {
+    switch (effect.is) {
+      case "intent": {
+        this.#effectNames(effect);
+        const edited = this.#argsRecord(record, effect.id, { in: "arguments", tool: effect.name });
+        return this.#edit.isOpen(effect.id) ? edited : changed(edited, { effect: changed(effect, { same: this.#same(effect.same) }) });
+      }
+      case "approved":
+        return this.#decision(this.#argsRecord(record, effect.id, { in: "arguments", tool: "" }), effect);
+      case "retry":
+        return this.#decision(record, effect);
+      case "signalled":
+        this.#name(effect.name, "signal");
+        return this.#value(record, "body", { in: "signal", name: effect.name });
+      case "done":
+        return this.#decision(this.#value(record, "body", { in: "result" }), effect);
+      default:
+        return record;
+    }
+  }
+
+  #decision(record: JournalRecord, effect: Extract<EffectEvent, { is: "approved" | "retry" | "done" }>): JournalRecord {
+    return changed(record, { effect: editDecision(effect, this.#edit.texts) });
+  }
+
+  #effectNames({ name, named }: Pick<Effect, "name" | "named">): void {
+    this.#name(name, "tool");
+    if (named !== undefined) this.#name(named, "effect-key");
+  }
+
+  #argsRecord(record: JournalRecord, id: string, where: RedactionPlace): JournalRecord {
+    if (record.body === undefined && record.blob === undefined) return record;
+    const before = record.blob === undefined ? (record.body as Json) : this.#parsed(record.blob);
+    const after = this.#json(before, where);
+    if (after === before) return record;
+    // Z2
+    if (this.#edit.isOpen(id)) {
+      this.#edit.exempt(id);
+      return record;
+    }
+    this.#noteArgs(before, after);
+    return { ...record, ...(record.blob === undefined ? { body: after } : this.#keep(after)) };
+  }
+
+  // ---- bases
+
+  #base(base: Base): Base {
+    const { reason, output, course, state } = base;
+    return changed(base, {
+      ...(reason !== undefined && { reason: this.#edit.texts.text(reason, { in: "reason" }) }),
+      ...(output !== undefined && { output: this.#json(output, { in: "output" }) }),
+      ...(course !== undefined && { course: this.#course(course) }),
+      state: each(state, (entry) => this.#stateEntry(entry)),
+    });
+  }
+
+  #stateEntry(entry: Base["state"][number]): Base["state"][number] {
+    const [key, value, blob] = entry;
+    const where = { in: "state", key } as const;
+    this.#name(key, "state-key");
+    if (blob === undefined) {
+      const after = this.#json(value, where);
+      return after === value ? entry : [key, after];
+    }
+    const before = this.#parsed(blob);
+    const after = this.#json(before, where);
+    if (after === before) return entry;
+    const kept = this.#keep(after);
+    return [key, null, kept.blob, kept.size];
+  }
+
+  #course(course: CourseBase): CourseBase {
+    const { effects, turn, prefix, signals } = course;
+    return changed(course, {
+      ...(effects && { effects: each(effects, (effect) => this.#effect(effect)) }),
+      ...(turn && { turn: this.#turn(turn) }),
+      ...(prefix !== undefined && { prefix: this.#prefix(prefix) }),
+      ...(signals && {
+        signals: each(signals, (signal) => changed(signal, { body: this.#body(signal.body, { in: "signal", name: signal.name }) })),
+      }),
+    });
+  }
+
+  #effect(effect: Effect): Effect {
+    this.#effectNames(effect);
+    const { id, name, args, result, signals, same } = effect;
+    const isOpen = this.#edit.isOpen(id);
+    const edited = args && this.#args(args, id, { in: "arguments", tool: name });
+    return changed(editDecision(effect, this.#edit.texts), {
+      ...(edited && { args: edited }),
+      ...(result && { result: this.#body(result, { in: "result", tool: name }) }),
+      ...(signals && {
+        signals: each(signals, (signal) => changed(signal, { body: this.#body(signal.body, { in: "signal", name: signal.name }) })),
+      }),
+      same: isOpen ? same : this.#same(same),
+    });
+  }
+
+  #args(args: Body, id: string, where: RedactionPlace): Body {
+    const after = this.#body(args, where);
+    if (after === args) return args;
+    if (this.#edit.isOpen(id)) {
+      this.#edit.exempt(id);
+      return args;
+    }
+    return after;
+  }
+}
+
+/** The list with each item edited, or the list itself where none was. */
+function each<T>(list: readonly T[], change: (item: T) => T): readonly T[] {
+  const edited = list.map(change);
+  return edited.every((item, i) => item === list[i]) ? list : edited;
+}
+
+const callsIn = (message: MessageInput) =>
+  partsOf(message).flatMap((part) => (part.type === "tool-call" && part.by !== "provider" ? [part] : []));
+
+/** What a message says that the course may say again: arguments, and what tools answered. */
+const valuesIn = (message: MessageInput): readonly Json[] =>
+  partsOf(message).flatMap((part) => (part.type === "tool-call" ? [part.input] : part.type === "tool-result" ? [part.output as Json] : []));

@@ -1,0 +1,279 @@
+/**
+ * Removing a text from a session: from every record of its lines and of what they go back to, from the bodies these refer to, from what
+ * stands outside of its journal, and from the files of the store.
+ *
+ * Nothing is held in between: killed at any point, it is run again. Every save is exchanged whole, and verifies before and after.
+ */
+import { HoldfastError, quote } from "../../core/errors.js";
+import { type SessionId, sessionId } from "../../core/ids.js";
+import type { JsonObject } from "../../core/json.js";
+import { MAX_LEASE_MS } from "../../core/lease.js";
+import { editJson } from "../../core/redact-text.js";
+import type { Change, Scrubbed } from "../../store/port.js";
+import type { Ground } from "../ground.js";
+import { noSession } from "../inbox.js";
+import { superseded } from "../lease-keeper.js";
+import { checkTags } from "../opening.js";
+import { callback, flag, invalid, options, signalOf, wholeNumber } from "../options.js";
+import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, mailOf, mailText } from "../rows.js";
+import { Leases } from "./leases.js";
+import { editMail } from "./mail.js";
+import { OpenCalls, sharersOf, stretchesOf } from "./reach.js";
+import { type Name, Rewriting, type Seen } from "./rewriting.js";
+import { type RedactWhat, type What, whatOf } from "./what.js";
+
+export interface RedactOptions {
+  /** What stands in its place; `[redacted]` by default. A set of redactions has words of its own. */
+  readonly with?: string;
+  /** Says what would be changed, without a change. */
+  readonly dryRun?: boolean;
+  /** Called now and then with how many saves have been looked at. */
+  readonly onProgress?: (looked: number) => void;
+  readonly signal?: AbortSignal;
+  /** How long to wait for whoever holds the session, or one that shares what is changed. */
+  readonly waitMs?: number;
+  /**
+   * Whether the store's files are gone over as well: true by default. A SQLite file is written anew for that; whoever redacts many sessions
+   * does it with the last.
+   */
+  readonly scrub?: boolean;
+}
+
+export interface RedactReport {
+  /** Records that were changed, and the saves they stand in. */
+  readonly records: number;
+  readonly saves: number;
+  /** Bodies and files that others were put in the place of. */
+  readonly blobs: number;
+  /** Whether something beside the journal was changed: title, tags, metadata, reason, or letters that wait. */
+  readonly outside: boolean;
+  /** Other sessions that share what was changed. What they said themselves is not touched: redact them, too. */
+  readonly sharedWith: readonly string[];
+  /** Calls that are not over: their arguments were left as they are. Redact again once they are settled. */
+  readonly exempt: readonly string[];
+  /** Names that hold it and by which things are known: they stay. At most 100. */
+  readonly names: readonly Name[];
+  /** Bodies that hold it and stay, because other sessions need them. */
+  readonly keptBlobs: readonly string[];
+  /** What may still be found outside the store's reach, or was busy, in words. Empty where nothing is left. */
+  readonly left: readonly string[];
+}
+
+const UNSCRUBBED: Scrubbed = { left: ["what the store's files hold beside what counts: they were not gone over."] };
+const TRIES = 20;
+const SWEPT_AT_ONCE = 500;
+const MAX_WITH = 1_000;
+
+export async function redactSession(ground: Ground, id: unknown, what: RedactWhat, given?: RedactOptions): Promise<RedactReport> {
+  const session = sessionId(id);
+  const o = options(given, "sessions.redact", ["with", "dryRun", "onProgress", "signal", "waitMs", "scrub"]);
+  if (o.with !== undefined && typeof what === "function") throw invalid("with", "a set of redactions has words of its own");
+  const wanted = whatOf(what, checkWith(o.with ?? "[redacted]"));
+  const waitMs = o.waitMs === undefined ? 0 : wholeNumber(o.waitMs, "waitMs", 0, MAX_LEASE_MS);
+  const hearers = { signal: signalOf(o.signal), onProgress: callback(o.onProgress, "onProgress") };
+  if ((await ground.store.session(session)) === undefined) throw noSession(session);
+  const scrubs = flag(o.scrub, "scrub") ?? true;
+  const redacting = new Redacting(ground, session, wanted, hearers);
+  return flag(o.dryRun, "dryRun") ? redacting.look() : redacting.run(waitMs, scrubs);
+}
+
+function checkWith(text: unknown): string {
+  if (typeof text !== "string" || text.length > MAX_WITH || !text.isWellFormed())
+    throw invalid("with", `it must be a text of ${MAX_WITH} characters at most`);
+  return text;
+}
+
+interface Hearers {
+  readonly signal: AbortSignal | undefined;
+  readonly onProgress: ((looked: number) => void) | undefined;
+}
+
+class Redacting {
+  readonly #ground: Ground;
+  readonly #session: SessionId;
+  readonly #what: What;
+  readonly #hearers: Hearers;
+  #leases: Leases | undefined;
+  #looked = 0;
+  #outsideChanged = false;
+
+  constructor(ground: Ground, session: SessionId, what: What, hearers: Hearers) {
+    this.#ground = ground;
+    this.#session = session;
+    this.#what = what;
+    this.#hearers = hearers;
+  }
+
+  #tick = (): void => {
+    this.#hearers.signal?.throwIfAborted();
+    this.#leases?.check();
+    this.#looked += 1;
+    if (this.#looked % 100 === 0) this.#hearers.onProgress?.(this.#looked);
+  };
+
+  // ---- looking
+
+  async look(): Promise<RedactReport> {
+    const { seen, sharers } = await this.#survey([]);
+    const outside = (await this.#outside(this.#session, seen, true)) !== undefined;
+    return reportOf(seen, sharers, { outside, keptBlobs: [], left: [] });
+  }
+
+  /** What there is to change, and who shares it. `known`: sessions of which it is known that they do. */
+  async #survey(known: readonly SessionId[]) {
+    const stretches = await stretchesOf(this.#ground, this.#session);
+    for (let sessions = [this.#session, ...known]; ; ) {
+      const calls = await OpenCalls.of(this.#ground, sessions);
+      const rewriting = new Rewriting(this.#ground, this.#what, calls, this.#tick);
+      const seen = await rewriting.survey(stretches);
+      if (this.#what.holds(this.#session)) seen.names.push({ what: "session-id", at: this.#session });
+      if (this.#what.message !== undefined && !seen.isMessageThere) throw noMessage(this.#session, this.#what.message);
+      const sharers = await sharersOf(this.#ground, this.#session, stretches, seen.first);
+      // Whoever shares it may have calls that are not over: those are exempt as well.
+      const others = sharers.filter((sharer) => !sessions.includes(sharer));
+      if ((await OpenCalls.of(this.#ground, others)).ids.size === 0) return { stretches, rewriting, seen, sharers };
+      sessions = [...sessions, ...others];
+    }
+  }
+
+  // ---- changing
+
+  async run(waitMs: number, scrubs: boolean): Promise<RedactReport> {
+    const leases = new Leases(this.#ground, waitMs, this.#hearers.signal);
+    this.#leases = leases;
+    try {
+      await leases.take([this.#session]);
+      let found = await this.#survey([]);
+      for (let tries = 1; ; tries++) {
+        // Whoever shares it may have gone on before the lease was taken.
+        while (await leases.take(found.sharers)) found = await this.#survey(found.sharers);
+        const { sharers } = found;
+        const seen = { ...found.seen };
+        // First: titles are known from messages as they were.
+        const outside = await this.#changeAll(sharers, seen);
+        if (await found.rewriting.rewrite(found.stretches)) {
+          const keptBlobs = await this.#sweep(seen);
+          // What stands beside the store and was made from it: an index for search.
+          await this.#ground.redacted([this.#session, ...sharers]);
+          const { left } = scrubs ? await this.#ground.store.scrub(this.#what.holds) : UNSCRUBBED;
+          this.#hearers.onProgress?.(this.#looked);
+          return reportOf(seen, sharers, { outside, keptBlobs, left });
+        }
+        if (tries >= TRIES) throw busy(this.#session);
+        found = await this.#survey(sharers);
+      }
+    } finally {
+      await leases.release();
+    }
+  }
+
+  async #changeAll(sharers: readonly SessionId[], seen: Seen): Promise<boolean> {
+    this.#outsideChanged = (await this.#change(this.#session, seen)) || this.#outsideChanged;
+    for (const sharer of sharers) await this.#change(sharer, seen);
+    return this.#outsideChanged;
+  }
+
+  /** Frees bodies that nothing refers to any more. Answers those that were replaced, and are still needed. */
+  async #sweep({ blobs }: Seen): Promise<readonly string[]> {
+    const { store } = this.#ground;
+    for (let count = SWEPT_AT_ONCE; count === SWEPT_AT_ONCE; ) ({ count } = await store.sweep(SWEPT_AT_ONCE, false));
+    const keptBlobs: string[] = [];
+    for (const name of blobs) if ((await store.blob(name)) !== undefined) keptBlobs.push(name);
+    return keptBlobs;
+  }
+
+  /** Changes what stands outside of a session's journal. Answers whether there was anything. */
+  async #change(id: SessionId, seen: Seen): Promise<boolean> {
+    const isOwn = id === this.#session;
+    for (;;) {
+      const change = await this.#outside(id, seen, isOwn);
+      // What mail said that was taken in is forgotten in any case: nobody can tell what a digest stands for.
+      if (change === undefined && !isOwn) return false;
+      const epoch = (this.#leases as Leases).epoch(id);
+      const when = { epoch, ...change?.when };
+      const applied = await this.#ground.store.apply([{ session: id, ...change, when, ...(isOwn && { forgets: true }) }]);
+      if (applied.ok) return change !== undefined;
+      // The label is anybody's, and was changed in between.
+      if (applied.why !== "version") throw superseded(id);
+    }
+  }
+
+  /** What is to be changed outside of a session's journal; of one that only shares it, what was taken from there. */
+  async #outside(id: SessionId, seen: Seen, isOwn: boolean): Promise<Omit<Change, "session"> | undefined> {
+    const row = await this.#ground.store.session(id);
+    if (row === undefined) throw noSession(id);
+    const before = headOf(row);
+    const head = this.#head(before, seen);
+    const label = isOwn ? this.#label(labelOf(row)) : undefined;
+    const reworded = isOwn ? await this.#letters(id, seen) : [];
+    if (head === before && label === undefined && reworded.length === 0) return undefined;
+    return {
+      when: label === undefined ? {} : { version: label.version - 1 },
+      ...(head !== before && { head: headRow(head) }),
+      ...(label && { label: labelRow(label) }),
+      ...(reworded.length > 0 && { reworded }),
+    };
+  }
+
+  #head(head: HeadDoc, { titles }: Seen): HeadDoc {
+    const { text } = this.#what;
+    const { title, reason } = head;
+    // It is the beginning of a message, and may hold the beginning of what is to go.
+    const newTitle = title === undefined ? undefined : (titles.get(title) ?? text(title, { in: "session", field: "title" }));
+    const newReason = reason === undefined ? undefined : text(reason, { in: "reason" });
+    if (newTitle === title && newReason === reason) return head;
+    return { ...head, ...(newTitle !== undefined && { title: newTitle }), ...(newReason !== undefined && { reason: newReason }) };
+  }
+
+  #label(label: LabelDoc): LabelDoc | undefined {
+    const { title, tags, metadata, version } = label;
+    const { text } = this.#what;
+    const edit = { text, numbers: true };
+    const newTitle = title === undefined ? undefined : text(title, { in: "session", field: "title" });
+    const newTags = tags.map((tag) => text(tag, { in: "session", field: "tags" }));
+    const newMetadata = editJson(metadata, edit, { in: "session" }) as JsonObject;
+    if (newTitle === title && newMetadata === metadata && newTags.every((tag, i) => tag === tags[i])) return undefined;
+    const named = newTags.filter((tag) => tag !== "");
+    return {
+      ...label,
+      version: version + 1,
+      ...(newTitle !== undefined && { title: newTitle }),
+      tags: checkTags(named, "tags"),
+      metadata: newMetadata,
+    };
+  }
+
+  async #letters(id: SessionId, seen: Seen): Promise<readonly { readonly id: string; readonly text: string }[]> {
+    const edit = { text: this.#what.text, numbers: true };
+    const open = await OpenCalls.of(this.#ground, [id]);
+    const most = Number.MAX_SAFE_INTEGER;
+    const waiting = await this.#ground.store.inbox(id, { dueBy: most, limit: most });
+    return waiting.flatMap((letter) => {
+      const doc = mailOf(letter.text, id);
+      const isOpen = doc.kind === "approve" && open.ids.has(doc.effect);
+      if (isOpen && editMail(doc, edit, false) !== editMail(doc, edit, true)) seen.exempt.add(doc.effect);
+      const edited = editMail(doc, edit, isOpen);
+      return edited === doc ? [] : [{ id: letter.id, text: mailText(edited) }];
+    });
+  }
+}
+
+function reportOf(
+  { records, saves, blobs, exempt, names }: Seen,
+  sharers: readonly SessionId[],
+  rest: Pick<RedactReport, "outside" | "keptBlobs" | "left">,
+): RedactReport {
+  return Object.freeze({ records, saves, blobs: blobs.size, sharedWith: sharers, exempt: [...exempt].toSorted(), names, ...rest });
+}
+
+function noMessage(session: string, message: string): HoldfastError {
+  return new HoldfastError("NOT_FOUND", `There is no message ${quote(message)} in session ${quote(session)}, or it was pruned.`, {
+    sessionId: session,
+  });
+}
+
+function busy(session: string): HoldfastError {
+  return new HoldfastError("BUSY", `Session ${quote(session)} was pruned or forked again and again while it was redacted. Try again.`, {
+    sessionId: session,
+  });
+}

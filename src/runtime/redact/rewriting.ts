@@ -1,0 +1,235 @@
+/**
+ * Going over the saves of a session, from the newest to the oldest, and putting others in their place.
+ *
+ * Newest first, because what is copied from a record stands behind it: whoever is killed in between leaves the record itself as it was, and
+ * the next one still knows from it what the copies are to become.
+ */
+import { type Mark, markText } from "../../core/checkpoint.js";
+import type { Digest } from "../../core/digest.js";
+import { placeId } from "../../core/ids.js";
+import { textBytes } from "../../core/json.js";
+import type { Blob, MessageInput } from "../../core/message.js";
+import { editMark, editRecord, type RecordEdit } from "../../core/redact-record.js";
+import type { NameKind } from "../../core/redact-text.js";
+import { refsOf } from "../../core/refs.js";
+import { firstSeq, isGap, open, recordTexts, rewrite, type Save } from "../../core/save.js";
+import { titleOf } from "../../core/title.js";
+import type { Replacement } from "../../store/port.js";
+import { breathe } from "../breathe.js";
+import type { Ground } from "../ground.js";
+import { hole } from "../journal.js";
+import { Bodies } from "./bodies.js";
+import type { OpenCalls, Stretch } from "./reach.js";
+import type { What } from "./what.js";
+
+const ROWS = 100;
+const AT_ONCE = 200;
+const BYTES_AT_ONCE = 8 * 1024 * 1024;
+const MAX_NAMES = 100;
+
+export interface Name {
+  readonly what: NameKind;
+  /** The record that it stands in, or the session. */
+  readonly at: string;
+}
+
+/** What was seen on the way. */
+export interface Seen {
+  saves: number;
+  records: number;
+  /** Bodies and files that others are put in the place of. */
+  readonly blobs: Set<Digest>;
+  readonly exempt: Set<string>;
+  readonly names: Name[];
+  /** The lowest number that is changed on each line. */
+  readonly first: Map<string, number>;
+  /** Whether the message that was asked for is there. */
+  isMessageThere: boolean;
+  /** Titles that were taken from messages which are changed, and what they become. */
+  readonly titles: Map<string, string>;
+}
+
+const nothingSeen = (): Seen => ({
+  saves: 0,
+  records: 0,
+  blobs: new Set(),
+  exempt: new Set(),
+  names: [],
+  first: new Map(),
+  isMessageThere: false,
+  titles: new Map(),
+});
+
+export class Rewriting {
+  readonly #ground: Ground;
+  readonly #what: What;
+  readonly #calls: OpenCalls;
+  readonly #bodies: Bodies;
+  readonly #tick: () => void;
+  /** Of all that was seen so far: what digests become, and values of a message that goes whole. */
+  readonly #sames = new Map<string, string>();
+  readonly #values = new Set<string>();
+  /** Whether a message that goes whole is left for the last: what it says elsewhere is known from it. */
+  #leavesMessage = false;
+  seen = nothingSeen();
+
+  /** `tick` is called at every save, and may throw. */
+  constructor(ground: Ground, what: What, calls: OpenCalls, tick: () => void) {
+    this.#ground = ground;
+    this.#what = what;
+    this.#calls = calls;
+    this.#bodies = new Bodies(ground.journal);
+    this.#tick = tick;
+  }
+
+  /** Looks at everything, and changes nothing. */
+  async survey(stretches: readonly Stretch[]): Promise<Seen> {
+    for (const stretch of stretches) for await (const save of this.#saves(stretch)) await this.#edited(save);
+    return this.seen;
+  }
+
+  /** Changes everything, after a survey. False: somebody else changed a line meanwhile, or began one on it; all is to be looked at again. */
+  async rewrite(stretches: readonly Stretch[]): Promise<boolean> {
+    for (const leavesMessage of this.#what.message === undefined ? [false] : [true, false]) {
+      this.#leavesMessage = leavesMessage;
+      for (const stretch of stretches) if (!(await this.#rewrite(stretch))) return false;
+    }
+    return true;
+  }
+
+  async #rewrite(stretch: Stretch): Promise<boolean> {
+    let batch: Replacement[] = [];
+    let bytes = 0;
+    // What is pinned stays where it is, and loads: only words change.
+    const known = { line: stretch.forks, doc: Number.MAX_SAFE_INTEGER };
+    const flush = async (): Promise<boolean> => {
+      const replaced = batch.length === 0 || (await this.#ground.store.replace(stretch.line, batch, known));
+      batch = [];
+      bytes = 0;
+      return replaced;
+    };
+    if (!this.seen.first.has(stretch.line)) return true;
+    for await (const save of this.#saves(stretch)) {
+      const replacement = await this.#edited(save);
+      if (replacement === undefined) continue;
+      batch.push(replacement);
+      bytes += sizeOf(replacement);
+      if ((batch.length >= AT_ONCE || bytes >= BYTES_AT_ONCE) && !(await flush())) return false;
+    }
+    return flush();
+  }
+
+  async *#saves({ line, from, to }: Stretch): AsyncGenerator<Save> {
+    for (let at = to; at >= from; ) {
+      await breathe();
+      const saves = await this.#ground.store.saves(line, { from, to: at, limit: ROWS, newestFirst: true, items: true, state: true });
+      for (const save of saves) {
+        if (save.seq > at || (at !== to && save.seq !== at)) throw hole(line, at);
+        this.#tick();
+        yield save;
+        at = firstSeq(save) - 1;
+      }
+      if (saves.length === 0) return;
+    }
+  }
+
+  /** What is to stand in the place of a save; undefined where it stays. */
+  async #edited(save: Save): Promise<Replacement | undefined> {
+    if (isGap(save)) return undefined;
+    const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
+    const refs = [...items, ...state].flatMap(refsOf);
+    await this.#bodies.fetch(refs);
+    const first = firstSeq(save);
+    const edit = this.#edit(save);
+    const texts = (records: typeof items, section: string | null, from: number): readonly string[] | undefined => {
+      const edited = records.map((record, i) => {
+        const after = editRecord(record, from + i, edit(from + i));
+        if (after !== record) this.seen.records += 1;
+        return after;
+      });
+      if (edited.every((record, i) => record === records[i])) return undefined;
+      const before = recordTexts(section);
+      return edited.map((record, i) => (record === records[i] ? (before[i] as string) : JSON.stringify(record)));
+    };
+    // What is said elsewhere of a message is known from the items.
+    const newItems = texts(items, save.items, first);
+    const newState = texts(state, save.state, first + save.nItems);
+    const mark = save.mark === null ? undefined : this.#mark(save.mark);
+    if (newItems === undefined && newState === undefined && mark === undefined) {
+      this.#bodies.take([]);
+      return undefined;
+    }
+    this.seen.saves += 1;
+    const lowest = newItems !== undefined || newState !== undefined ? first : save.seq;
+    this.seen.first.set(save.line, Math.min(this.seen.first.get(save.line) ?? lowest, lowest));
+    const salt = () => this.#ground.salts.next();
+    const made = rewrite(save, { ...(newItems && { items: newItems }), ...(newState && { state: newState }), ...(mark && { mark }), salt });
+    return this.#replacement(made, save, refs);
+  }
+
+  #replacement(save: Save, was: Save, before: readonly Digest[]): Replacement {
+    const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
+    const refs = [...new Set([...items, ...state].flatMap(refsOf))];
+    for (const name of before) if (!refs.includes(name)) this.seen.blobs.add(name);
+    return { save, refs, was: [was], blobs: this.#bodies.take(refs) };
+  }
+
+  #mark(text: string): string | undefined {
+    const { checkpoint } = JSON.parse(text) as { checkpoint: Mark };
+    const edited = editMark(checkpoint, { texts: { text: this.#what.text, numbers: true } });
+    if (edited === checkpoint) return undefined;
+    this.seen.records += 1;
+    return markText(edited, () => this.#ground.salts.next());
+  }
+
+  #edit({ line }: Save): (seq: number) => RecordEdit {
+    const what = this.#what;
+    const isMessage = (message: MessageInput, seq: number): boolean => (message.id ?? placeId(line, seq)) === what.message;
+    const all = () => what.replacement;
+    const whole =
+      what.message === undefined ? undefined : { edit: { text: all, numbers: true }, file: () => Buffer.from(what.replacement) };
+    return (seq) => ({
+      texts: {
+        text: what.text,
+        numbers: true,
+        name: (name, kind) => this.#name(name, kind, placeId(line, seq)),
+      },
+      body: (name) => this.#bodies.get(name),
+      keep: (bytes) => this.#bodies.keep(bytes),
+      file: what.file,
+      openCall: (reply, index) => this.#calls.at(line, reply, index),
+      isOpen: (id) => this.#calls.ids.has(id),
+      exempt: (id) => void this.seen.exempt.add(id),
+      edited: (before, after) => this.#title(before, after),
+      sames: this.#sames,
+      ...(whole && {
+        whole: {
+          ...whole,
+          values: this.#values,
+          is: (message: MessageInput, at: number) => {
+            if (!isMessage(message, at)) return false;
+            this.seen.isMessageThere = true;
+            return !this.#leavesMessage;
+          },
+        },
+      }),
+    });
+  }
+
+  #title(before: MessageInput, after: MessageInput): void {
+    const title = titleOf(before);
+    if (title !== undefined) this.seen.titles.set(title, titleOf(after) ?? this.#what.replacement);
+  }
+
+  #name(name: string, what: NameKind, at: string): void {
+    const { names } = this.seen;
+    if (names.length >= MAX_NAMES || !this.#what.holds(name)) return;
+    if (!names.some((known) => known.at === at && known.what === what)) names.push({ what, at });
+  }
+}
+
+const sizeOf = ({ save, blobs = [] }: Replacement): number =>
+  textBytes(save.items) +
+  textBytes(save.state) +
+  textBytes(save.mark) +
+  blobs.reduce((sum: number, { bytes }: Blob) => sum + bytes.length, 0);
