@@ -6,8 +6,10 @@ import type { Digest } from "../core/digest.js";
 import type { LineId, Place } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import { firstSeq, isSame, type Save } from "../core/save.js";
+import { newIncarnation } from "./incarnation.js";
 import {
   type Applied,
+  type Backup,
   type Change,
   type ClaimQuery,
   type Counts,
@@ -30,7 +32,7 @@ import {
   type Store,
   type Traits,
 } from "./port.js";
-import { storeClosed } from "./refusals.js";
+import { noBackup, storeClosed } from "./refusals.js";
 
 interface Kept {
   readonly save: Save;
@@ -50,6 +52,7 @@ class Contents {
   readonly lines = new Map<string, Line>();
   readonly inboxes = new Map<string, Map<string, Mail & { readonly drained: boolean }>>();
   readonly blobs = new Map<Digest, Uint8Array>();
+  incarnation = "";
   nextSession = 1;
   nextLine = 1;
   #undo: (() => void)[] = [];
@@ -254,6 +257,20 @@ export class MemoryStore implements Store {
 
   watchAll(): () => void {
     return () => {};
+  }
+
+  async incarnation(): Promise<string> {
+    return this.#open().incarnation;
+  }
+
+  async beginIncarnation(): Promise<string> {
+    this.#open().incarnation = newIncarnation();
+    return this.incarnation();
+  }
+
+  async backup(): Promise<Backup> {
+    this.#open();
+    throw noBackup("What is in memory can be exported (hold.export).");
   }
 
   async counts(): Promise<Counts> {

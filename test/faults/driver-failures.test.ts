@@ -26,6 +26,7 @@ const medium = (db: Driver): Medium => ({
   saved() {},
   anchors: async () => [],
   compact: async () => 0,
+  backup: async () => ({ bytes: 0, sessions: 0 }),
   close: async () => db.close(),
 });
 

@@ -3,7 +3,7 @@
  * written once (`writer.ts`), as steps that yield what they ask and are given what it answered.
  */
 import type { LineId } from "../../core/ids.js";
-import type { Anchor, Applied, Change, NewSave, Traits } from "../port.js";
+import type { Anchor, Applied, Backup, BackupOptions, Change, NewSave, Traits } from "../port.js";
 
 export type Param = string | number | Uint8Array | null;
 export type Row = readonly unknown[];
@@ -102,6 +102,7 @@ export interface Database {
   watchAll(wake: () => void): () => void;
   anchors(): Promise<readonly Anchor[]>;
   check(): Promise<readonly string[]>;
+  backup(path: string, o: BackupOptions): Promise<Backup>;
   compact(): Promise<number>;
   close(): Promise<void>;
 }

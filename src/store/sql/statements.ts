@@ -126,6 +126,9 @@ export function statementsIn(dialect: Dialect) {
     drain: "UPDATE mail SET drained = 1 WHERE session = ? AND id = ?",
     deleteMail: "DELETE FROM mail WHERE session = ?",
 
+    incarnation: "SELECT value FROM meta WHERE key = 'incarnation'",
+    beginIncarnation: "INSERT INTO meta (key, value) VALUES ('incarnation', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+
     sessionCounts: "SELECT count(*), count(DISTINCT agent) FROM session WHERE tenant = ?",
     blobBytes: "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob WHERE tenant = ?",
     /** Where a stretch of so many saves ends that begins behind a place. Parameters: line, number, how many less one. */

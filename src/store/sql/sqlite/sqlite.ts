@@ -6,22 +6,25 @@
  * F3       the schema is exactly the one this version makes: a trigger or a view that somebody added is not run.
  * F4       files are created for their owner alone.
  * F5       rows that damage hides are not passed over in silence: the trees are checked before anything is read from them.
+ * F6       a backup that is opened becomes a store of its own, in another incarnation: also a copy that somebody put there by hand.
  */
 import { randomBytes, randomInt } from "node:crypto";
-import { closeSync, existsSync, lstatSync, mkdirSync, openSync, realpathSync, statSync } from "node:fs";
+import { closeSync, existsSync, lstatSync, mkdirSync, openSync, realpathSync, renameSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { digest } from "../../../core/digest.js";
 import { HoldfastError, quote } from "../../../core/errors.js";
 import { Anchors } from "../../anchors.js";
 import { refuseNetworkFileSystem } from "../../file-system.js";
+import { newIncarnation } from "../../incarnation.js";
 import { monotonicMs } from "../../machine.js";
 import { SqlStore } from "../store.js";
+import { backup, markedAt } from "./backup.js";
 import { translate } from "./committer.js";
 import { type Medium, SqliteDatabase } from "./database.js";
 import { type Driver, type DriverName, failureOf, openDriver } from "./driver.js";
 import { checkIdentity, inspect } from "./header.js";
-import { APPLICATION_ID, formatOf, migrations, STAMPS, stampOf, userVersionOf } from "./schema.js";
+import { APPLICATION_ID, formatOf, migrations, PAGE_BYTES, STAMPS, stampOf, userVersionOf } from "./schema.js";
 
 export interface SqliteOptions {
   /** How long a busy file is waited for before a call fails with BUSY. */
@@ -31,11 +34,10 @@ export interface SqliteOptions {
 }
 
 const OLDEST_SQLITE = [3, 53, 2] as const;
-const PAGE_BYTES = 8192;
 const CHECKED_WHOLE_BYTES = 16 * 1024 * 1024;
 
 export async function openSqlite(path: string, { busyMs = 5_000, tenant = "", driver }: SqliteOptions = {}): Promise<SqlStore> {
-  const { file, leave } = enter(path);
+  const { file, key, leave } = enter(path);
   let db: Driver | undefined;
   try {
     const deadline = performance.now() + busyMs;
@@ -46,9 +48,11 @@ export async function openSqlite(path: string, { busyMs = 5_000, tenant = "", dr
     const storeId = await retry(deadline, () => migrate(opened, file));
     await retry(deadline, () => checkSchema(opened, file));
     await retry(deadline, () => checkTrees(opened, file));
+    await retry(deadline, () => becomeStore(opened, file));
+    refuseExchanged(file, key);
     const gone = await retry(deadline, () => isGone(opened));
     const anchors = new Anchors(`${file}-anchors`, storeId, gone);
-    return new SqlStore(new SqliteDatabase(opened, medium(opened, anchors, tenant, leave), { tenant, busyMs }), tenant);
+    return new SqlStore(new SqliteDatabase(opened, medium(opened, file, anchors, tenant, leave), { tenant, busyMs }), tenant);
   } catch (error) {
     db?.close();
     leave();
@@ -60,7 +64,7 @@ export async function openSqlite(path: string, { busyMs = 5_000, tenant = "", dr
 const openHere = new Map<string, number>();
 
 /** Finds or makes the file, and refuses what is not ours. `leave` is called once it is closed. */
-function enter(path: string): { readonly file: string; readonly leave: () => void } {
+function enter(path: string): { readonly file: string; readonly key: string; readonly leave: () => void } {
   let file = resolve(path);
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
@@ -74,12 +78,25 @@ function enter(path: string): { readonly file: string; readonly leave: () => voi
       create(file);
     }
     const key = inode(file);
-    openHere.set(key, (openHere.get(key) ?? 0) + 1);
-    return { file, leave: () => leaveFile(key) };
+    return { file, key, leave: stay(key) };
   } catch (error) {
     if (error instanceof HoldfastError) throw error;
     throw new HoldfastError("IO", `${quote(file)} cannot be opened (${quote((error as Error).message)}).`, {}, error);
   }
+}
+
+/** Keeps a file among those that are open here. Answers how to end that. */
+function stay(key: string): () => void {
+  openHere.set(key, (openHere.get(key) ?? 0) + 1);
+  return () => leaveFile(key);
+}
+
+/** Whether this process has the store in a file open. */
+export const isOpenHere = (file: string): boolean => openHere.has(inode(file));
+
+/** A backup was put in its place while it was being opened: its log would be taken for that of the other. */
+function refuseExchanged(file: string, key: string): void {
+  if (inode(file) !== key) throw new HoldfastError("BUSY", `${quote(file)} was replaced while it was being opened. Open it again.`);
 }
 
 function leaveFile(key: string): void {
@@ -162,6 +179,22 @@ function migrate(db: Driver, file: string): string {
   return storeId;
 }
 
+/** F6 */
+function becomeStore(db: Driver, file: string): void {
+  if (markedAt(db) === undefined) return;
+  transaction(db, "BEGIN IMMEDIATE", () => {
+    // Another process may have been here in between.
+    if (db.prepare("DELETE FROM meta WHERE key = 'backup'").run() === 0) return;
+    const incarnation = newIncarnation();
+    // How far the store had come that stood here says nothing of this one. A kill behind this loses a witness, and nothing else.
+    const anchors = `${file}-anchors`;
+    if (existsSync(anchors)) renameSync(anchors, `${anchors}.before-${incarnation}`);
+    db.prepare("INSERT INTO meta (key, value) VALUES ('incarnation', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value").run(
+      incarnation,
+    );
+  });
+}
+
 function transaction(db: Driver, begin: "BEGIN" | "BEGIN IMMEDIATE", run: () => void): void {
   db.exec(begin);
   try {
@@ -234,8 +267,17 @@ function isGone(db: Driver): (witness: string) => boolean {
 const witnessOf = (tenant: string, line: string): string => (tenant === "" ? line : `${line}@${digest(tenant).slice(0, 16)}`);
 const lineOf = (witness: string): string => witness.split("@")[0] as string;
 
-function medium(db: Driver, anchors: Anchors, tenant: string, leave: () => void): Medium {
+function medium(db: Driver, file: string, anchors: Anchors, tenant: string, leave: () => void): Medium {
   return {
+    async backup(path, o) {
+      // It has a connection of its own, which outlasts the store if that is closed meanwhile.
+      const left = stay(inode(file));
+      try {
+        return await backup(file, db.name, path, o);
+      } finally {
+        left();
+      }
+    },
     traits: { durable: true, oneMachine: true, shared: true },
     now: monotonicMs,
     saved: (line, seq, check) => anchors.note(witnessOf(tenant, line), seq, check),
