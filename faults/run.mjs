@@ -5,6 +5,7 @@
  *   HOLDFAST_AGENT_KILLS   kills around the calls of an agent               10000
  *   HOLDFAST_DESK_KILLS    kills around people, signals and children         2000
  *   HOLDFAST_CREW_KILLS    kills of two workers on one store                 2000
+ *   HOLDFAST_BACKUP_KILLS  kills of whoever makes backups                    1000
  *   HOLDFAST_BIRTHS        kills while a store is being made                  500
  *   HOLDFAST_FLIPS         flipped bits of the file, or "all"               50000
  *   HOLDFAST_ROUNDS        rounds of processes competing for one session       50
@@ -14,6 +15,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { agentCampaign } from "../test/faults/agent-campaign.mjs";
+import { backupCampaign } from "../test/faults/backup-campaign.mjs";
 import { compete } from "../test/faults/compete.mjs";
 import { crewCampaign } from "../test/faults/crew-campaign.mjs";
 import { deskCampaign } from "../test/faults/desk-campaign.mjs";
@@ -114,6 +116,17 @@ for (const [kind, where] of [
       return { did: `${result.kills} kills`, wrong: result.wrong };
     });
 }
+
+const BACKUP_KILLS = number("HOLDFAST_BACKUP_KILLS", 1_000);
+if (BACKUP_KILLS > 0)
+  await campaign("kill -9 of whoever makes backups", async () => {
+    const { kills, left, wrong } = await backupCampaign({
+      seed,
+      kills: BACKUP_KILLS,
+      onProgress: (so) => progress(`${so.kills} of ${BACKUP_KILLS} kills`),
+    });
+    return { did: `${kills} kills, ${left} in the middle of a backup`, wrong };
+  });
 
 const ROUNDS = number("HOLDFAST_ROUNDS", 50);
 if (ROUNDS > 0)

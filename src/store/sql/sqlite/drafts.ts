@@ -10,7 +10,8 @@ import { thisMachine } from "../../machine.js";
 
 /** Of a draft whose process cannot be asked for: it was on another machine, or in another container. */
 const LEFT_AFTER_MS = 24 * 60 * 60 * 1_000;
-const BESIDE = ["", "-journal", "-wal", "-shm"] as const;
+/** The draft itself goes last: whoever is killed in between leaves what is found again. */
+const PARTS = ["-journal", "-wal", "-shm", ""] as const;
 
 /** Makes an empty draft for a path, which its owner alone can read. */
 export function newDraft(path: string): string {
@@ -36,7 +37,7 @@ const isOld = (path: string): boolean => Date.now() - (statSync(path, { throwIfN
 
 /** With what SQLite may have put beside it. */
 export function dropDraft(draft: string): void {
-  for (const suffix of BESIDE) rmSync(draft + suffix, { force: true });
+  for (const suffix of PARTS) rmSync(draft + suffix, { force: true });
 }
 
 /** Nothing of it is lost by a power cut from here on. */
