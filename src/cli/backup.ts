@@ -14,7 +14,7 @@ export async function backup(path: string, store: string | undefined, flags: Fla
   refuseMissing(store);
   await using hold = await open(store);
   try {
-    const made = await hold.backup(path, { force: flags.has("--force"), onProgress: bar.show });
+    const made = await hold.backup(path, { force: flags.has("--force"), onProgress: (so) => bar.show(so) });
     bar.end();
     if (flags.has("--json")) return void say(JSON.stringify({ path, ...made }));
     say(`${shown(path)}: ${counted(made.sessions, "session")}, ${size(made.bytes)}, in ${(made.ms / 1_000).toFixed(1)} s.`);

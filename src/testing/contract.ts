@@ -8,9 +8,10 @@
  */
 import type { ContractCase } from "./case.js";
 import { claims } from "./cases/claims.js";
+import { incarnation } from "./cases/incarnation.js";
 import { moving } from "./cases/moving.js";
 import { removal } from "./cases/removal.js";
 import { saves } from "./cases/saves.js";
 import { sessions } from "./cases/sessions.js";
 
-export const storeContract: readonly ContractCase[] = [...saves, ...sessions, ...claims, ...removal, ...moving];
+export const storeContract: readonly ContractCase[] = [...saves, ...sessions, ...claims, ...removal, ...moving, ...incarnation];

@@ -19,6 +19,7 @@ import { translate } from "./committer.js";
 import { dropDraft, newDraft, putInPlace } from "./drafts.js";
 import { type Driver, type DriverName, failureOf, openDriver } from "./driver.js";
 import { kindOf } from "./header.js";
+import { isOpenHere } from "./open-files.js";
 import { formatOf, PAGE_BYTES, STAMPS, userVersionOf } from "./schema.js";
 
 /** A quarter of a megabyte: short enough for a loop that serves others. */
@@ -30,7 +31,7 @@ export async function backup(file: string, driver: DriverName, path: string, o: 
   const target = resolve(path);
   let draft: string | undefined;
   try {
-    refuse(file, target, o.force);
+    refuse(target, o.force);
     o.signal?.throwIfAborted();
     draft = newDraft(target);
     await copy(file, driver, draft, o);
@@ -47,7 +48,7 @@ export async function backup(file: string, driver: DriverName, path: string, o: 
   }
 }
 
-function refuse(file: string, target: string, force: boolean): void {
+function refuse(target: string, force: boolean): void {
   const directory = dirname(target);
   if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true)
     throw new HoldfastError("NOT_FOUND", `There is no directory ${quote(directory)} for the backup. Make it first.`);
@@ -59,8 +60,7 @@ function refuse(file: string, target: string, force: boolean): void {
   const there = lstatSync(target, { throwIfNoEntry: false });
   if (there === undefined) return;
   if (!there.isFile()) throw new HoldfastError("CONFLICT", `${quote(target)} is there already, and is not a file. Choose another path.`);
-  const store = statSync(file);
-  const kind = there.ino === store.ino && there.dev === store.dev ? "store" : kindOf(target);
+  const kind = isOpenHere(target) ? "store" : kindOf(target);
   if (kind === "store" || kind === "other")
     throw new HoldfastError(
       "CONFLICT",
@@ -76,10 +76,15 @@ async function copy(file: string, driver: DriverName, draft: string, { signal, o
   try {
     db.exec("PRAGMA busy_timeout = 20");
     await beginReading(db);
-    await db.copyTo(draft, PAGES_AT_ONCE, (pages, of) => {
+    const all = Number(db.prepare("PRAGMA page_count").get()?.[0]);
+    const step = (pages: number) => {
       signal?.throwIfAborted();
-      onProgress?.({ bytes: pages * PAGE_BYTES, of: of * PAGE_BYTES });
-    });
+      onProgress?.({ bytes: pages * PAGE_BYTES, of: all * PAGE_BYTES });
+    };
+    // Drivers do not agree on whether they tell of the beginning and the end.
+    step(0);
+    await db.copyTo(draft, PAGES_AT_ONCE, step);
+    step(all);
   } finally {
     db.close();
   }

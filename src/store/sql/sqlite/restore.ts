@@ -16,8 +16,8 @@ import { checkFile } from "./check-thread.js";
 import { translate } from "./committer.js";
 import { dropDraft, newDraft, putInPlace, syncDirectory } from "./drafts.js";
 import { type Driver, type DriverName, defaultDriver, failureOf, openDriver } from "./driver.js";
-import { checkHeaderOf, kindOf } from "./header.js";
-import { isOpenHere } from "./sqlite.js";
+import { checkHeaderOf, inspect, kindOf } from "./header.js";
+import { inode, isOpenHere } from "./open-files.js";
 
 export interface RestoreOptions {
   /** Whether a store that stands in the place is put aside. */
@@ -79,8 +79,7 @@ const notABackup = (source: string): HoldfastError =>
 function refuseTarget(source: string, target: string, force: boolean): boolean {
   const there = statSync(target, { throwIfNoEntry: false });
   if (there && !there.isFile()) throw new HoldfastError("NOT_A_STORE", `${quote(target)} is not a file. It was left untouched.`);
-  const origin = statSync(source);
-  if (there && there.ino === origin.ino && there.dev === origin.dev)
+  if (there && inode(target) === inode(source))
     throw new HoldfastError("CONFLICT", `${quote(target)} is the backup itself. Restore it to another path.`);
   if (isOpenHere(target)) throw inUse(target);
   const isTaken = (there?.size ?? 0) > 0 || SIDES.some((suffix) => existsSync(target + suffix));
@@ -121,7 +120,7 @@ function put(draft: string, target: string): undefined {
 /** B5, B6. The old store's lock is held until another stands in its place. */
 function replace(draft: string, target: string, driver: DriverName): string {
   const aside = freeName(target);
-  const old = (statSync(target, { throwIfNoEntry: false })?.size ?? 0) > 0 ? takeDown(target, driver) : undefined;
+  const old = isOurs(target) ? takeDown(target, driver) : undefined;
   try {
     // First what stands beside it: a store without its witnesses is whole, and with those of another it is not.
     for (const suffix of SIDES) if (existsSync(target + suffix)) renameSync(target + suffix, aside + suffix);
@@ -133,6 +132,16 @@ function replace(draft: string, target: string, driver: DriverName): string {
     // Without a log there is nothing that it needs.
     if (old !== undefined) rmSync(`${aside}-shm`, { force: true });
     syncDirectory(dirname(target));
+  }
+}
+
+/** Whether SQLite may open it: what it finds beside a file it takes in, or deletes. */
+function isOurs(target: string): boolean {
+  try {
+    inspect(target);
+    return (statSync(target, { throwIfNoEntry: false })?.size ?? 0) > 0;
+  } catch {
+    return false;
   }
 }
 

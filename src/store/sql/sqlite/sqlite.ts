@@ -9,7 +9,7 @@
  * F6       a backup that is opened becomes a store of its own, in another incarnation: also a copy that somebody put there by hand.
  */
 import { randomBytes, randomInt } from "node:crypto";
-import { closeSync, existsSync, lstatSync, mkdirSync, openSync, realpathSync, renameSync, statSync } from "node:fs";
+import { closeSync, existsSync, lstatSync, mkdirSync, openSync, realpathSync, renameSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { digest } from "../../../core/digest.js";
@@ -24,6 +24,7 @@ import { translate } from "./committer.js";
 import { type Medium, SqliteDatabase } from "./database.js";
 import { type Driver, type DriverName, failureOf, openDriver } from "./driver.js";
 import { checkIdentity, inspect } from "./header.js";
+import { inode, isOpenHere, stay } from "./open-files.js";
 import { APPLICATION_ID, formatOf, migrations, PAGE_BYTES, STAMPS, stampOf, userVersionOf } from "./schema.js";
 
 export interface SqliteOptions {
@@ -60,9 +61,6 @@ export async function openSqlite(path: string, { busyMs = 5_000, tenant = "", dr
   }
 }
 
-/** Stores that are open in this process, by device and inode, with how often. */
-const openHere = new Map<string, number>();
-
 /** Finds or makes the file, and refuses what is not ours. `leave` is called once it is closed. */
 function enter(path: string): { readonly file: string; readonly key: string; readonly leave: () => void } {
   let file = resolve(path);
@@ -71,9 +69,8 @@ function enter(path: string): { readonly file: string; readonly key: string; rea
     // SQLite follows links too: what stands beside a store stands beside the file itself.
     if (lstatSync(file, { throwIfNoEntry: false })) file = realpathSync(file);
     refuseNetworkFileSystem(dirname(file));
-    // Systems forget every lock a process has on a file when the process closes it anywhere. One that is open here was checked before,
-    // and must not be opened and closed again behind SQLite's back.
-    if (!openHere.has(inode(file))) {
+    // One that is open here was checked before.
+    if (!isOpenHere(file)) {
       inspect(file);
       create(file);
     }
@@ -85,29 +82,9 @@ function enter(path: string): { readonly file: string; readonly key: string; rea
   }
 }
 
-/** Keeps a file among those that are open here. Answers how to end that. */
-function stay(key: string): () => void {
-  openHere.set(key, (openHere.get(key) ?? 0) + 1);
-  return () => leaveFile(key);
-}
-
-/** Whether this process has the store in a file open. */
-export const isOpenHere = (file: string): boolean => openHere.has(inode(file));
-
 /** A backup was put in its place while it was being opened: its log would be taken for that of the other. */
 function refuseExchanged(file: string, key: string): void {
   if (inode(file) !== key) throw new HoldfastError("BUSY", `${quote(file)} was replaced while it was being opened. Open it again.`);
-}
-
-function leaveFile(key: string): void {
-  const left = (openHere.get(key) ?? 1) - 1;
-  if (left === 0) openHere.delete(key);
-  else openHere.set(key, left);
-}
-
-function inode(file: string): string {
-  const found = statSync(file, { throwIfNoEntry: false, bigint: true });
-  return found ? `${found.dev}:${found.ino}` : "";
 }
 
 function create(file: string): void {
