@@ -45,24 +45,27 @@ test("B1 two processes write all the while: what was acknowledged before is in i
   let longest = 0;
   const goesOn = (async () => {
     for (let n = 0; !rests; n++) {
-      const began = performance.now();
       here.append({ role: "user", content: String(n) });
       own = (await here.checkpoint()).id;
       await sleep(1);
-      longest = Math.max(longest, performance.now() - began);
     }
   })();
-  await sleep(200);
+  await expect.poll(() => own !== "" && writers.every((writer) => saved(writer).length > 20), { timeout: 20_000 }).toBe(true);
+  let last = performance.now();
+  const beat = setInterval(() => {
+    longest = Math.max(longest, performance.now() - last);
+    last = performance.now();
+  }, 5);
   const before = writers.flatMap(saved);
   const acknowledged = [...before, own];
   const told: number[] = [];
   const made = await hold.backup(join(directory, "backup.db"), { onProgress: ({ bytes, of }) => told.push(bytes / of) });
   const during = writers.flatMap(saved).length - before.length;
+  clearInterval(beat);
   rests = true;
   await goesOn;
-  expect(before.length).toBeGreaterThan(10);
   expect(during, "saves of others while it was made").toBeGreaterThan(5);
-  expect(longest, "ms that a save of this process took at most").toBeLessThan(2_000);
+  expect(longest, "ms for which nothing else ran here").toBeLessThan(1_000);
   expect(made).toMatchObject({ sessions: 4, bytes: statSync(join(directory, "backup.db")).size });
   expect(told.length).toBeGreaterThan(50);
   expect(told.toSorted((a, b) => a - b)).toEqual(told);

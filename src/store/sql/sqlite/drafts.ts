@@ -4,6 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { digest } from "../../../core/digest.js";
 import { thisMachine } from "../../machine.js";
@@ -40,23 +41,20 @@ export function dropDraft(draft: string): void {
   for (const suffix of PARTS) rmSync(draft + suffix, { force: true });
 }
 
-/** Nothing of it is lost by a power cut from here on. */
-export function putInPlace(draft: string, path: string): void {
-  sync(draft);
+/** Nothing of it is lost by a power cut from here on. `first` is done as soon as it is synced, and before it is in its place. */
+export async function putInPlace(draft: string, path: string, first: () => void = () => {}): Promise<void> {
+  const file = await open(draft, "r+");
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  first();
   renameSync(draft, path);
   syncDirectory(dirname(path));
 }
 
-function sync(path: string): void {
-  const fd = openSync(path, "r+");
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
-}
-
-export function syncDirectory(path: string): void {
+function syncDirectory(path: string): void {
   // There, directories cannot be opened; the system orders such changes by itself.
   if (process.platform === "win32") return;
   const fd = openSync(path, "r");

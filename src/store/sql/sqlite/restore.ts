@@ -14,7 +14,7 @@ import { refuseNetworkFileSystem } from "../../file-system.js";
 import { mark, markedAt, restamp } from "./backup.js";
 import { checkFile } from "./check-thread.js";
 import { translate } from "./committer.js";
-import { dropDraft, newDraft, putInPlace, syncDirectory } from "./drafts.js";
+import { dropDraft, newDraft, putInPlace } from "./drafts.js";
 import { type Driver, type DriverName, defaultDriver, failureOf, openDriver } from "./driver.js";
 import { checkHeaderOf, inspect, kindOf } from "./header.js";
 import { inode, isOpenHere } from "./open-files.js";
@@ -53,8 +53,11 @@ export async function restoreSqlite(from: string, to: string, { force, driver = 
     await checkFile(draft, driver);
     const counts = prepare(draft, source, driver);
     const bytes = statSync(draft).size;
-    const setAside = isTaken ? replace(draft, target, driver) : put(draft, target);
-    return { bytes, ...counts, ...(setAside !== undefined && { setAside }) };
+    if (!isTaken) {
+      await putInPlace(draft, target);
+      return { bytes, ...counts };
+    }
+    return { bytes, ...counts, setAside: await replace(draft, target, driver) };
   } catch (error) {
     if (draft !== undefined) dropDraft(draft);
     throw failed(error, target);
@@ -113,25 +116,21 @@ function prepare(draft: string, source: string, driver: DriverName): Pick<Restor
   }
 }
 
-function put(draft: string, target: string): undefined {
-  putInPlace(draft, target);
-}
-
 /** B5, B6. The old store's lock is held until another stands in its place. */
-function replace(draft: string, target: string, driver: DriverName): string {
+async function replace(draft: string, target: string, driver: DriverName): Promise<string> {
   const aside = freeName(target);
   const old = isOurs(target) ? takeDown(target, driver) : undefined;
   try {
-    // First what stands beside it: a store without its witnesses is whole, and with those of another it is not.
-    for (const suffix of SIDES) if (existsSync(target + suffix)) renameSync(target + suffix, aside + suffix);
-    if (existsSync(target)) keep(target, aside);
-    putInPlace(draft, target);
+    await putInPlace(draft, target, () => {
+      // First what stands beside it: a store without its witnesses is whole, and with those of another it is not.
+      for (const suffix of SIDES) if (existsSync(target + suffix)) renameSync(target + suffix, aside + suffix);
+      if (existsSync(target)) keep(target, aside);
+    });
     return aside;
   } finally {
     old?.close();
     // Without a log there is nothing that it needs.
     if (old !== undefined) rmSync(`${aside}-shm`, { force: true });
-    syncDirectory(dirname(target));
   }
 }
 
