@@ -1,6 +1,6 @@
 /** R1 to R3: a store that was put back from a copy. What was under way in it goes on once somebody has said so, and not before. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Holdfast, HoldfastError, type Pending, type RunResult } from "../../src/index.js";
+import { agent, type Holdfast, HoldfastError, type Pending, type RunResult } from "../../src/index.js";
 import { errorOf } from "../support/error-of.js";
 import { asks, coded, door, Processes, script } from "../support/processes.js";
 import { stores } from "../support/stores.js";
@@ -339,6 +339,59 @@ describe.each(stores)("a copy that was put back, on $name", ({ address }) => {
     expect(here.status).toBe("in-doubt");
     expect(here.messages).toHaveLength(2);
     await here.close();
+  });
+
+  test.each(["repeatable", "keyed"] as const)(
+    "a child that a %s call runs is asked about like its parent, and both go on",
+    async (mode) => {
+      const made: string[] = [];
+      const inside = door();
+      const familyOf = (hold: Holdfast, stuck: boolean) => {
+        const stick = () => (inside.open(), new Promise<never>(() => {}));
+        const tools = {
+          stick: { mode: "repeatable", run: () => (stuck ? stick() : "on") },
+          mail: { mode: "once", run: () => (made.push("mail"), "sent") },
+        } as const;
+        const child = agent({ name: "child", model: script(asks(["stick", {}]), asks(["mail", {}]), "done"), tools });
+        const run = async (_args: unknown, ctx: { run: (of: typeof child, input: string) => Promise<{ status: string }> }) =>
+          (await ctx.run(child, "go")).status;
+        return hold.agent({ name: "parent", model: script(asks(["delegate", {}])), tools: { delegate: { mode, run } } as never });
+      };
+      const original = on.start();
+      void familyOf(original.hold, true).run("a", "go");
+      await inside.opened;
+      original.kill();
+      const { hold } = on.start();
+      await hold.beginIncarnation();
+      const parent = familyOf(hold, false);
+      for (let asked = 0; asked < 2; asked++) {
+        const result = await parent.run("a", "go");
+        expect(["in-doubt", "waiting"]).toContain(result.status);
+        const { items } = await hold.effects.list({ status: "in-doubt" });
+        expect(items.map(({ tool }) => tool)).toEqual(["(restored)"]);
+        expect(made).toEqual([]);
+        await hold.effects.settle(items[0]?.effectId as string, { retry: true });
+      }
+      expect(await parent.run("a", "go")).toMatchObject({ status: "completed" });
+      expect(made).toEqual(["mail"]);
+    },
+  );
+
+  test.each(["once", "keyed"] as const)("R3 a %s call that was approved and not yet begun in the copy is in doubt itself", async (mode) => {
+    // A key keeps for a time, and of a call that the original has begun since nobody here knows when that was.
+    const made: string[] = [];
+    const agentOf = (hold: Holdfast) =>
+      hold.agent({
+        name: "payer",
+        model: script(asks(["pay", {}])),
+        tools: { pay: { mode, approval: true, run: () => (made.push("pay"), "paid") } },
+      });
+    const there = on.start().hold;
+    await there.effects.approve(firstIn(await agentOf(there).run("a", "go")));
+    const { hold } = on.start();
+    await hold.beginIncarnation();
+    expect(pendingIn(await agentOf(hold).run("a", "go")).map(({ tool }) => tool)).toEqual(["pay", "(restored)"]);
+    expect(made).toEqual([]);
   });
 
   test("an interrupt gives the old turn up, and the next is run", async () => {

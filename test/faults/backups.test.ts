@@ -67,7 +67,7 @@ test("B1 two processes write all the while: what was acknowledged before is in i
   expect(during, "saves of others while it was made").toBeGreaterThan(5);
   expect(longest, "ms for which nothing else ran here").toBeLessThan(1_000);
   expect(made).toMatchObject({ sessions: 4, bytes: statSync(join(directory, "backup.db")).size });
-  expect(told.length).toBeGreaterThan(50);
+  expect(told.length).toBeGreaterThan(10);
   expect(told.toSorted((a, b) => a - b)).toEqual(told);
   for (const writer of writers) await writer.end();
   await hold.close();
