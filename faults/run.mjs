@@ -6,6 +6,7 @@
  *   HOLDFAST_DESK_KILLS    kills around people, signals and children         2000
  *   HOLDFAST_CREW_KILLS    kills of two workers on one store                 2000
  *   HOLDFAST_SNAPSHOT_KILLS  kills while snapshots are taken and restored     2000
+ *   HOLDFAST_BACKUP_KILLS  kills of whoever makes backups                    1000
  *   HOLDFAST_BIRTHS        kills while a store is being made                  500
  *   HOLDFAST_FLIPS         flipped bits of the file, or "all"               50000
  *   HOLDFAST_ROUNDS        rounds of processes competing for one session       50
@@ -15,6 +16,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { agentCampaign } from "../test/faults/agent-campaign.mjs";
+import { backupCampaign } from "../test/faults/backup-campaign.mjs";
 import { compete } from "../test/faults/compete.mjs";
 import { crewCampaign } from "../test/faults/crew-campaign.mjs";
 import { snapshotCampaign } from "../test/faults/snapshot-campaign.mjs";
@@ -127,6 +129,17 @@ for (const [kind, where] of [
       return { did: `${result.kills} kills`, wrong: result.wrong };
     });
 }
+
+const BACKUP_KILLS = number("HOLDFAST_BACKUP_KILLS", 1_000);
+if (BACKUP_KILLS > 0)
+  await campaign("kill -9 of whoever makes backups", async () => {
+    const { kills, left, wrong } = await backupCampaign({
+      seed,
+      kills: BACKUP_KILLS,
+      onProgress: (so) => progress(`${so.kills} of ${BACKUP_KILLS} kills`),
+    });
+    return { did: `${kills} kills, ${left} in the middle of a backup`, wrong };
+  });
 
 const ROUNDS = number("HOLDFAST_ROUNDS", 50);
 if (ROUNDS > 0)

@@ -30,7 +30,7 @@ export type { RedactionName, Redactions } from "./core/redactions.js";
 export type { SessionStatus } from "./core/status.js";
 export type { Strategy } from "./core/strategy.js";
 export type { LeftOut } from "./core/transfer.js";
-export { type OpenOptions, open } from "./open.js";
+export { type OpenOptions, open, type Restored, restoreBackup } from "./open.js";
 export type { BoundAgent, RunStream, Turn } from "./runtime/agent/bound.js";
 export { agent } from "./runtime/agent/define.js";
 export {
@@ -68,7 +68,7 @@ export type { CheckRequest, Retry, Settled } from "./runtime/effects/spec.js";
 export type { EffectState, EventOptions, SessionEvent } from "./runtime/events.js";
 export type { ExportFilter, ExportOptions, TransferProgress } from "./runtime/export.js";
 export type { Clock } from "./runtime/ground.js";
-export type { Holdfast } from "./runtime/holdfast.js";
+export type { BackupReport, BackupRequest, Holdfast } from "./runtime/holdfast.js";
 export type { ExportedRows, ImportOptions, ImportReport } from "./runtime/import.js";
 export type { SessionOptions } from "./runtime/opening.js";
 export type { Page } from "./runtime/options.js";
@@ -86,4 +86,4 @@ export type { SessionFilter, SessionPage, SessionSummary, Sessions, SessionUpdat
 export type { Operation, Result, Telemetry, TelemetryEvent } from "./runtime/telemetry.js";
 export type { Finding, Verdict, VerifyOptions } from "./runtime/verify.js";
 export type { Worker, WorkerOptions, WorkerStats } from "./runtime/worker.js";
-export type { Counts as Stats } from "./store/port.js";
+export type { BackupProgress, Counts as Stats } from "./store/port.js";

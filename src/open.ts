@@ -5,14 +5,17 @@ import type { Redact } from "./core/redact-text.js";
 import type { Clock } from "./runtime/ground.js";
 import { type Extras, Holdfast } from "./runtime/holdfast.js";
 import { checkLeaseMs } from "./runtime/opening.js";
-import { callback, flag, invalid, options, wholeNumber } from "./runtime/options.js";
+import { callback, flag, invalid, options, pathOf, wholeNumber } from "./runtime/options.js";
 import type { Telemetry } from "./runtime/telemetry.js";
 import { openDir } from "./store/dir/open.js";
 import { thisMachine } from "./store/machine.js";
 import { MemoryStore } from "./store/memory.js";
 import type { Store } from "./store/port.js";
 import { openPostgres } from "./store/sql/postgres/postgres.js";
+import { type Restored, restoreSqlite } from "./store/sql/sqlite/restore.js";
 import { openSqlite } from "./store/sql/sqlite/sqlite.js";
+
+export type { Restored } from "./store/sql/sqlite/restore.js";
 
 export interface OpenOptions {
   /** The wall clock, for the times that people see. Order and leases never depend on it. */
@@ -70,22 +73,38 @@ export async function open(address?: string, given?: OpenOptions): Promise<Holdf
   return new Holdfast(store, thisMachine(), clock, lease, more);
 }
 
+/**
+ * Puts a backup in the place of a store: where `to` is (or what `open` takes without an address). What stood there is kept beside, with
+ * `force`; a store that some process has open is left alone. Sessions that were under way open as in doubt.
+ */
+export async function restoreBackup(from: string, to?: string, given?: { readonly force?: boolean }): Promise<Restored> {
+  const force = flag(options(given, "restoreBackup", ["force"]).force, "force") ?? false;
+  const address = pathOf(to ?? defaultAddress(), "store");
+  const scheme = schemeOf(address);
+  if (scheme !== undefined)
+    throw new HoldfastError(
+      "UNSUPPORTED",
+      `A backup is restored to a file (SQLite), not to ${quote(`${scheme}:`)}. Restore it to a file, then export and import what is in it.`,
+    );
+  return restoreSqlite(pathOf(from, "backup"), address, { force });
+}
+
+const defaultAddress = (): string => process.env["HOLDFAST_STORE"] || ".holdfast/state.db";
+const schemeOf = (address: string): string | undefined => /^([a-z][a-z0-9+.-]+):/i.exec(address)?.[1]?.toLowerCase();
+
 const STORE_OPTIONS = ["busyMs", "tenant", "schema", "connections", "queue", "prepare"] as const;
 export type StoreOptions = Pick<OpenOptions, (typeof STORE_OPTIONS)[number]>;
 const OF_POSTGRES = ["schema", "connections", "queue", "prepare"] as const;
 
 /** Opens the store alone, without sessions on top: for tests of stores. The tenant with no name is one like others. */
-export async function openStore(
-  address: string = process.env["HOLDFAST_STORE"] || ".holdfast/state.db",
-  given: StoreOptions = {},
-): Promise<Store> {
+export async function openStore(address: string = defaultAddress(), given: StoreOptions = {}): Promise<Store> {
   if (typeof address !== "string") throw invalid("store", `its address is text, not ${typeName(address)}`);
   if (address === "") throw invalid("store", "its address is empty");
   if (address.includes("\0")) throw invalid("store", "its address holds a NUL character");
   // Node and SQLite would each make another name of it.
   if (!address.isWellFormed()) throw invalid("store", "its address holds half a character (a lone surrogate)");
   const checked = checkStoreOptions(given);
-  const scheme = /^([a-z][a-z0-9+.-]+):/i.exec(address)?.[1]?.toLowerCase();
+  const scheme = schemeOf(address);
   if (scheme === "postgres" || scheme === "postgresql") return openPostgres(address, checked);
   for (const name of OF_POSTGRES) if (checked[name] !== undefined) throw invalid(name, "only a store in Postgres has it");
   if (scheme === undefined) return openSqlite(address, checked);

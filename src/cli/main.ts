@@ -5,8 +5,17 @@ import { errorTable, HoldfastError, quote } from "../core/errors.js";
 
 interface Command {
   readonly says: string;
+  /** What comes after its name, in words; each is needed. */
+  readonly words?: readonly string[];
   readonly flags: readonly string[];
-  readonly run: (flags: ReadonlySet<string>) => Promise<void>;
+  /** Options that are followed by a value. */
+  readonly values?: readonly string[];
+  readonly run: (flags: ReadonlySet<string>, given: Given) => Promise<void>;
+}
+
+interface Given {
+  readonly words: readonly string[];
+  readonly values: ReadonlyMap<string, string>;
 }
 
 const commands: Readonly<Record<string, Command>> = {
@@ -15,16 +24,63 @@ const commands: Readonly<Record<string, Command>> = {
     flags: ["--keep"],
     run: async (flags) => (await import("./demo/demo.js")).demo({ keep: flags.has("--keep") }),
   },
+  backup: {
+    says: "a copy of a store in one SQLite file, made while others write (--force: replaces a backup that is there)",
+    words: ["FILE"],
+    flags: ["--force", "--json"],
+    values: ["--store"],
+    run: async (flags, { words, values }) => (await import("./backup.js")).backup(words[0] ?? "", values.get("--store"), flags),
+  },
+  "restore-backup": {
+    says: "a backup becomes the store (--force: a store that is there is put aside; --yes: nobody is asked)",
+    words: ["FILE"],
+    flags: ["--force", "--yes", "--json"],
+    values: ["--store"],
+    run: async (flags, { words, values }) => (await import("./backup.js")).restore(words[0] ?? "", values.get("--store"), flags),
+  },
+  restored: {
+    says: "this store was put back from a copy that Holdfast did not make (--yes: nobody is asked)",
+    flags: ["--yes", "--json"],
+    values: ["--store"],
+    run: async (flags, { values }) => (await import("./backup.js")).restored(values.get("--store"), flags),
+  },
 };
 
 const help = `holdfast: durable state for AI agents
 
 ${Object.entries(commands)
-  .map(([name, { says }]) => `  holdfast ${name.padEnd(8)} ${says}`)
+  .map(([name, { says, words = [] }]) => `  holdfast ${[name, ...words].join(" ").padEnd(20)} ${says}`)
   .join("\n")}
 
-  --version, --help
+  --version, --help; where a store is meant: --store ADDRESS (else HOLDFAST_STORE, else .holdfast/state.db)
 `;
+
+/** Tells flags, values and words apart. Behind `--` everything is a word. Answers what is wrong where it is. */
+function parse(rest: readonly string[], { words: needed = [], flags: known, values: named = [] }: Command) {
+  const flags = new Set<string>();
+  const values = new Map<string, string>();
+  const words: string[] = [];
+  for (let i = 0; i < rest.length; i++) {
+    const word = rest[i] as string;
+    const [name, inline] = word.startsWith("--") && word.includes("=") ? cut(word) : [word, undefined];
+    if (word === "--") {
+      words.push(...rest.slice(i + 1));
+      break;
+    }
+    if (named.includes(name)) {
+      const value = inline ?? rest[++i];
+      if (value === undefined) return `${name} needs a value`;
+      values.set(name, value);
+    } else if (known.includes(word)) flags.add(word);
+    else if (word.startsWith("-") || words.length === needed.length) return `takes no ${quote(word)}`;
+    else words.push(word);
+  }
+  if (words.length < needed.length) return `needs ${needed.slice(words.length).join(" ")}`;
+  if (words.length > needed.length) return `takes no ${quote(words[needed.length] ?? "")}`;
+  return { flags, words, values };
+}
+
+const cut = (word: string): readonly [string, string] => [word.slice(0, word.indexOf("=")), word.slice(word.indexOf("=") + 1)];
 
 async function main(words: readonly string[]): Promise<number> {
   const [word, ...rest] = words;
@@ -38,13 +94,13 @@ async function main(words: readonly string[]): Promise<number> {
     return 0;
   }
   const command = Object.hasOwn(commands, word) ? commands[word] : undefined;
-  const strange = rest.find((flag) => !command?.flags.includes(flag));
-  if (command === undefined || strange !== undefined) {
-    const wrong = command === undefined ? `there is no command ${quote(word)}` : `${word} takes no ${quote(strange ?? "")}`;
+  const given = command && parse(rest, command);
+  if (command === undefined || given === undefined || typeof given === "string") {
+    const wrong = typeof given === "string" ? `${word} ${given}` : `there is no command ${quote(word)}`;
     process.stderr.write(`holdfast: ${wrong}. Known: ${Object.keys(commands).join(", ")}. Try: holdfast --help\n`);
     return 2;
   }
-  await command.run(new Set(rest));
+  await command.run(given.flags, given);
   return 0;
 }
 

@@ -48,6 +48,7 @@ const intent = {
   call: maybe(call),
   same: text,
   validMs: maybe(number),
+  whole: maybe(oneOf(true)),
   waits: maybe(waits),
   attempt: maybe(attempt),
 };

@@ -121,9 +121,15 @@ export class Course {
     return [...this.#calls.values()].filter(({ phase }) => phase !== "done");
   }
 
+  /** What keeps the session as a whole from going on, until somebody says that it may. */
+  get standstill(): Effect | undefined {
+    return this.open.find(({ whole }) => whole);
+  }
+
   /** From when on something can be done without anybody's word: now, when a wait runs out, or, undefined, not before somebody has said it. */
   goesOnAt(now: number): number | undefined {
     const { open } = this;
+    if (this.standstill !== undefined) return undefined;
     if (open.length === 0 || open.some(({ phase }) => phase !== "waiting" && phase !== "doubt")) return now;
     const ends = open.flatMap(({ waits }) => (waits?.for === "signal" && waits.until !== undefined ? [waits.until] : []));
     return ends.length === 0 ? undefined : Math.min(...ends);

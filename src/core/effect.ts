@@ -57,6 +57,8 @@ interface Intent {
   readonly same: string;
   /** For how long its key keeps a second call from acting twice. */
   readonly validMs?: number;
+  /** No call of a tool: it stands for the session as a whole. While it is in doubt, nothing of the session goes on. */
+  readonly whole?: true;
 }
 
 /** What the journal says of a call, an event at a time. The body is the arguments of an intent or an approval, the result of a `done`. */
@@ -185,7 +187,7 @@ const MAX_HOLDERS = 20;
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 function intended(
-  { id, name, mode, key, named, call, same, validMs, waits, attempt }: Extract<EffectEvent, { is: "intent" }>,
+  { id, name, mode, key, named, call, same, validMs, whole, waits, attempt }: Extract<EffectEvent, { is: "intent" }>,
   since: number,
   holder: Owner | undefined,
   args: Body | undefined,
@@ -195,6 +197,7 @@ function intended(
   if (named !== undefined) effect.named = named;
   if (call !== undefined) effect.call = call;
   if (validMs !== undefined) effect.validMs = validMs;
+  if (whole) effect.whole = true;
   if (waits !== undefined) effect.waits = waits;
   if (args !== undefined) effect.args = args;
   if (attempt !== undefined) {
@@ -265,6 +268,14 @@ function isKeyValid({ validMs, first, attempt }: Effect, { now, wall }: Situatio
   const passed = Math.max(wall - first.wall, now - first.at);
   return passed >= 0 && passed + (attempt ?? first).forMs <= validMs;
 }
+
+/**
+ * Whether nobody can know what became of a call that came with a copy of its store: the original may have begun it since, or may be inside.
+ * A key keeps: whoever makes the call in either store makes it under the same one. Where it keeps for a time only, and the copy does not
+ * say since when, it is no answer.
+ */
+export const isUnknownInCopy = ({ mode, phase, validMs }: Pick<Effect, "mode" | "phase" | "validMs">): boolean =>
+  (phase === "begun" && mode === "once") || (phase === "ready" && (mode === "once" || (mode === "keyed" && validMs !== undefined)));
 
 /** A digest of arguments: the same for those that are equal, however their keys are ordered. */
 export const sameOf = (args: Json): string => digest(sortedText(args)).slice(0, 22);

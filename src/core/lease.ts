@@ -3,7 +3,7 @@
  *
  * L1  the epoch never falls and rises with every grant, so a superseded holder can be told from the present one for ever.
  * L2  a lease is granted when it is free, has run out, or its owner is proven dead; never before. One that seems to last longer than
- *     any can is of a time before the clock began anew.
+ *     any can is of a time before the clock began anew. One that came with a copy of the store holds the original, and not this.
  * L3  running out alone takes nothing from a holder: until another is granted the lease, its epoch still stands.
  *
  * Times are those of the store's own clock, never of the wall.
@@ -29,6 +29,8 @@ export interface Lease {
   readonly seen?: string;
   /** Of whom it was granted to: no other grant has it. */
   readonly token?: string;
+  /** The incarnation of the store that it was granted in; absent in the first. In another it means nothing (L2). */
+  readonly incarnation?: string;
 }
 
 export const freeLease: Lease = { epoch: 0, owner: null, until: 0 };
@@ -39,17 +41,20 @@ export interface LeaseRequest {
   readonly owner: Owner;
   readonly now: number;
   readonly leaseMs: number;
+  /** Which incarnation of the store it is granted in; the first has no name. */
+  readonly incarnation?: string;
   /** Whether the present owner is proven dead. */
   readonly dead: (owner: Owner) => boolean;
 }
 
 export const MAX_LEASE_MS = 24 * 60 * 60 * 1_000;
 
-export function grantLease(lease: Lease, { owner, now, leaseMs, dead }: LeaseRequest): Grant {
+export function grantLease(lease: Lease, { owner, now, leaseMs, incarnation = "", dead }: LeaseRequest): Grant {
   const remainingMs = lease.until - now;
-  const lasts = lease.owner !== null && remainingMs > 0 && remainingMs <= MAX_LEASE_MS;
+  const isOurs = (lease.incarnation ?? "") === incarnation;
+  const lasts = isOurs && lease.owner !== null && remainingMs > 0 && remainingMs <= MAX_LEASE_MS;
   if (lasts && !dead(lease.owner)) return { heldBy: lease.owner, remainingMs };
-  return { granted: { epoch: lease.epoch + 1, owner, until: now + leaseMs } };
+  return { granted: { epoch: lease.epoch + 1, owner, until: now + leaseMs, ...(incarnation !== "" && { incarnation }) } };
 }
 
 export const renewLease = (lease: Lease, now: number, leaseMs: number): Lease => ({

@@ -41,6 +41,8 @@ export class Refused extends Error {
 export interface Target {
   readonly ground: Ground;
   readonly dryRun: boolean;
+  /** What the heads of sessions say that they are of. */
+  readonly incarnation: string;
   /** The blobs that came so far: a dry run would have brought them in. */
   readonly came: ReadonlySet<Digest>;
   /** Lines that were brought in and that gc must leave alone meanwhile. */

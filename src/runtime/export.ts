@@ -18,7 +18,7 @@ import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import { hole } from "./journal.js";
 import { callback, invalid, options, signalOf } from "./options.js";
-import { labelOf, lineOf, rootDigest } from "./rows.js";
+import { headOf, headRow, labelOf, lineOf, rootDigest } from "./rows.js";
 
 /** One session, those of an agent, or, with neither, all. */
 export interface ExportFilter {
@@ -213,7 +213,7 @@ class Export {
       yield* this.#line(line.row, id, line.to);
     }
     const { head, label } = row;
-    yield { session: id, on: head.line, lines: lines.map((line) => line.row.id), head: head.text, label: label.text };
+    yield { session: id, on: head.line, lines: lines.map((line) => line.row.id), head: withoutIncarnation(row), label: label.text };
     this.#sessions += 1;
   }
 
@@ -329,4 +329,10 @@ function incomplete(left: readonly LeftOut[]): HoldfastError {
     `The export is complete but for ${left.length === 1 ? "session" : "sessions"} ${named.join(", ")}${more}, left out because of this: ${first.message} All the others can be imported. Pass onLeftOut to be told instead of this error.`,
     { sessionId: first.id },
   );
+}
+
+/** The head as it stands but for what concerns this store alone. */
+function withoutIncarnation(row: SessionRow): string {
+  const { incarnation, ...head } = headOf(row);
+  return incarnation === undefined ? row.head.text : headRow(head).text;
 }

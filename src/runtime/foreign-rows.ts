@@ -9,8 +9,11 @@ import type { Head, Label, NewLine } from "../store/port.js";
 import { checkTags, MAX_TITLE_CHARS } from "./opening.js";
 import { damaged, type HeadDoc, headRow, type LabelDoc, type LineDoc, labelRow, lineOf, newLine, rootDigest, unsealed } from "./rows.js";
 
-/** The head in a text. What is brought in is not due, whatever it was where it came from: two stores would go on with it. */
-export function headFrom(id: SessionId, text: string): { readonly doc: HeadDoc; readonly row: Head } {
+/**
+ * The head in a text, as one of an incarnation. What is brought in is not due, whatever it was where it came from: two stores would go on
+ * with it.
+ */
+export function headFrom(id: SessionId, text: string, incarnation: string): { readonly doc: HeadDoc; readonly row: Head } {
   const doc = unsealed<HeadDoc>(text, "head", id);
   const { line, status, agent, reason, title, createdAt, due, origin } = doc;
   const isFit =
@@ -24,8 +27,10 @@ export function headFrom(id: SessionId, text: string): { readonly doc: HeadDoc; 
     (due === undefined || isTime(due)) &&
     (origin === undefined || (sessionId(origin.sessionId) === origin.sessionId && checkpointPlace(origin.checkpointId) !== undefined));
   if (!isFit || headRow(doc).text !== text) throw damaged("head", id);
-  const { due: _due, ...idle } = doc;
-  return { doc: idle, row: headRow(idle) };
+  const { due: _due, incarnation: _there, ...idle } = doc;
+  // What is over needs nobody's word to be what it is.
+  const isOver = status === "completed" || status === "cancelled";
+  return { doc: idle, row: headRow(isOver || incarnation === "" ? idle : { ...idle, incarnation }) };
 }
 
 /** The label in a text. */

@@ -51,6 +51,7 @@ export class Ground {
   readonly #clock: Clock;
   readonly #posting = new Set<Promise<void>>();
   #storeClock: { readonly at: number; readonly now: number } | undefined;
+  #incarnation: string | undefined;
 
   constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry, redactor?: Redactor) {
     this.store = store;
@@ -105,6 +106,22 @@ export class Ground {
   nowAbout(): number {
     const { at, now } = this.#storeClock ?? { at: performance.now(), now: 0 };
     return Math.floor(now + performance.now() - at);
+  }
+
+  /** Which incarnation of the store this is. Asked for once: it changes under nobody's hands. */
+  async learnIncarnation(): Promise<string> {
+    this.#incarnation ??= await this.store.incarnation();
+    return this.#incarnation;
+  }
+
+  /** The same for those who hold a session: whoever opened it has asked. */
+  get incarnation(): string {
+    return this.#incarnation ?? "";
+  }
+
+  /** Another one has begun. */
+  inIncarnation(name: string): void {
+    this.#incarnation = name;
   }
 
   wallMs(): number {

@@ -1,10 +1,11 @@
 /** An open store, and all that can be done with it. */
 import { checkText, MAX_REASON } from "../core/checkpoint.js";
 import { isDigest } from "../core/digest.js";
+import { HoldfastError, quote } from "../core/errors.js";
 import { checkName, checkpointPlace, sessionId } from "../core/ids.js";
 import { encode, type Json } from "../core/json.js";
 import type { Redact } from "../core/redact-text.js";
-import type { Counts, Store } from "../store/port.js";
+import type { Backup, BackupProgress, Counts, Store } from "../store/port.js";
 import { type BoundAgent, bind } from "./agent/bound.js";
 import { agent } from "./agent/define.js";
 import type { Agent, AgentDef, Tool } from "./agent/definition.js";
@@ -18,7 +19,7 @@ import { type ExportFilter, type ExportOptions, exportRows } from "./export.js";
 import { type Clock, Ground, type Machine } from "./ground.js";
 import { type ExportedRows, type ImportOptions, type ImportReport, importRows } from "./import.js";
 import { fork, openSession, type SessionOptions } from "./opening.js";
-import { invalid, oneOf, options } from "./options.js";
+import { callback, flag, invalid, oneOf, options, pathOf, signalOf } from "./options.js";
 import { cancelSession, refuseTooManySignals, takeIn, takeInWhatIsLeft } from "./outside.js";
 import { Redactor } from "./redactor.js";
 import { type GcOptions, type GcReport, gc } from "./retention/gc.js";
@@ -36,6 +37,17 @@ export interface Extras {
   readonly redact?: Redact | undefined;
   /** Whether an index for search is made and kept up. */
   readonly indexed?: boolean;
+}
+
+export interface BackupRequest {
+  readonly onProgress?: (progress: BackupProgress) => void;
+  readonly signal?: AbortSignal;
+  /** Replaces a backup that is there already. */
+  readonly force?: boolean;
+}
+
+export interface BackupReport extends Backup {
+  readonly ms: number;
 }
 
 export class Holdfast implements AsyncDisposable {
@@ -134,6 +146,39 @@ export class Holdfast implements AsyncDisposable {
    */
   import(rows: ExportedRows, o?: ImportOptions): Promise<ImportReport> {
     return importRows(this.#ground, rows, o);
+  }
+
+  /**
+   * Writes a copy of the whole store, of all tenants, to a file, as it is at one moment and while others go on. `restoreBackup` puts it in
+   * place; opened by itself it is a store of its own. Only for stores in one SQLite file: others say what to do instead.
+   */
+  async backup(path: string, given?: BackupRequest): Promise<BackupReport> {
+    const o = options(given, "backup", ["onProgress", "signal", "force"]);
+    const began = performance.now();
+    const made = await this.#ground.store.backup(pathOf(path, "backup"), {
+      onProgress: callback(o.onProgress, "onProgress"),
+      signal: signalOf(o.signal),
+      force: flag(o.force, "force") ?? false,
+    });
+    return Object.freeze({ ...made, ms: Math.round(performance.now() - began) });
+  }
+
+  /**
+   * Says that this store is a copy that was put back, and that the original may have gone on: what was under way opens as in doubt. For
+   * copies that Holdfast did not make itself (pg_restore, a directory, a file system's snapshot), before anything is run, and while nobody
+   * else has the store open.
+   */
+  async beginIncarnation(): Promise<void> {
+    const [held] = this.#ground.keeper.holders;
+    if (held !== undefined)
+      throw new HoldfastError(
+        "BAD_STATUS",
+        `Session ${quote(held.id)} is open here. Close all sessions before another incarnation begins.`,
+        {
+          sessionId: held.id,
+        },
+      );
+    this.#ground.inIncarnation(await this.#ground.store.beginIncarnation());
   }
 
   /** Counted, not estimated. `sizeBytes` is what was stored; a file on disk is a little larger. */

@@ -236,6 +236,8 @@ export class Holding implements Holder {
 
   /** Puts the session on a line, begun with it or there before. Answers whether the line could be begun. */
   async moveTo(line: LineId, to: Omit<Standing, "head">, begun: Change["line"]): Promise<boolean> {
+    // Whoever goes to another line has said that the session goes on here.
+    this.#work.joins();
     const { reason: _before, due: _due, ...rest } = this.#work.head;
     const { status, reason } = to.fold;
     const head: HeadDoc = { ...rest, line, status, ...(reason === undefined ? undefined : { reason }) };

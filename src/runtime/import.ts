@@ -31,6 +31,7 @@ import type { TransferProgress } from "./export.js";
 import { headFrom, labelFrom, lineFrom } from "./foreign-rows.js";
 import type { Ground } from "./ground.js";
 import { callback, flag, invalid, options, signalOf } from "./options.js";
+import { IMPORTED } from "./restored.js";
 
 /** An export as text or bytes, in pieces of any size: a file's stream, standard input, what `hold.export` gives. */
 export type ExportedRows = AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>;
@@ -40,6 +41,11 @@ export interface ImportOptions {
   readonly onProgress?: (progress: TransferProgress) => void;
   /** Verifies everything, and says what would be imported, without a change. */
   readonly dryRun?: boolean;
+  /**
+   * Nobody goes on with these sessions where they come from. Without it, those that were under way open as in doubt, until somebody has
+   * said that they may go on here.
+   */
+  readonly moved?: boolean;
 }
 
 export interface ImportReport {
@@ -67,22 +73,17 @@ const PLACES = 50_000;
 const DAMAGE: ReadonlySet<ErrorCode> = new Set(["CORRUPT", "INVALID_ID", "INVALID_VALUE", "INVALID_OPTION"]);
 
 export async function importRows(ground: Ground, rows: ExportedRows, given: ImportOptions | undefined): Promise<ImportReport> {
-  const o = options(given, "import", ["signal", "onProgress", "dryRun"]);
+  const o = options(given, "import", ["signal", "onProgress", "dryRun", "moved"]);
   const signal = signalOf(o.signal);
   const pieces = piecesOf(rows);
   const pinned = new Set<string>();
   ground.imports.add(pinned);
   try {
     const came = new Set<Digest>();
-    const target: Target = {
-      ground,
-      dryRun: flag(o.dryRun, "dryRun") ?? false,
-      came,
-      pinned,
-      wrote: { saves: 0, blobs: 0 },
-      origins: new Map(),
-      stale: new Set(),
-    };
+    const incarnation = flag(o.moved, "moved") ? await ground.learnIncarnation() : IMPORTED;
+    const dryRun = flag(o.dryRun, "dryRun") ?? false;
+    const wrote = { saves: 0, blobs: 0 };
+    const target: Target = { ground, dryRun, incarnation, came, pinned, wrote, origins: new Map(), stale: new Set() };
     return await new Import(target, came, signal, callback(o.onProgress, "onProgress")).run(pieces);
   } finally {
     ground.imports.delete(pinned);
@@ -306,7 +307,7 @@ class Import {
     const own = [...this.#unit.lines.values()].filter(({ of }) => of === session).map(({ line }) => line.id);
     if (this.#unit.own !== session || own.length !== lines.length || !own.every((id) => lines.includes(id)))
       throw this.#bad(`gives session ${quote(session)} other lines than came with it`);
-    const { doc, row: head } = headFrom(session, row.head);
+    const { doc, row: head } = headFrom(session, row.head, this.#target.incarnation);
     const current = own.includes(on) && doc.line === on ? this.#unit.lines.get(on) : undefined;
     if (current === undefined) throw this.#bad(`puts session ${quote(session)} on a line that is not its own`);
     if (current.end.status !== undefined && current.end.status !== doc.status)

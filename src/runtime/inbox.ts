@@ -143,6 +143,9 @@ const said = ({ by, note }: { readonly by?: string; readonly note?: string }) =>
 
 /** Ends what is under way. Nothing of it is made any more. */
 export function cancel(work: Workspace, reason: string): void {
+  // Whether it goes on is decided by that.
+  const { standstill } = work.fold.course;
+  if (standstill !== undefined) finish(work, standstill, { error: reason }, "denied", undefined);
   leaveInDoubt(work);
   work.event("cancel", reason);
 }
@@ -155,8 +158,16 @@ export function leaveInDoubt(work: Workspace): void {
 }
 
 function settle(work: Workspace, effect: Effect, as: Settlement, by: string | undefined): void {
+  if (effect.whole) return settleWhole(work, effect, as, by);
   if ("retry" in as) work.course({ effect: { id: effect.id, is: "retry", ...(by !== undefined && { by }) } });
   else finish(work, effect, as, "result" in as ? "ok" : "error", by);
+}
+
+/** It may go on from where it stands; or, with an error, it is not to go on here. */
+function settleWhole(work: Workspace, effect: Effect, as: Settlement, by: string | undefined): void {
+  if (!("error" in as)) return finish(work, effect, { result: "result" in as ? as.result : null }, "ok", by);
+  finish(work, effect, as, "error", by);
+  cancel(work, as.error);
 }
 
 function finish(

@@ -14,6 +14,7 @@ import type { Ground } from "./ground.js";
 import { Holding, type Opening } from "./holding.js";
 import { noSession } from "./inbox.js";
 import { invalid, options, wholeNumber } from "./options.js";
+import { leaveToSomebody } from "./restored.js";
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, leaseOf, leaseRow, newLine, rootDigest } from "./rows.js";
 import { notFound, Session } from "./session.js";
 import type { Standing } from "./workspace.js";
@@ -144,6 +145,7 @@ async function make(ground: Ground, want: Omit<Wanted, "leaseMs"> & { readonly l
     ...(want.agent === undefined ? undefined : { agent: want.agent }),
     createdAt: ground.wallMs(),
     ...(want.parent === undefined ? undefined : { parent: want.parent }),
+    ...(await inThisIncarnation(ground)),
   };
   const label: LabelDoc = {
     id: want.id,
@@ -169,7 +171,10 @@ async function begin(
   line: NewLine,
   leaseMs: number | undefined,
 ): Promise<{ readonly applied: Applied; readonly lease: Lease }> {
-  const held = leaseMs === undefined ? freeLease : { owner: ground.machine.self, until: (await ground.now()) + leaseMs };
+  const held =
+    leaseMs === undefined
+      ? freeLease
+      : { owner: ground.machine.self, until: (await ground.now()) + leaseMs, ...(await inThisIncarnation(ground)) };
   for (let buried = 0; ; buried = await ground.store.buriedEpoch(head.id)) {
     const lease = { ...held, epoch: buried + 1 };
     const change = { head: headRow(head), label: labelRow(label), lease: leaseRow(head.id, lease), line };
@@ -181,6 +186,12 @@ async function begin(
     );
     if (applied.ok || applied.why !== "epoch") return { applied, lease };
   }
+}
+
+/** What heads and leases say of the incarnation they are of; nothing in a store that never was put back. */
+export async function inThisIncarnation(ground: Ground): Promise<{ readonly incarnation?: string }> {
+  const incarnation = await ground.learnIncarnation();
+  return incarnation === "" ? {} : { incarnation };
 }
 
 /** A session belongs to one agent. */
@@ -215,6 +226,7 @@ async function take(ground: Ground, row: SessionRow, want: Taking, deadline: num
     owner: ground.machine.self,
     now: await ground.now(),
     leaseMs: want.leaseMs,
+    incarnation: await ground.learnIncarnation(),
     dead: (owner) => ground.machine.isDead(owner, oneMachine),
   });
   if ("heldBy" in grant) {
@@ -274,6 +286,7 @@ export async function enter(ground: Ground, id: SessionId, lease: Lease, leaseMs
     };
     const held = new Holding(ground, opening);
     await held.takeMail({ ends: false });
+    await leaveToSomebody(held);
     return held;
   } catch (error) {
     await ground.store
@@ -334,6 +347,7 @@ async function makeFork(
     ...(from.title === undefined ? undefined : { title: from.title }),
     createdAt: ground.wallMs(),
     origin: { sessionId: checkpoint.sessionId, checkpointId: checkpoint.id },
+    ...(await inThisIncarnation(ground)),
   };
   const { title, tags, metadata } = labelOf(row);
   const label: LabelDoc = { id: made, version: 1, ...(title === undefined ? undefined : { title }), tags, archived: false, metadata };

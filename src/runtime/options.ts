@@ -62,3 +62,12 @@ export function numberOf(cursor: unknown, letter: "s" | "m" | "d" | "f"): number
   if (found?.[1] !== letter) throw invalid("cursor", `${typeof cursor === "string" ? quote(cursor) : "it"} did not come from this list`);
   return Number(found[2]);
 }
+
+/** A path in the file system that Node and SQLite take for the same. */
+export function pathOf(value: unknown, path: string): string {
+  if (typeof value !== "string") throw invalid(path, `a path is text, not ${typeName(value)}`);
+  if (value === "") throw invalid(path, "the path is empty");
+  if (value.includes("\0")) throw invalid(path, "the path holds a NUL character");
+  if (!value.isWellFormed()) throw invalid(path, "the path holds half a character (a lone surrogate)");
+  return value;
+}

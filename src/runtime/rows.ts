@@ -26,6 +26,8 @@ export interface HeadDoc {
   readonly parent?: SessionId;
   /** It has sessions that its calls run. */
   readonly children?: true;
+  /** The incarnation of the store that it was last set going in; absent in the first. */
+  readonly incarnation?: string;
 }
 
 export interface LabelDoc {

@@ -203,6 +203,7 @@ export class Worker {
     while (this.#running.size < this.#concurrency && idle < this.#agents.length && !this.#stopping && !this.#abort.signal.aborted) {
       const definition = this.#agents[this.#first % this.#agents.length] as Definition;
       this.#first += 1;
+      await this.#ground.learnIncarnation();
       const rows = await this.#ground.store.claim(
         { agent: definition.name, dueBy: Math.max(0, this.#ground.wallMs()), limit: 1 },
         (row, now) => this.#grant(row, now),
@@ -236,11 +237,12 @@ export class Worker {
       return undefined;
     }
     if (this.#isResting(row, before) || (before.owner === null && this.#isHopeless(before))) return undefined;
-    const { machine, store } = this.#ground;
+    const { machine, store, incarnation } = this.#ground;
     const grant = grantLease(before, {
       owner: machine.self,
       now,
       leaseMs: this.#leaseMs,
+      incarnation,
       dead: (owner) => machine.isDead(owner, store.traits.oneMachine),
     });
     if ("heldBy" in grant) return undefined;

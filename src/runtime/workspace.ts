@@ -84,6 +84,20 @@ export class Workspace {
     return this.#latest;
   }
 
+  /** Whether the store was put back from a copy since the session was last set going: what the original did with it is not known. */
+  get isOfBefore(): boolean {
+    return (this.#head.incarnation ?? "") !== this.#ground.incarnation;
+  }
+
+  /** Whatever is begun from here on is begun in this incarnation of the store. */
+  joins(): void {
+    if (!this.isOfBefore) return;
+    const { incarnation: _before, ...head } = this.#head;
+    const { incarnation } = this.#ground;
+    this.#head = incarnation === "" ? head : { ...head, incarnation };
+    this.#headChanged = true;
+  }
+
   /** Files that staged messages name without bringing them. */
   foreignFiles(): readonly Digest[] {
     return this.#staging.foreignFiles();
@@ -318,6 +332,8 @@ export class Workspace {
     // Whoever goes on with a session that is being cancelled takes that back.
     const next = event === "work" && this.#fold.isCancelling ? this.#fold.status : this.#fold.transition(event);
     if (next === undefined && reason === undefined && output === undefined) return;
+    // What has come to its end is over in every copy: work after that is new.
+    if (event === "work" && (this.#fold.status === "completed" || this.#fold.status === "cancelled")) this.joins();
     const status = next ?? this.#fold.status;
     this.#staging.status(status, reason, output === undefined ? undefined : JSON.stringify(output));
     this.#fold.setStatus(status, reason, output);
@@ -358,6 +374,7 @@ export class Workspace {
   /** Begins a turn with its input, which is staged next. */
   turn(turn: Omit<Turn, "from" | "steps" | "tokens">): void {
     const { replies, tokens } = this.#fold;
+    this.joins();
     this.event("work");
     this.course({ turn: { ...turn, from: this.#nextSeq, steps: replies, tokens } });
   }

@@ -6,9 +6,11 @@ import type { Digest } from "../core/digest.js";
 import type { LineId, Place } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import { firstSeq, isSame, type Save } from "../core/save.js";
+import { newIncarnation } from "./incarnation.js";
 import {
   AGENT,
   type Applied,
+  type Backup,
   type CaptureQuery,
   type Change,
   type ClaimQuery,
@@ -43,7 +45,7 @@ import {
   type Swept,
   type Traits,
 } from "./port.js";
-import { storeClosed } from "./refusals.js";
+import { noBackup, storeClosed } from "./refusals.js";
 
 interface Kept {
   readonly save: Save;
@@ -68,6 +70,7 @@ class Contents {
   readonly inboxes = new Map<string, Map<string, Mail & { readonly drained: boolean }>>();
   readonly blobs = new Map<Digest, Uint8Array>();
   readonly docs = new Map<string, KeptDoc>();
+  incarnation = "";
   nextSession = 1;
   nextLine = 1;
   nextDoc = 1;
@@ -317,6 +320,20 @@ export class MemoryStore implements Store {
 
   watchAll(): () => void {
     return () => {};
+  }
+
+  async incarnation(): Promise<string> {
+    return this.#open().incarnation;
+  }
+
+  async beginIncarnation(): Promise<string> {
+    this.#open().incarnation = newIncarnation();
+    return this.incarnation();
+  }
+
+  async backup(): Promise<Backup> {
+    this.#open();
+    throw noBackup("What is in memory can be exported (hold.export).");
   }
 
   async counts(): Promise<Counts> {

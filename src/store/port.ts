@@ -311,6 +311,25 @@ export interface Anchor {
   readonly check: string;
 }
 
+export interface BackupOptions {
+  /** Told how far it is, in bytes. */
+  readonly onProgress?: ((progress: BackupProgress) => void) | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Whether a backup that is there already is replaced. */
+  readonly force: boolean;
+}
+
+export interface BackupProgress {
+  readonly bytes: number;
+  readonly of: number;
+}
+
+/** A backup that was made: its size, and how many sessions are in it, of all tenants. */
+export interface Backup {
+  readonly bytes: number;
+  readonly sessions: number;
+}
+
 export interface Store {
   readonly traits: Traits;
   /** An index for search, where the store has one. */
@@ -387,6 +406,19 @@ export interface Store {
   watch(session: string, wake: () => void): () => void;
   /** Calls `wake` when anything may have changed in the store by another process: a hint for workers, as `watch` is for followers. */
   watchAll(wake: () => void): () => void;
+
+  /** Which incarnation this is: empty until the store was first put back from a copy. The same for all tenants. */
+  incarnation(): Promise<string>;
+  /**
+   * Begins another, and answers its name: the store is a copy, and the original may go on. Others who have it open learn of that when they
+   * open it again.
+   */
+  beginIncarnation(): Promise<string>;
+  /**
+   * Writes a copy of the whole place, all tenants, as it is at one moment, while others go on writing. UNSUPPORTED, with what to do
+   * instead, where that is not the store's to do.
+   */
+  backup(path: string, o: BackupOptions): Promise<Backup>;
 
   counts(): Promise<Counts>;
   /** The last place known to have been on each line, from outside the store's own file. */

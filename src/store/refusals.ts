@@ -3,5 +3,9 @@ import { HoldfastError } from "../core/errors.js";
 
 export const storeClosed = (): HoldfastError => new HoldfastError("CLOSED", "The store has been closed. Open it again.");
 
+/** A copy that only the store's own tools can make. */
+export const noBackup = (advice: string): HoldfastError =>
+  new HoldfastError("UNSUPPORTED", `Only a store in one SQLite file makes backups of itself. ${advice}`);
+
 export const queueFull = (limit: number): HoldfastError =>
   new HoldfastError("BUSY", `${limit} writes are waiting already. Wait for some of them before starting more.`, { limit });

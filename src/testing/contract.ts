@@ -9,10 +9,20 @@
 import type { ContractCase } from "./case.js";
 import { claims } from "./cases/claims.js";
 import { docs } from "./cases/docs.js";
+import { incarnation } from "./cases/incarnation.js";
 import { moving } from "./cases/moving.js";
 import { removal } from "./cases/removal.js";
 import { rewording } from "./cases/rewording.js";
 import { saves } from "./cases/saves.js";
 import { sessions } from "./cases/sessions.js";
 
-export const storeContract: readonly ContractCase[] = [...saves, ...sessions, ...claims, ...removal, ...rewording, ...moving, ...docs];
+export const storeContract: readonly ContractCase[] = [
+  ...saves,
+  ...sessions,
+  ...claims,
+  ...removal,
+  ...rewording,
+  ...moving,
+  ...docs,
+  ...incarnation,
+];

@@ -447,7 +447,7 @@ describe.each(stores)("people on $name", ({ address }) => {
     for await (const row of hold.export({ session: "a" })) rows.push(row);
     const elsewhere = await Processes.on(address());
     const there = elsewhere.start({ clock }).hold;
-    expect((await there.import(rows)).sessions).toMatchObject([{ id: "a", outcome: "imported" }]);
+    expect((await there.import(rows, { moved: true })).sessions).toMatchObject([{ id: "a", outcome: "imported" }]);
     expect((await there.effects.list({ status: "waiting" })).items.map(({ tool }) => tool)).toEqual(["pay", "ask"]);
     await there.effects.approve(pay?.effectId as string);
     await there.signal("a", "b", 7);

@@ -64,6 +64,15 @@ describe("grantLease", () => {
     expect(isGranted(grantLease({ epoch: 1, owner: a, until: 10 }, { owner: a, now: 5, leaseMs: 10, dead: alive }))).toBe(false);
   });
 
+  test("L2: a lease of another incarnation holds nobody up, and a grant says of which it is", () => {
+    const lease: Lease = { epoch: 3, owner: a, until: 1_000, incarnation: "one" };
+    const ask = (incarnation?: string) =>
+      grantLease(lease, { owner: b, now: 1, leaseMs: 50, dead: alive, ...(incarnation && { incarnation }) });
+    expect(isGranted(ask("one"))).toBe(false);
+    expect(ask("two")).toEqual({ granted: { epoch: 4, owner: b, until: 51, incarnation: "two" } });
+    expect(ask()).toEqual({ granted: { epoch: 4, owner: b, until: 51 } });
+  });
+
   test("death is asked of the present owner, and only while the lease still lasts", () => {
     const asked: Owner[] = [];
     const dead = (who: Owner): boolean => {

@@ -26,6 +26,7 @@ const medium = (db: Driver): Medium => ({
   saved() {},
   anchors: async () => [],
   scrub: async () => ({ left: [] }),
+  backup: async () => ({ bytes: 0, sessions: 0 }),
   close: async () => db.close(),
 });
 

@@ -107,6 +107,10 @@ export class FaultyDriver implements Driver {
     return this.#liesAboutTransactions ? false : this.#db.inTransaction;
   }
 
+  copyTo(path: string, pages: number, step: (done: number, of: number) => void): Promise<void> {
+    return this.#db.copyTo(path, pages, step);
+  }
+
   close(): void {
     this.#db.close();
   }

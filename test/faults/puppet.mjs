@@ -1,10 +1,21 @@
 /** A process that does what it is told, one order a line, and answers each: for tests in which the parent decides who does what when. */
+import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { open } from "../../dist/index.js";
+import { open, restoreBackup } from "../../dist/index.js";
 import { say } from "./said.mjs";
 
 let hold;
 const sessions = new Map();
+
+/** What a backup must not do. */
+async function copyIntoPlace(from, to) {
+  const bytes = readFileSync(from);
+  writeFileSync(to, "");
+  for (let at = 0; at < bytes.length; at += 262_144) {
+    appendFileSync(to, bytes.subarray(at, at + 262_144));
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
 
 const orders = {
   async ready() {},
@@ -56,6 +67,20 @@ const orders = {
   },
   async verify() {
     return hold.verify();
+  },
+  async backup({ to, force }) {
+    return hold.backup(to, { force });
+  },
+  /** Makes one backup after the other. `torn`: into its place, and not beside it. */
+  async backups({ to, torn = false }) {
+    if (torn) await hold.backup(`${to}.whole`, { force: true });
+    for (;;) {
+      say({ begins: true });
+      await (torn ? copyIntoPlace(`${to}.whole`, to) : hold.backup(to, { force: true }));
+    }
+  },
+  async restore({ from, to, force }) {
+    return restoreBackup(from, to, { force });
   },
   async close() {
     await hold.close();

@@ -398,5 +398,7 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
     does: "tells those who claim another clock than its own",
     make: harness((inner) => ({ claim: (query, grant) => inner.claim(query, (row) => grant(row, Date.now())) })),
   },
+  { does: "begins the same incarnation every time", make: harness(() => ({ beginIncarnation: async () => "again" })) },
+  { does: "forgets which incarnation it is", make: harness(() => ({ incarnation: async () => "" })) },
   { does: "estimates its counts", make: harness((inner) => ({ counts: async () => ({ ...(await inner.counts()), messages: 0 }) })) },
 ];

@@ -1,10 +1,10 @@
 /** An agent bound to a store. */
 import { randomUUID } from "node:crypto";
-import { TURN_MAIL } from "../../store/port.js";
 import { ensureAgent } from "../agents/ensure.js";
 import type { Ground } from "../ground.js";
 import { ensureSession } from "../opening.js";
 import { options, signalOf, wholeNumber } from "../options.js";
+import { turnMailId } from "../restored.js";
 import { askingOf, MAX_WAITING, turnLetter } from "./asking.js";
 import { type Definition, definitionOf } from "./define.js";
 import type { Agent, Input, RunOptions, SubmitOptions, Types } from "./definition.js";
@@ -98,7 +98,7 @@ class Binding implements Omit<BoundAgent, Types> {
       ...(o.metadata !== undefined && { metadata: o.metadata }),
     });
     await this.#runs.refuseTooMany(session, MAX_WAITING);
-    await this.#ground.post(session, doc, { id: `${TURN_MAIL}${turn}`, due });
+    await this.#ground.post(session, doc, { id: await turnMailId(this.#ground, turn), due });
     return this.turn(session, turn);
   }
 

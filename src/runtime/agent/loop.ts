@@ -16,6 +16,7 @@ import { callsIn } from "../effects/bodies.js";
 import { words } from "../effects/caller.js";
 import { restate } from "../inbox.js";
 import { cancelSession } from "../outside.js";
+import { doubtTurn } from "../restored.js";
 import { tellEvent } from "../telemetry.js";
 import { ask } from "./ask.js";
 import { Calls } from "./calls.js";
@@ -46,6 +47,8 @@ export interface NewTurn {
   readonly message: MessageInput;
   /** Letters that are taken in by it. */
   readonly drained: readonly string[];
+  /** It waited when the store was copied, and may have been run since. */
+  readonly isOfBefore?: boolean;
 }
 
 export class Loop {
@@ -79,7 +82,7 @@ export class Loop {
   // ---- beginning
 
   /** Begins a turn. */
-  async begin({ id, key, same, message, drained }: NewTurn): Promise<void> {
+  async begin({ id, key, same, message, drained, isOfBefore = false }: NewTurn): Promise<void> {
     const { held, definition, session, context } = this.#running;
     // Before anything is staged: what is left of a turn that could not be begun would be taken for one that was.
     await held.tryMessage(message);
@@ -100,6 +103,7 @@ export class Loop {
     // Next to the input, which is the first message under it.
     if (this.#fold.course.prefix !== digest) this.#work.prefix(encoded);
     this.#work.append([message]);
+    if (isOfBefore) doubtTurn(this.#work, id);
     this.#work.redue();
     await held.commitStep(this.#mark("step"), drained);
     this.#tellMessages();
@@ -178,6 +182,7 @@ export class Loop {
     try {
       for (;;) {
         if (stop.aborted) return { is: "stopped" };
+        if (this.#fold.course.standstill !== undefined) return { is: "waiting" };
         const open = unanswered(this.#fold);
         const end = open === undefined ? await this.#step() : await this.#settle(open.reply, open.calls);
         if (end !== undefined) return end;

@@ -5,7 +5,6 @@ import { checkText, MAX_REASON } from "../../core/checkpoint.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { type SessionId, sessionId } from "../../core/ids.js";
 import { isUnderWay } from "../../core/status.js";
-import { TURN_MAIL } from "../../store/port.js";
 import { linked } from "../aborting.js";
 import { ensureAgent } from "../agents/ensure.js";
 import type { Ground } from "../ground.js";
@@ -14,6 +13,7 @@ import { readMail } from "../inbox.js";
 import { openHolding, refuseOtherAgent, type SessionOptions } from "../opening.js";
 import { oneOf, options, signalOf } from "../options.js";
 import { cancelSession } from "../outside.js";
+import { turnMailId } from "../restored.js";
 import { headOf } from "../rows.js";
 import { observed } from "../telemetry.js";
 import { type Asking, askingOf, isMeant, MAX_WAITING, turnLetter, turnOpen } from "./asking.js";
@@ -133,7 +133,7 @@ export class Runs {
   async #queue({ definition, id, o }: Omit<RunRequest, "tell">, { message, key }: Asking, { isActive = false } = {}): Promise<RunResult> {
     const turn = key ?? randomUUID();
     await this.refuseTooMany(id, MAX_WAITING);
-    await this.#ground.post(id, turnLetter(turn, key, message), { id: `${TURN_MAIL}${turn}` });
+    await this.#ground.post(id, turnLetter(turn, key, message), { id: await turnMailId(this.#ground, turn) });
     for (;;) {
       if (o.signal?.aborted) return aborted(id, turn);
       const end = await lookAtTurn(this.#ground, definition, id, turn);

@@ -75,7 +75,8 @@ export async function lookAtTurn(
     if (reason !== undefined && (await isStirring(ground, present.row))) return undefined;
     // Something may be ready to go on: then somebody takes it up.
     const open = course.open.filter(({ phase }) => phase === "waiting" || phase === "doubt");
-    if (reason === undefined && (open.length < course.open.length || open.length === 0)) return undefined;
+    if (reason === undefined && course.standstill === undefined && (open.length < course.open.length || open.length === 0))
+      return undefined;
     const segments = await ground.journal.segments(present.head.line);
     const pending = await Promise.all(open.map((effect) => pendingOf(ground, session, segments, effect)));
     return { ...about, status, pending };

@@ -7,6 +7,7 @@ import { isUnderWay } from "../../core/status.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
 import { cancel, isOpen, leaveInDoubt, readMail } from "../inbox.js";
+import { isMailOfBefore, standstillOf } from "../restored.js";
 import { askingOf, isMeant, noTurn, turnOpen } from "./asking.js";
 import { boundsOf, type Definition } from "./define.js";
 import type { Input } from "./definition.js";
@@ -139,7 +140,8 @@ export class Turns {
       if (doc.key !== undefined && held.work.fold.course.hadTurn(doc.key)) await held.commit(undefined, [id]);
       else {
         if (!(await this.#left(held, stop, loop))) return false;
-        await loop.begin({ id: doc.turn, key: doc.key, same, message, drained: [id] });
+        const isOfBefore = isMailOfBefore(this.#ground, id);
+        await loop.begin({ id: doc.turn, key: doc.key, same, message, drained: [id], isOfBefore });
         return true;
       }
     }
@@ -147,6 +149,7 @@ export class Turns {
   }
 
   async #goOn(held: Holding, request: RunRequest, stop: AbortSignal, loop: Loop): Promise<RunResult> {
+    if ((await standstillOf(held, "go on")) !== undefined) return resultOf(held, request.definition, { is: "waiting" }, false);
     await loop.resume();
     return resultOf(held, request.definition, await this.#paced(held, stop, loop), false);
   }

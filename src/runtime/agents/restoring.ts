@@ -15,6 +15,7 @@ import type { Change, Decision, DocRow, Present } from "../../store/port.js";
 import { breathe } from "../breathe.js";
 import { unsettled } from "../effects/pending.js";
 import type { Ground } from "../ground.js";
+import { inThisIncarnation } from "../opening.js";
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, leaseOf, leaseRow, newLine, rootDigest } from "../rows.js";
 import { capture } from "./capture.js";
 import { type AgentDoc, type AgentRecord, agentOf, putAgent, recordOf } from "./record.js";
@@ -76,6 +77,7 @@ export class Restore {
   async look(): Promise<RestoreReport> {
     const verified = await this.#verify();
     const now = await this.#ground.now();
+    await this.#ground.learnIncarnation();
     let report: RestoreReport | undefined;
     await capture(this.#ground, { agent: this.#snapshot.agent, hold: false }, (sessions) => {
       const outcomes = this.#outcomes(sessions, verified);
@@ -139,6 +141,7 @@ export class Restore {
   /** Nobody writes to what is to be moved from here on. */
   async #seize(verified: ReadonlyMap<string, Verified>): Promise<ReadonlyMap<string, Lease>> {
     const now = await this.#ground.now();
+    const incarnation = await inThisIncarnation(this.#ground);
     const seized = new Map<string, Lease>();
     await capture(this.#ground, { agent: this.#snapshot.agent, hold: true }, (sessions) => {
       seized.clear();
@@ -150,7 +153,7 @@ export class Restore {
         const holder = this.#holderOf(present, now);
         if (holder !== undefined && !this.#o.takeOver) throw held(id, holder);
         const before = leaseOf(present.session);
-        const lease: Lease = { epoch: before.epoch + 1, owner: this.#ground.machine.self, until: now + SEIZED_MS };
+        const lease: Lease = { epoch: before.epoch + 1, owner: this.#ground.machine.self, until: now + SEIZED_MS, ...incarnation };
         seized.set(id, lease);
         changes.push({ session: id, when: { epoch: before.epoch }, lease: leaseRow(id as SessionId, lease) });
       }
@@ -164,6 +167,7 @@ export class Restore {
     const grant = grantLease(leaseOf(session), {
       owner: machine.self,
       now,
+      incarnation: this.#ground.incarnation,
       leaseMs: SEIZED_MS,
       dead: (owner) => machine.isDead(owner, store.traits.oneMachine),
     });
@@ -262,9 +266,16 @@ export class Restore {
   }
 
   #moved({ session }: Present, { entry, status, reason }: Verified, lease: Lease): Change {
-    const { reason: _reason, due: _due, ...rest } = headOf(session);
+    // Whoever restores says that the session goes on here, wherever the store it is in came from.
+    const { reason: _reason, due: _due, incarnation: _before, ...rest } = headOf(session);
     const begun = this.#line(entry);
-    const head: HeadDoc = { ...rest, line: begun.id, status, ...(reason === undefined ? undefined : { reason }) };
+    const head: HeadDoc = {
+      ...rest,
+      line: begun.id,
+      status,
+      ...(reason === undefined ? undefined : { reason }),
+      ...this.#incarnation,
+    };
     const label = labelOf(session);
     return {
       session: session.id,
@@ -287,6 +298,7 @@ export class Restore {
       ...(reason === undefined ? undefined : { reason }),
       agent: this.#snapshot.agent,
       ...entry.head,
+      ...this.#incarnation,
     };
     return {
       session: id,
@@ -296,6 +308,11 @@ export class Restore {
       label: labelRow({ ...entry.label, id, version: 1 }),
       lease: leaseRow(id, { ...freeLease, epoch: buried + 1 }),
     };
+  }
+
+  get #incarnation(): { readonly incarnation?: string } {
+    const { incarnation } = this.#ground;
+    return incarnation === "" ? {} : { incarnation };
   }
 
   #line({ place, digest }: Entry) {

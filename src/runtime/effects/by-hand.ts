@@ -7,6 +7,7 @@ import { encode, type Json } from "../../core/json.js";
 import type { Holding } from "../holding.js";
 import { restate } from "../inbox.js";
 import { callback, invalid, options } from "../options.js";
+import { standstillOf } from "../restored.js";
 import { attempt } from "./attempt.js";
 import { resultOf } from "./bodies.js";
 import { type Call, Caller, type Finished, finished, type Made } from "./caller.js";
@@ -168,6 +169,7 @@ export class ByHand {
     if (known !== undefined && known.same !== call.same && known.outcome !== "error" && known.outcome !== "denied")
       throw otherArguments(known, named);
     if (known?.outcome === "ok") return resultOf(ground, known);
+    if (acts(known ?? call.options)) await this.#refuseStandstill();
     if (known !== undefined && known.phase !== "done") return this.#goOn(known.id, call, false);
     if (!acts(call.options)) {
       const key = keyAt(this.#held.id, call.name, named);
@@ -197,6 +199,17 @@ export class ByHand {
     if (repeat !== undefined) restate(this.#held.work);
     await this.#held.commit();
     return this.#goOn(effect.id, call, repeat === undefined);
+  }
+
+  /** What came with a copy of its store acts only once somebody has said so. */
+  async #refuseStandstill(): Promise<void> {
+    const standstill = await standstillOf(this.#held, "act");
+    if (standstill !== undefined)
+      throw new HoldfastError(
+        "IN_DOUBT",
+        `Session ${quote(this.#held.id)} came with a copy of its store, and the original may have gone on with it. Look where its calls act, then settle ${standstill.id} with { retry: true } to go on here, or with an error to end it.`,
+        { sessionId: this.#held.id, effectId: standstill.id },
+      );
   }
 
   async #goOn(id: string, call: Call, fresh: boolean): Promise<Json> {

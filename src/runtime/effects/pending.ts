@@ -44,4 +44,4 @@ async function told(ground: Ground, sessionId: string, segments: readonly Segmen
 
 /** Calls that going to another line would leave in the air. */
 export const unsettled = (open: readonly Effect[]): readonly Effect[] =>
-  open.filter((effect) => acts(effect) && effect.first !== undefined);
+  open.filter((effect) => acts(effect) && (effect.first !== undefined || effect.whole));

@@ -6,6 +6,7 @@ import { basename, join, resolve } from "node:path";
 import { setImmediate as breathe } from "node:timers/promises";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { refuseNetworkFileSystem } from "../file-system.js";
+import { newIncarnation } from "../incarnation.js";
 import { translate } from "./failures.js";
 import { addFile, isDraft, makeDirectory, namesIn, putFile, readFile } from "./files.js";
 import { nameOf } from "./names.js";
@@ -36,6 +37,8 @@ interface Birth {
   readonly format: number;
   readonly store: string;
   readonly tenant?: string;
+  /** Absent until the directory was first put back from a copy; of the directory itself, for all tenants. */
+  readonly incarnation?: string;
 }
 
 export async function openDir(
@@ -43,7 +46,8 @@ export async function openDir(
   { busyMs = BUSY_MS, tenant = "", onProgress = showProgress }: DirOptions = {},
 ): Promise<DirStore> {
   try {
-    let root = enter(path);
+    const top = enter(path);
+    let root = top;
     let { store } = born(root, "");
     if (tenant !== "") {
       root = join(root, "tenants", nameOf(tenant));
@@ -51,7 +55,13 @@ export async function openDir(
       ({ store } = born(root, tenant));
     }
     const at = root;
-    const opened = new DirStore(at, store, { busyMs, onProgress, bringUpToDate: () => bringUpToDate(at, tenant) });
+    const opened = new DirStore(at, store, {
+      busyMs,
+      onProgress,
+      bringUpToDate: () => bringUpToDate(at, tenant),
+      incarnation: () => born(top, "").incarnation ?? "",
+      beginIncarnation: () => beginIncarnation(top),
+    });
     await opened.begin();
     return opened;
   } catch (error) {
@@ -92,7 +102,11 @@ function born(root: string, tenant: string): Birth {
 function parse(text: string): Birth | undefined {
   try {
     const found = JSON.parse(text) as Partial<Birth> | null;
-    const isOurs = Number.isSafeInteger(found?.format) && (found?.format as number) >= 1 && /^[\w-]{16}$/.test(String(found?.store));
+    const isOurs =
+      Number.isSafeInteger(found?.format) &&
+      (found?.format as number) >= 1 &&
+      /^[\w-]{16}$/.test(String(found?.store)) &&
+      (found?.incarnation === undefined || /^[\w-]{16}$/.test(String(found.incarnation)));
     return isOurs ? (found as Birth) : undefined;
   } catch {
     return undefined;
@@ -108,6 +122,12 @@ function begin(root: string, path: string, tenant: string): string {
   const isFirst = addFile(path, `${JSON.stringify(birth)}\n`);
   if (isFirst && tenant === "") addFile(join(root, ".gitignore"), IGNORED);
   return readFile(path)?.toString() ?? "";
+}
+
+function beginIncarnation(root: string): string {
+  const incarnation = newIncarnation();
+  putFile(join(root, "holdfast.json"), `${JSON.stringify({ ...born(root, ""), incarnation })}\n`);
+  return incarnation;
 }
 
 /** Gives mail that waits a marker where an older one has written, and then says that this was done. Cut short, it is done again. */

@@ -11,6 +11,7 @@ import { monotonicMs } from "../machine.js";
 import type {
   Anchor,
   Applied,
+  Backup,
   CaptureQuery,
   Change,
   ClaimQuery,
@@ -38,7 +39,7 @@ import type {
   Swept,
   Traits,
 } from "../port.js";
-import { storeClosed } from "../refusals.js";
+import { noBackup, storeClosed } from "../refusals.js";
 import { Blobs } from "./blobs.js";
 import { entryOf } from "./catalogue.js";
 import { Committer } from "./committer.js";
@@ -62,6 +63,8 @@ export interface DirStoreOptions {
   readonly onProgress?: Progress | undefined;
   /** Brings what an older Holdfast has written up to date. Called with the lock held, before anything is written. */
   readonly bringUpToDate: () => Promise<void>;
+  readonly incarnation: () => string;
+  readonly beginIncarnation: () => string;
 }
 
 const none: readonly never[] = [];
@@ -359,6 +362,23 @@ export class DirStore implements Store {
   async anchors(): Promise<readonly Anchor[]> {
     const anchors = await this.#anchors.read();
     return this.#read(() => anchors.filter(({ line }) => !this.#index.catalogue.wasCut(line)));
+  }
+
+  async incarnation(): Promise<string> {
+    this.#open();
+    return this.#options.incarnation();
+  }
+
+  async beginIncarnation(): Promise<string> {
+    this.#open();
+    return this.#options.beginIncarnation();
+  }
+
+  async backup(): Promise<Backup> {
+    this.#open();
+    throw noBackup(
+      "Copy the directory while nobody writes, and let `holdfast restored` be the first that is run on a copy that is put back; or use hold.export.",
+    );
   }
 
   check(): Promise<readonly string[]> {

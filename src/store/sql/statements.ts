@@ -178,6 +178,9 @@ export function statementsIn(dialect: Dialect) {
     isIndexed: "SELECT 1 FROM meta WHERE key = ?",
     beginIndex: "INSERT INTO meta (key, value) VALUES (?, '1') ON CONFLICT DO NOTHING",
 
+    incarnation: "SELECT value FROM meta WHERE key = 'incarnation'",
+    beginIncarnation: "INSERT INTO meta (key, value) VALUES ('incarnation', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+
     sessionCounts: `SELECT count(*), (SELECT count(*) FROM (SELECT agent FROM session WHERE tenant = ? AND agent IS NOT NULL
       UNION SELECT id FROM doc WHERE tenant = ? AND kind = '${AGENT}') a) FROM session WHERE tenant = ?`,
     blobBytes: "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob WHERE tenant = ?",

@@ -3,9 +3,12 @@ import { setImmediate as breathe } from "node:timers/promises";
 import type { Digest } from "../../core/digest.js";
 import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
+import { newIncarnation } from "../incarnation.js";
 import type {
   Anchor,
   Applied,
+  Backup,
+  BackupOptions,
   CaptureQuery,
   Change,
   ClaimQuery,
@@ -274,6 +277,22 @@ export class SqlStore implements Store {
   async anchors(): Promise<readonly Anchor[]> {
     this.#open();
     return this.#db.anchors();
+  }
+
+  async incarnation(): Promise<string> {
+    return String((await this.#read(this.#sql.incarnation))[0]?.[0] ?? "");
+  }
+
+  async beginIncarnation(): Promise<string> {
+    this.#open();
+    const name = newIncarnation();
+    await this.#db.write(this.#writer.beginIncarnation(name));
+    return name;
+  }
+
+  async backup(path: string, o: BackupOptions): Promise<Backup> {
+    this.#open();
+    return this.#db.backup(path, o);
   }
 
   async check(): Promise<readonly string[]> {

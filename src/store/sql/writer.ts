@@ -369,6 +369,10 @@ export class Writer {
     return freedOf(unused.filter((_, i) => gone[i]?.[0]?.[0] === 1));
   }
 
+  beginIncarnation(name: string): Job<number> {
+    return { locks: [], steps: () => changed(this.#sql.beginIncarnation, name), refused: () => false };
+  }
+
   /** `committed` is told of mail that is new. */
   post(session: string, mail: Mail, committed: () => void): Job<Posted> {
     return {

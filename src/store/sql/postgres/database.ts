@@ -8,7 +8,8 @@
 import { createHash } from "node:crypto";
 import type { LineId } from "../../../core/ids.js";
 import { firstSeq } from "../../../core/save.js";
-import type { Anchor, Applied, Change, Freed, NewSave, Scrubbed, Traits } from "../../port.js";
+import type { Anchor, Applied, Backup, Change, Freed, NewSave, Scrubbed, Traits } from "../../port.js";
+import { noBackup } from "../../refusals.js";
 import type { Ask, Begun, Database, Dialect, Job, Lock, Param, Row, Steps } from "../database.js";
 import { pack } from "../rows.js";
 import { Appends } from "./appends.js";
@@ -213,6 +214,10 @@ export class PostgresDatabase implements Database {
 
   async check(): Promise<readonly string[]> {
     return [];
+  }
+
+  async backup(): Promise<Backup> {
+    throw noBackup("Use pg_dump, and, after pg_restore, `holdfast restored` before anything is run; or hold.export.");
   }
 
   /** The server vacuums by itself: what was freed is used again, and the end of a table is given back. */

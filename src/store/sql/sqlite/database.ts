@@ -2,7 +2,7 @@
 import { setImmediate as breathe, setTimeout as sleep } from "node:timers/promises";
 import type { LineId } from "../../../core/ids.js";
 import type { Save } from "../../../core/save.js";
-import type { Anchor, Applied, Change, Freed, NewSave, Scrubbed, Traits } from "../../port.js";
+import type { Anchor, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits } from "../../port.js";
 import type { Ask, Begun, Database, Dialect, Job, Param, Row } from "../database.js";
 import { Appender } from "./append.js";
 import { Committer, translate } from "./committer.js";
@@ -20,6 +20,7 @@ export interface Medium {
   /** Told of every save that was committed. */
   saved(line: LineId, seq: number, check: string): void;
   anchors(): Promise<readonly Anchor[]>;
+  backup(path: string, o: BackupOptions): Promise<Backup>;
   scrub(withinMs: number): Promise<Scrubbed>;
   close(): Promise<void>;
 }
@@ -156,6 +157,10 @@ export class SqliteDatabase implements Database {
 
   async check(): Promise<readonly string[]> {
     return (await this.read("PRAGMA integrity_check", [])).map(([line]) => String(line)).filter((line) => line !== "ok");
+  }
+
+  async backup(path: string, o: BackupOptions): Promise<Backup> {
+    return this.#medium.backup(path, o);
   }
 
   async compact(limit: number): Promise<Freed> {

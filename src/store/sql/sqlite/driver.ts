@@ -21,6 +21,8 @@ export interface Driver {
   prepare(sql: string): Statement;
   exec(sql: string): void;
   readonly inTransaction: boolean;
+  /** Copies the database as this connection sees it, a few pages at a time, with room for others in between. `step` may throw to end it. */
+  copyTo(path: string, pages: number, step: (done: number, of: number) => void): Promise<void>;
   close(): void;
 }
 
@@ -62,7 +64,7 @@ export function openDriver(path: string, name: DriverName = defaultDriver()): Dr
   return name === "node:sqlite" ? nodeDriver(path) : betterDriver(path);
 }
 
-function defaultDriver(): DriverName {
+export function defaultDriver(): DriverName {
   return Number.parseInt(process.versions.node, 10) >= 24 ? "node:sqlite" : "better-sqlite3";
 }
 
@@ -80,9 +82,18 @@ interface NodeDatabase {
   close(): void;
 }
 
+interface NodeSqlite {
+  readonly DatabaseSync: new (path: string, options: object) => NodeDatabase;
+  backup(
+    db: NodeDatabase,
+    path: string,
+    options: { readonly rate: number; readonly progress: (now: { totalPages: number; remainingPages: number }) => void },
+  ): Promise<number>;
+}
+
 function nodeDriver(path: string): Driver {
-  const { DatabaseSync } = require("node:sqlite") as { DatabaseSync: new (path: string, options: object) => NodeDatabase };
-  const db = new DatabaseSync(path, { allowExtension: false, enableForeignKeyConstraints: false });
+  const sqlite = require("node:sqlite") as NodeSqlite;
+  const db = new sqlite.DatabaseSync(path, { allowExtension: false, enableForeignKeyConstraints: false });
   return {
     name: "node:sqlite",
     prepare(sql) {
@@ -98,6 +109,11 @@ function nodeDriver(path: string): Driver {
     get inTransaction() {
       return db.isTransaction;
     },
+    async copyTo(to, pages, step) {
+      const progress = ({ totalPages, remainingPages }: { totalPages: number; remainingPages: number }) =>
+        step(totalPages - remainingPages, totalPages);
+      await sqlite.backup(db, to, { rate: pages, progress });
+    },
     close: () => db.close(),
   };
 }
@@ -112,6 +128,7 @@ interface BetterDatabase {
   prepare(sql: string): BetterStatement;
   exec(sql: string): void;
   readonly inTransaction: boolean;
+  backup(path: string, options: { progress: (now: { totalPages: number; remainingPages: number }) => number }): Promise<unknown>;
   close(): void;
 }
 
@@ -131,6 +148,13 @@ function betterDriver(path: string): Driver {
     exec: (sql) => db.exec(sql),
     get inTransaction() {
       return db.inTransaction;
+    },
+    async copyTo(to, pages, step) {
+      const progress = ({ totalPages, remainingPages }: { totalPages: number; remainingPages: number }) => {
+        step(totalPages - remainingPages, totalPages);
+        return pages;
+      };
+      await db.backup(to, { progress });
     },
     close: () => db.close(),
   };

@@ -15,6 +15,7 @@ import { HoldfastError, quote } from "../../../core/errors.js";
 import { APPLICATION_ID, formatOf, migrations, stampOf } from "./schema.js";
 
 const HEADER_BYTES = 100;
+const MAGIC = "SQLite format 3\0";
 const LOG_HEADER_BYTES = 32;
 const FRAME_HEADER_BYTES = 24;
 /** Ten times what SQLite lets a log grow to before it takes it in. */
@@ -49,6 +50,19 @@ export function inspect(file: string): void {
   if (log > 0) checkLogFile(file, header);
 }
 
+/**
+ * What a file is, by its first bytes and what stands beside it. A backup is a store that nobody has opened: it is not written by log yet.
+ * Nothing that is open here may be looked at in this way (see `enter`).
+ */
+export function kindOf(file: string): "nothing" | "store" | "backup" | "other" {
+  const header = reading(file, (read) => read(0, HEADER_BYTES));
+  if (header.length === 0) return "nothing";
+  const isOurs = header.length === HEADER_BYTES && header.toString("latin1", 0, 16) === MAGIC && applicationIdIn(header) === APPLICATION_ID;
+  if (!isOurs) return "other";
+  const isWhole = formatOf(userVersionIn(header)) > 0 && header[18] === 1 && header[19] === 1;
+  return isWhole && sizeBeside(file, "-wal") === 0 ? "backup" : "store";
+}
+
 /** The application id and format that a first page carries are ours, and known. */
 export function checkIdentity(file: string, applicationId: number, userVersion: number): void {
   if (applicationId !== APPLICATION_ID)
@@ -68,8 +82,16 @@ export function checkIdentity(file: string, applicationId: number, userVersion: 
     );
 }
 
+/** Refuses a file that is not ours, or of a newer version, by its first bytes. */
+export function checkHeaderOf(file: string): void {
+  checkHeader(
+    file,
+    reading(file, (read) => read(0, HEADER_BYTES)),
+  );
+}
+
 function checkHeader(file: string, header: Buffer): void {
-  if (header.length < HEADER_BYTES || header.toString("latin1", 0, 16) !== "SQLite format 3\0")
+  if (header.length < HEADER_BYTES || header.toString("latin1", 0, 16) !== MAGIC)
     throw new HoldfastError("NOT_A_STORE", `${quote(file)} is not a Holdfast store, or its beginning is damaged. It was left untouched.`);
   checkIdentity(file, applicationIdIn(header), userVersionIn(header));
   // How the file is to be written and read: 1 by rollback, 2 by log. SQLite makes a file read-only for any other.

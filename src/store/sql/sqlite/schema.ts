@@ -19,6 +19,9 @@ export const stampOf = (userVersion: number): number => userVersion >>> 8;
 export const userVersionOf = (stamp: number, format: number): number => stamp * 256 + format;
 export const STAMPS = 2 ** 23;
 
+/** Rows of two messages pack badly into less, and more makes the slowest saves slower. */
+export const PAGE_BYTES = 8192;
+
 export const migrations: readonly string[] = [
   `
   CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

@@ -6,23 +6,27 @@
  * F3       the schema is exactly the one this version makes: a trigger or a view that somebody added is not run.
  * F4       files are created for their owner alone.
  * F5       rows that damage hides are not passed over in silence: the trees are checked before anything is read from them.
+ * F6       a backup that is opened becomes a store of its own, in another incarnation: also a copy that somebody put there by hand.
  */
 import { randomBytes, randomInt } from "node:crypto";
-import { closeSync, existsSync, lstatSync, mkdirSync, openSync, realpathSync, statSync } from "node:fs";
+import { closeSync, existsSync, lstatSync, mkdirSync, openSync, realpathSync, renameSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { digest } from "../../../core/digest.js";
 import { HoldfastError, quote } from "../../../core/errors.js";
 import { Anchors } from "../../anchors.js";
 import { refuseNetworkFileSystem } from "../../file-system.js";
+import { newIncarnation } from "../../incarnation.js";
 import { monotonicMs } from "../../machine.js";
 import type { Scrubbed } from "../../port.js";
 import { SqlStore } from "../store.js";
+import { backup, markedAt } from "./backup.js";
 import { translate } from "./committer.js";
 import { type Medium, SqliteDatabase } from "./database.js";
 import { type Driver, type DriverName, failureOf, openDriver } from "./driver.js";
 import { checkIdentity, inspect } from "./header.js";
-import { APPLICATION_ID, formatOf, migrations, STAMPS, stampOf, userVersionOf } from "./schema.js";
+import { inode, isOpenHere, stay } from "./open-files.js";
+import { APPLICATION_ID, formatOf, migrations, PAGE_BYTES, STAMPS, stampOf, userVersionOf } from "./schema.js";
 import { SqliteIndex } from "./search/sqlite-index.js";
 
 export interface SqliteOptions {
@@ -33,11 +37,10 @@ export interface SqliteOptions {
 }
 
 const OLDEST_SQLITE = [3, 53, 2] as const;
-const PAGE_BYTES = 8192;
 const CHECKED_WHOLE_BYTES = 16 * 1024 * 1024;
 
 export async function openSqlite(path: string, { busyMs = 5_000, tenant = "", driver }: SqliteOptions = {}): Promise<SqlStore> {
-  const { file, leave } = enter(path);
+  const { file, key, leave } = enter(path);
   let db: Driver | undefined;
   try {
     const deadline = performance.now() + busyMs;
@@ -48,9 +51,11 @@ export async function openSqlite(path: string, { busyMs = 5_000, tenant = "", dr
     const storeId = await retry(deadline, () => migrate(opened, file));
     await retry(deadline, () => checkSchema(opened, file));
     await retry(deadline, () => checkTrees(opened, file));
+    await retry(deadline, () => becomeStore(opened, file));
+    refuseExchanged(file, key);
     const gone = await retry(deadline, () => isGone(opened));
     const anchors = new Anchors(`${file}-anchors`, storeId, gone);
-    const database = new SqliteDatabase(opened, medium(opened, anchors, tenant, leave), { tenant, busyMs });
+    const database = new SqliteDatabase(opened, medium(opened, file, anchors, tenant, leave), { tenant, busyMs });
     return new SqlStore(database, tenant, new SqliteIndex(database, { store: file, tenant, driver: opened.name }, storeId));
   } catch (error) {
     db?.close();
@@ -59,41 +64,30 @@ export async function openSqlite(path: string, { busyMs = 5_000, tenant = "", dr
   }
 }
 
-/** Stores that are open in this process, by device and inode, with how often. */
-const openHere = new Map<string, number>();
-
 /** Finds or makes the file, and refuses what is not ours. `leave` is called once it is closed. */
-function enter(path: string): { readonly file: string; readonly leave: () => void } {
+function enter(path: string): { readonly file: string; readonly key: string; readonly leave: () => void } {
   let file = resolve(path);
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     // SQLite follows links too: what stands beside a store stands beside the file itself.
     if (lstatSync(file, { throwIfNoEntry: false })) file = realpathSync(file);
     refuseNetworkFileSystem(dirname(file));
-    // Systems forget every lock a process has on a file when the process closes it anywhere. One that is open here was checked before,
-    // and must not be opened and closed again behind SQLite's back.
-    if (!openHere.has(inode(file))) {
+    // One that is open here was checked before.
+    if (!isOpenHere(file)) {
       inspect(file);
       create(file);
     }
     const key = inode(file);
-    openHere.set(key, (openHere.get(key) ?? 0) + 1);
-    return { file, leave: () => leaveFile(key) };
+    return { file, key, leave: stay(key) };
   } catch (error) {
     if (error instanceof HoldfastError) throw error;
     throw new HoldfastError("IO", `${quote(file)} cannot be opened (${quote((error as Error).message)}).`, {}, error);
   }
 }
 
-function leaveFile(key: string): void {
-  const left = (openHere.get(key) ?? 1) - 1;
-  if (left === 0) openHere.delete(key);
-  else openHere.set(key, left);
-}
-
-function inode(file: string): string {
-  const found = statSync(file, { throwIfNoEntry: false, bigint: true });
-  return found ? `${found.dev}:${found.ino}` : "";
+/** A backup was put in its place while it was being opened: its log would be taken for that of the other. */
+function refuseExchanged(file: string, key: string): void {
+  if (inode(file) !== key) throw new HoldfastError("BUSY", `${quote(file)} was replaced while it was being opened. Open it again.`);
 }
 
 function create(file: string): void {
@@ -164,6 +158,22 @@ function migrate(db: Driver, file: string): string {
   const storeId = db.prepare("SELECT value FROM meta WHERE key = 'store'").get()?.[0];
   if (typeof storeId !== "string") throw new HoldfastError("CORRUPT", `${quote(file)} has lost its id.`);
   return storeId;
+}
+
+/** F6 */
+function becomeStore(db: Driver, file: string): void {
+  if (markedAt(db) === undefined) return;
+  transaction(db, "BEGIN IMMEDIATE", () => {
+    // Another process may have been here in between.
+    if (db.prepare("DELETE FROM meta WHERE key = 'backup'").run() === 0) return;
+    const incarnation = newIncarnation();
+    // How far the store had come that stood here says nothing of this one. A kill behind this loses a witness, and nothing else.
+    const anchors = `${file}-anchors`;
+    if (existsSync(anchors)) renameSync(anchors, `${anchors}.before-${incarnation}`);
+    db.prepare("INSERT INTO meta (key, value) VALUES ('incarnation', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value").run(
+      incarnation,
+    );
+  });
 }
 
 function transaction(db: Driver, begin: "BEGIN" | "BEGIN IMMEDIATE", run: () => void): void {
@@ -238,8 +248,17 @@ function isGone(db: Driver): (witness: string) => boolean {
 const witnessOf = (tenant: string, line: string): string => (tenant === "" ? line : `${line}@${digest(tenant).slice(0, 16)}`);
 const lineOf = (witness: string): string => witness.split("@")[0] as string;
 
-function medium(db: Driver, anchors: Anchors, tenant: string, leave: () => void): Medium {
+function medium(db: Driver, file: string, anchors: Anchors, tenant: string, leave: () => void): Medium {
   return {
+    async backup(path, o) {
+      // It has a connection of its own, which outlasts the store if that is closed meanwhile.
+      const left = stay(inode(file));
+      try {
+        return await backup(file, db.name, path, o);
+      } finally {
+        left();
+      }
+    },
     traits: { durable: true, oneMachine: true, shared: true },
     now: monotonicMs,
     saved: (line, seq, check) => anchors.note(witnessOf(tenant, line), seq, check),

@@ -1,0 +1,32 @@
+/**
+ * SQLite's own check of a whole file, in a thread: of a large one it takes seconds, during which nothing else would run. What the thread runs
+ * is a text, because a thread needs a file of its own otherwise, which bundlers and test runners do not find.
+ */
+import { Worker } from "node:worker_threads";
+import { HoldfastError, quote } from "../../../core/errors.js";
+import type { DriverName } from "./driver.js";
+
+const CODE = `
+const { parentPort, workerData: { file, driver, from } } = require("node:worker_threads");
+const load = require("node:module").createRequire(from);
+const db = driver === "node:sqlite"
+  ? new (load("node:sqlite").DatabaseSync)(file, { readOnly: true })
+  : new (load("better-sqlite3"))(file, { readonly: true });
+const rows = db.prepare("PRAGMA integrity_check").all();
+db.close();
+parentPort.postMessage(rows.map((row) => String(row.integrity_check)));
+`;
+
+/** Throws where the trees of a file that nobody has open are damaged. */
+export async function checkFile(file: string, driver: DriverName, signal?: AbortSignal): Promise<void> {
+  signal?.throwIfAborted();
+  const thread = new Worker(CODE, { eval: true, workerData: { file, driver, from: import.meta.url } });
+  const said = await new Promise<readonly string[]>((resolve, reject) => {
+    thread.once("message", resolve);
+    thread.once("error", reject);
+    thread.once("exit", () => reject(new Error("the check ended without an answer")));
+    signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
+  }).finally(() => void thread.terminate());
+  const [first = "nothing"] = said;
+  if (first !== "ok") throw new HoldfastError("CORRUPT", `The copy in ${quote(file)} is damaged (${quote(first)}).`);
+}
