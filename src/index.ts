@@ -3,6 +3,9 @@ export type { Checkpoint, CheckpointKind, CheckpointOptions } from "./core/check
 export type { Diff } from "./core/diff.js";
 export { type Mode, NotDone, type WaitsFor } from "./core/effect.js";
 export { type ErrorCode, type ErrorDetails, errorTable, HoldfastError } from "./core/errors.js";
+export type { Aside } from "./core/formats/aside.js";
+export type { TranscriptMessage } from "./core/formats/plain.js";
+export { type Format, fromFormat, type GivenTranscript, type Transcript, toFormat } from "./core/formats/transcript.js";
 export type { CheckpointId, SessionId } from "./core/ids.js";
 export type { Json, JsonObject, Storable } from "./core/json.js";
 export {
