@@ -54,6 +54,7 @@ export {
 } from "./runtime/agent/definition.js";
 export type { AgentEvent } from "./runtime/agent/events.js";
 export type { RunResult } from "./runtime/agent/result.js";
+export type { AppendOptions, AppendResult } from "./runtime/append.js";
 export type { CheckpointState, Checkpoints } from "./runtime/checkpoints.js";
 export type { EffectOptions } from "./runtime/effects/by-hand.js";
 export type { Passed, Pending } from "./runtime/effects/pending.js";
@@ -70,6 +71,7 @@ export type { Page } from "./runtime/options.js";
 export type { ForkOptions, Session } from "./runtime/session.js";
 export type { SessionFilter, SessionPage, SessionSummary, Sessions, SessionUpdate } from "./runtime/sessions.js";
 export type { Operation, Result, Telemetry, TelemetryEvent } from "./runtime/telemetry.js";
+export type { TranscriptOptions } from "./runtime/transcripts.js";
 export type { Finding, Verdict, VerifyOptions } from "./runtime/verify.js";
 export type { Worker, WorkerOptions, WorkerStats } from "./runtime/worker.js";
 export type { Counts as Stats } from "./store/port.js";

@@ -39,8 +39,8 @@ export class Ground {
   readonly imports = new Set<ReadonlySet<string>>();
   /** Calls that are under way here, by their id, and how many attempts at each: one whose time is up may still be at it. */
   readonly running = new Map<string, number>();
-  /** Called when a session was let go of here: a letter may have come to it at the last moment. */
-  released: (session: SessionId) => Promise<void> = async () => {};
+  /** Called when a session was let go of here, with the letters that were left there: another may have come to it at the last moment. */
+  released: (session: SessionId, left?: ReadonlySet<string>) => Promise<void> = async () => {};
   readonly #clock: Clock;
   readonly #posting = new Set<Promise<void>>();
   #storeClock: { readonly at: number; readonly now: number } | undefined;

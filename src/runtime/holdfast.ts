@@ -38,7 +38,7 @@ export class Holdfast implements AsyncDisposable {
   /** Made by `open`, not by hand. */
   constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry) {
     this.#ground = new Ground(store, machine, clock, leaseMs, telemetry);
-    this.#ground.released = (id) => takeInWhatIsLeft(this.#ground, id);
+    this.#ground.released = (id, left) => takeInWhatIsLeft(this.#ground, id, left);
     this.#runs = new Runs(this.#ground);
     this.effects = new Effects(this.#ground);
     this.sessions = new Sessions(this.#ground);

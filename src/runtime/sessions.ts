@@ -1,12 +1,15 @@
 /** Looking at sessions, and changing what stands outside their journals. Needs no lease. */
 import { checkMetadata, checkText } from "../core/checkpoint.js";
 import { HoldfastError } from "../core/errors.js";
+import type { Format, GivenTranscript, Transcript } from "../core/formats/transcript.js";
 import { checkName, type LineId, type SessionId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
+import type { MessageInput } from "../core/message.js";
 import { reach } from "../core/retention.js";
 import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import type { LineRow, SessionRow } from "../store/port.js";
+import { type AppendOptions, type AppendResult, appendTo } from "./append.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
@@ -14,6 +17,7 @@ import { checkTags, MAX_TITLE_CHARS } from "./opening.js";
 import { flag, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
 import { childrenOf } from "./outside.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, labelRow } from "./rows.js";
+import { type TranscriptOptions, transcriptOf } from "./transcripts.js";
 
 export interface SessionSummary {
   readonly id: SessionId;
@@ -49,7 +53,8 @@ interface Damaged {
 }
 
 export interface SessionUpdate {
-  readonly title?: string;
+  /** Null takes a title away that was given: the first words stand in for it then. */
+  readonly title?: string | null;
   readonly tags?: readonly string[];
   readonly archived?: boolean;
   readonly metadata?: JsonObject;
@@ -117,7 +122,7 @@ export class Sessions {
     const o = options(update, "sessions.update", ["title", "tags", "archived", "metadata"]);
     const archived = flag(o.archived, "archived");
     const change: Partial<LabelDoc> = {
-      ...(o.title === undefined ? undefined : { title: checkText(o.title, "title", MAX_TITLE_CHARS) }),
+      ...((o.title ?? undefined) === undefined ? undefined : { title: checkText(o.title, "title", MAX_TITLE_CHARS) }),
       ...(o.tags === undefined ? undefined : { tags: checkTags(o.tags, "tags") }),
       ...(archived === undefined ? undefined : { archived }),
       ...(o.metadata === undefined ? undefined : { metadata: checkMetadata(o.metadata, "metadata") }),
@@ -126,11 +131,32 @@ export class Sessions {
       const row = await this.#ground.store.session(known);
       if (row === undefined) throw noSession(known);
       const before = labelOf(row);
-      const label = { ...before, ...change, version: before.version + 1 };
+      const { title: _title, ...untitled } = before;
+      const label = { ...(o.title === null ? untitled : before), ...change, version: before.version + 1 };
       const applied = await this.#ground.store.apply([{ session: known, when: { version: before.version }, label: labelRow(label) }]);
       if (applied.ok) return this.#summary({ ...row, label: labelRow(label) });
       // Somebody else changed it in between: read it again, and change that.
     }
+  }
+
+  /**
+   * The transcript in the format of a provider, verified: its end, or what it was at a checkpoint. `messages` can be handed to that provider;
+   * what its format cannot say stands aside. `M` is what the provider's own library calls a message.
+   */
+  transcript<M = JsonObject, const F extends Format = Format>(id: string, o: TranscriptOptions<F>): Promise<Transcript<M, F>> {
+    return transcriptOf<M, F>(this.#ground, id, o);
+  }
+
+  /**
+   * Appends messages, or a transcript in a provider's format, from outside a run and without holding the session. They are one save, never
+   * come between a call and its answer, and begin no turn. Where somebody holds the session, it takes them in between its steps.
+   */
+  append(
+    id: string,
+    messages: readonly MessageInput<never>[] | readonly MessageInput[] | GivenTranscript,
+    o?: AppendOptions,
+  ): Promise<AppendResult> {
+    return appendTo(this.#ground, id, messages, o);
   }
 
   /** Deletes a session, and those that its calls ran. What forks of it share is kept for them, and the answer names them. */

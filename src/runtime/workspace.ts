@@ -126,6 +126,12 @@ export class Workspace {
     this.#stageMessages(encoded, undefined);
   }
 
+  /** Messages that came from outside a run. They set nothing going: what has come to rest stays so. */
+  appendFromOutside(messages: readonly MessageInput[]): void {
+    const encoded = messages.map((message, i) => encodeMessage(message, `messages[${i}]`));
+    this.#stageMessages(encoded, undefined, { isWork: false });
+  }
+
   /** A message that was checked already. It is taken over. */
   appendEncoded(message: EncodedMessage): void {
     this.#stageMessages([message], undefined);
@@ -225,7 +231,11 @@ export class Workspace {
     else this.#splice(key, start, before.length - start - end, encode(after.slice(start, after.length - end), `state.${key}`));
   }
 
-  #stageMessages(messages: readonly EncodedMessage[], splice: readonly [start: number, remove: number] | undefined): void {
+  #stageMessages(
+    messages: readonly EncodedMessage[],
+    splice: readonly [start: number, remove: number] | undefined,
+    { isWork = true } = {},
+  ): void {
     const fresh = messages.some(({ value }) => value.id !== undefined) ? this.#unknown(messages, splice) : messages;
     if (fresh.length === 0 && (splice === undefined || splice[1] === 0)) return;
     const at = this.#ground.wallMs();
@@ -235,7 +245,7 @@ export class Workspace {
     if (this.#fold.seq + this.#staging.itemCount + fresh.length + 2 > MAX_SEQ) {
       throw new HoldfastError("TOO_LARGE", `Session ${quote(this.#id)} has reached ${MAX_SEQ} records.`, { limit: MAX_SEQ });
     }
-    this.event("work");
+    if (isWork) this.event("work");
     if (splice !== undefined) {
       this.#ids = undefined;
       if (fresh.length === 0) {
@@ -330,12 +340,16 @@ export class Workspace {
     return this.#fold.seq + this.#staging.itemCount + 1;
   }
 
-  /** Throws where a message could not be appended; stages nothing. Answers the files that it names and does not bring. */
-  tryMessage(message: unknown): readonly Digest[] {
-    const { value, blobs, ...rest } = encodeMessage(message, "input");
-    if (value.id !== undefined) this.#unknown([{ value, blobs, ...rest }], undefined);
-    const named = typeof value.content === "string" ? [] : blobsOf(value.content);
-    return named.filter((name) => !blobs.some(({ digest }) => digest === name));
+  /**
+   * Throws where messages could not be appended; stages nothing. Answers the files that they name and do not bring: what a tool answered may
+   * only look like one.
+   */
+  tryMessages(messages: readonly EncodedMessage[]): readonly Digest[] {
+    if (messages.some(({ value }) => value.id !== undefined)) this.#unknown(messages, undefined);
+    return messages.flatMap(({ value: { content: parts }, blobs }) => {
+      const named = typeof parts === "string" ? [] : parts.flatMap((part) => (part.type === "tool-result" ? [] : blobsOf([part])));
+      return named.filter((name) => !blobs.some(({ digest }) => digest === name));
+    });
   }
 
   /** Begins a turn with its input, which is staged next. */

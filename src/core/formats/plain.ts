@@ -61,6 +61,17 @@ function inlined(content: unknown, bytes: ReadonlyMap<string, Uint8Array>): unkn
   });
 }
 
+/** A message with the bytes of files that it names, as far as they are known. */
+export function withBytes<M extends MessageInput>(message: M, files: ReadonlyMap<string, Uint8Array>): M {
+  const content = eachFile(message.content, (data) => {
+    const bytes = typeof data.digest === "string" ? files.get(data.digest) : undefined;
+    if (bytes === undefined) return data;
+    const { digest: _digest, sizeBytes: _size, ...rest } = data;
+    return { ...rest, bytes };
+  });
+  return { ...message, content };
+}
+
 /** Checks a message that was put together from a document, and gives files their bytes. */
 export function fromPlain(message: PlainMessage, path: string): TranscriptMessage {
   const content = eachFile(message.content, (data) =>
