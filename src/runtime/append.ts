@@ -66,7 +66,7 @@ export async function appendTo(
   const session = sessionId(id);
   const name = key === undefined ? randomUUID() : checkName(key, "key");
   const isMade = flag(create, "create") ?? false;
-  const [odd] = Object.keys(label);
+  const odd = Object.keys(label).find((name) => label[name as keyof typeof label] !== undefined);
   if (!isMade && odd !== undefined) throw invalid(odd, "it is given to a session that is made; pass create: true with it");
   // A copy: what is checked here is what is stored, whatever the caller does with its own meanwhile.
   const messages = messagesOf(given).map((message, i) => snapshot(message, `messages[${i}]`));

@@ -51,6 +51,8 @@ export class Holding implements Holder {
   #appendsWait = false;
   /** A model is being asked: what is said to it is the transcript as it stands, and nothing comes between that and its reply. */
   isAsking = false;
+  /** Letters whose changes are staged, to be drained with the save that has these. */
+  #drained: string[] = [];
   #moving = false;
   #ended: HoldfastError | undefined;
 
@@ -116,6 +118,8 @@ export class Holding implements Holder {
   /** Makes everything staged durable. What is staged when this is called is one save. */
   async commit(mark?: CheckpointOptions, drained: readonly string[] = []): Promise<Checkpoint | undefined> {
     this.usable();
+    // What follows may fail before anything is sealed: whichever save comes to have what is staged takes them in.
+    this.#drained.push(...drained);
     for (const name of this.#work.foreignFiles()) {
       const bytes = await this.ground.store.blob(name);
       if (bytes === undefined) this.#work.missesFile(name);
@@ -125,10 +129,10 @@ export class Holding implements Holder {
     this.usable();
     if (mark === undefined && this.#work.isSaved) {
       await this.flush();
-      await this.#applyHead(drained);
+      await this.#applyHead();
       return undefined;
     }
-    const sealed = this.#work.seal(mark, drained);
+    const sealed = this.#work.seal(mark, this.#drained.splice(0));
     try {
       await this.#queue.send(sealed);
     } catch (error) {
@@ -170,13 +174,15 @@ export class Holding implements Holder {
   }
 
   /** Without a record: when the session is due again, and letters that change nothing. */
-  async #applyHead(drained: readonly string[]): Promise<void> {
+  async #applyHead(): Promise<void> {
     const head = this.#work.takeHead();
+    const drained = this.#drained.splice(0);
     if (head === undefined && drained.length === 0) return;
     const change = { session: this.id, when: { epoch: this.lease.epoch }, drained, ...(head && { head: headRow(head) }) };
     const applied = await this.ground.store.apply([change]).catch((error: unknown) => {
-      // It goes with the next one.
+      // They go with the next one.
       if (head !== undefined) this.#work.headAgain();
+      this.#drained.push(...drained);
       throw error;
     });
     if (!applied.ok) throw this.endIfStale(superseded(this.id));
@@ -207,7 +213,7 @@ export class Holding implements Holder {
     this.usable();
     if (this.#work.foreignFiles().length > 0) return false;
     if (mark === undefined && this.#work.isSaved) return true;
-    this.#queue.hold(this.#work.seal(mark, []));
+    this.#queue.hold(this.#work.seal(mark, this.#drained.splice(0)));
     return true;
   }
 
@@ -291,7 +297,10 @@ export class Holding implements Holder {
 
   /** Between two steps of a run: messages from outside that could not be taken in when they came. */
   async takeWaiting(): Promise<void> {
-    if (this.#appendsWait) await this.takeMail({ ends: true });
+    if (!this.#appendsWait) return;
+    await this.takeMail({ ends: true }).catch(() => {
+      // Left in the inbox, or on its way: the next look or save tries again. The run does not fail by what others say to it.
+    });
   }
 
   /** Takes in a letter that was not posted. Answers whether it could be. */

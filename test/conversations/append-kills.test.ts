@@ -1,9 +1,15 @@
 /** E1 under kills: whoever dies, and at whichever write, what is sent under a key is there once. */
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Holdfast, MessageInput } from "../../src/index.js";
+import { type Holdfast, HoldfastError, type MessageInput } from "../../src/index.js";
+import { openStore } from "../../src/open.js";
+import { Holdfast as Opened } from "../../src/runtime/holdfast.js";
 import { openLetters } from "../../src/runtime/letters.js";
+import { thisMachine } from "../../src/store/machine.js";
+import type { Store } from "../../src/store/port.js";
 import { Processes } from "../support/processes.js";
 import { stores } from "../support/stores.js";
+import { wrapped } from "../support/wrapped.js";
 
 const some: readonly MessageInput[] = [
   { role: "user", content: "one" },
@@ -11,6 +17,34 @@ const some: readonly MessageInput[] = [
 ];
 /** Every write that there is, before it and behind it. */
 const MOST = 40;
+
+test("E1: a store that is away for a moment while messages are taken in does not have them taken in twice", async () => {
+  const store = await openStore("memory:");
+  let fails = 0;
+  const blob: Store["blob"] = async (name) => {
+    if (fails-- > 0) throw new HoldfastError("UNREACHABLE", "away");
+    return store.blob(name);
+  };
+  const made = (on: Store): Holdfast => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
+  const [holder, hold] = [made(wrapped(store, { blob })), made(store)];
+  const session = await holder.session("a");
+  // It may be a file: that is asked for when it is saved.
+  const looks = { type: "file", mediaType: "a/b", data: { digest: "A".repeat(43), sizeBytes: 1 } };
+  await hold.sessions.append("a", [
+    { role: "tool", content: [{ type: "tool-result", callId: "c", outcome: "ok", output: [looks] as never }] },
+  ]);
+  await sleep(250);
+  fails = 1;
+  await session.checkpoint();
+  for (let i = 0; i < 100 && session.messages.length === 0; i++) await sleep(5);
+  await sleep(20);
+  expect([session.messages.length, fails]).toEqual([1, 0]);
+  await session.checkpoint();
+  await session.close();
+  const again = await hold.session("a");
+  expect(again.messages).toHaveLength(1);
+  await hold.close();
+});
 
 describe.each(stores)("append under kills on $name", ({ address }) => {
   let on: Processes;
