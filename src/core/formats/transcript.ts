@@ -11,6 +11,7 @@ import { typeName } from "../ids.js";
 import { equal, fieldsOf, freeze, invalidValue, itemsOf, type Json, type JsonObject } from "../json.js";
 import { isObject, type MessageInput } from "../message.js";
 import { aiSdk } from "./ai-sdk.js";
+import { aiSdkUi } from "./ai-sdk-ui.js";
 import { anthropic } from "./anthropic.js";
 import { type Aside, asideOf, withAside } from "./aside.js";
 import { type Codec, type Written, whole } from "./codec.js";
@@ -18,7 +19,10 @@ import { openai } from "./openai.js";
 import { openaiResponses } from "./openai-responses.js";
 import { fromPlain, type PlainMessage, type TranscriptMessage, toPlain } from "./plain.js";
 
-const codecs = { openai, "openai-responses": openaiResponses, anthropic, "ai-sdk": aiSdk } as const satisfies Record<string, Codec>;
+const codecs = { openai, "openai-responses": openaiResponses, anthropic, "ai-sdk": aiSdk, "ai-sdk-ui": aiSdkUi } as const satisfies Record<
+  string,
+  Codec
+>;
 
 export type Format = keyof typeof codecs;
 export const FORMATS = Object.keys(codecs) as readonly Format[];

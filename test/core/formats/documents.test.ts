@@ -23,6 +23,7 @@ describe.each(documents)("$format", (document) => {
       "openai-responses": ["web_search_call", "computer_call", "computer_call_output", "item_reference", "hologram_call"],
       anthropic: [],
       "ai-sdk": [],
+      "ai-sdk-ui": [],
     };
     expect(odd.map((value) => (value as { type?: string; role?: string }).type ?? (value as { role?: string }).role)).toEqual(
       known[format],

@@ -276,4 +276,66 @@ const aiSdk: GivenTranscript = {
   ],
 };
 
-export const documents: readonly GivenTranscript[] = [openai, responses, anthropic, aiSdk];
+const aiSdkUi: GivenTranscript = {
+  format: "ai-sdk-ui",
+  messages: [
+    { id: "s1", role: "system", parts: [{ type: "text", text: "Be brief." }] },
+    {
+      id: "u1",
+      role: "user",
+      metadata: { at: 1 },
+      parts: [
+        { type: "text", text: "Look:" },
+        { type: "file", mediaType: "image/png", url: `data:image/png;base64,${png}`, filename: "a.png" },
+        { type: "file", mediaType: "application/pdf", url: "https://example.org/a.pdf" },
+        { type: "data-weather", id: "w", data: { degrees: 3 } },
+      ],
+    },
+    {
+      id: "a1",
+      role: "assistant",
+      parts: [
+        { type: "step-start" },
+        { type: "reasoning", text: "Hm.", state: "done", providerMetadata: { anthropic: { signature: "EqQB" } } },
+        { type: "text", text: "I look.", state: "done" },
+        { type: "tool-look", toolCallId: "c1", state: "output-available", input: { order: 42 }, output: { state: "broken" } },
+        {
+          type: "tool-look",
+          toolCallId: "c2",
+          state: "output-error",
+          input: {},
+          errorText: "no such order",
+          callProviderMetadata: { x: {} },
+        },
+        {
+          type: "dynamic-tool",
+          toolName: "refund",
+          toolCallId: "c3",
+          state: "output-denied",
+          input: {},
+          approval: { id: "p1", approved: false, reason: "too much" },
+        },
+        {
+          type: "tool-search",
+          toolCallId: "c4",
+          state: "output-available",
+          input: {},
+          output: [1],
+          providerExecuted: true,
+          preliminary: false,
+        },
+        { type: "source-url", sourceId: "s", url: "https://example.org" },
+        { type: "step-start" },
+        { type: "text", text: "It is broken." },
+      ],
+    },
+    { id: "u2", role: "user", parts: [{ type: "text", text: "And 43?" }] },
+    {
+      id: "a2",
+      role: "assistant",
+      parts: [{ type: "tool-pay", toolCallId: "c5", state: "approval-requested", input: { sum: 5 }, approval: { id: "p2" } }],
+    },
+  ],
+};
+
+export const documents: readonly GivenTranscript[] = [openai, responses, anthropic, aiSdk, aiSdkUi];
