@@ -32,6 +32,7 @@ const MAIL_EVERY_MS = 200;
 const OUTCOME_MS = 60_000;
 const STEP_MS = 10_000;
 const RELEASES = 3;
+const NONE: readonly string[] = [];
 
 export class Holding implements Holder {
   readonly id: SessionId;
@@ -52,7 +53,7 @@ export class Holding implements Holder {
   /** A model is being asked: what is said to it is the transcript as it stands, and nothing comes between that and its reply. */
   isAsking = false;
   /** Letters whose changes are staged, to be drained with the save that has these. */
-  #drained: string[] = [];
+  readonly #drained = new Set<string>();
   #moving = false;
   #ended: HoldfastError | undefined;
 
@@ -119,7 +120,7 @@ export class Holding implements Holder {
   async commit(mark?: CheckpointOptions, drained: readonly string[] = []): Promise<Checkpoint | undefined> {
     this.usable();
     // What follows may fail before anything is sealed: whichever save comes to have what is staged takes them in.
-    this.#drained.push(...drained);
+    for (const id of drained) this.#drained.add(id);
     for (const name of this.#work.foreignFiles()) {
       const bytes = await this.ground.store.blob(name);
       if (bytes === undefined) this.#work.missesFile(name);
@@ -132,7 +133,7 @@ export class Holding implements Holder {
       await this.#applyHead();
       return undefined;
     }
-    const sealed = this.#work.seal(mark, this.#drained.splice(0));
+    const sealed = this.#work.seal(mark, this.#takeDrained());
     try {
       await this.#queue.send(sealed);
     } catch (error) {
@@ -176,17 +177,24 @@ export class Holding implements Holder {
   /** Without a record: when the session is due again, and letters that change nothing. */
   async #applyHead(): Promise<void> {
     const head = this.#work.takeHead();
-    const drained = this.#drained.splice(0);
+    const drained = this.#takeDrained();
     if (head === undefined && drained.length === 0) return;
     const change = { session: this.id, when: { epoch: this.lease.epoch }, drained, ...(head && { head: headRow(head) }) };
     const applied = await this.ground.store.apply([change]).catch((error: unknown) => {
       // They go with the next one.
       if (head !== undefined) this.#work.headAgain();
-      this.#drained.push(...drained);
+      for (const id of drained) this.#drained.add(id);
       throw error;
     });
     if (!applied.ok) throw this.endIfStale(superseded(this.id));
     this.ground.watchers.changed(this.id);
+  }
+
+  #takeDrained(): readonly string[] {
+    if (this.#drained.size === 0) return NONE;
+    const drained = [...this.#drained];
+    this.#drained.clear();
+    return drained;
   }
 
   /** How far the session has come. What was only begun again does not count. */
@@ -213,7 +221,7 @@ export class Holding implements Holder {
     this.usable();
     if (this.#work.foreignFiles().length > 0) return false;
     if (mark === undefined && this.#work.isSaved) return true;
-    this.#queue.hold(this.#work.seal(mark, this.#drained.splice(0)));
+    this.#queue.hold(this.#work.seal(mark, this.#takeDrained()));
     return true;
   }
 
@@ -308,13 +316,18 @@ export class Holding implements Holder {
     const taking = this.#takesMail
       .catch(() => {})
       .then(async () => this.#work.isSaved && mayAppend(this.#work) && (await this.#save([letter], { ends: false })).length > 0);
-    this.#takesMail = taking.then(() => {});
+    this.#takesMail = taking.then(
+      () => {},
+      () => {},
+    );
     return taking;
   }
 
   async #takeMail({ ends }: { readonly ends: boolean }): Promise<void> {
     for (;;) {
-      const mail = await mailFor(this.ground, this.id, !this.isAsking && mayAppend(this.#work));
+      const all = await mailFor(this.ground, this.id, () => !this.isAsking && mayAppend(this.#work));
+      // What is staged already, and could not be sealed, is not to be staged again.
+      const mail = this.#drained.size === 0 ? all : all.filter(({ id }) => !this.#drained.has(id));
       // Before it is taken in: whoever is killed behind that tells nobody any more, and a parent would sleep on.
       const isTaken = this.#work.isSaved && mail.some((letter) => changesCourse(letter) && (letter.doc.kind !== "wake" || !ends));
       if (isTaken) await this.wakeParent();

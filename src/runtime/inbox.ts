@@ -40,7 +40,7 @@ export const changesCourse = ({ doc: { kind } }: Letter): boolean => kind !== "t
  * Letters that may be taken in by now, and with a cancel the turn that it takes back, though the time of that has not come. What letters of
  * messages hold is read where they can be `appended`.
  */
-export async function mailFor(reader: Reader, session: SessionId, appended: boolean): Promise<readonly Letter[]> {
+export async function mailFor(reader: Reader, session: SessionId, appended: () => boolean): Promise<readonly Letter[]> {
   const mail = await withMessages(reader, session, await readMail(reader, session), appended);
   const dropped = turnsTakenBack(mail);
   if (dropped.size === 0) return mail;
@@ -51,9 +51,14 @@ export async function mailFor(reader: Reader, session: SessionId, appended: bool
   ];
 }
 
-async function withMessages(reader: Reader, session: SessionId, mail: readonly Letter[], appended: boolean): Promise<readonly Letter[]> {
+async function withMessages(
+  reader: Reader,
+  session: SessionId,
+  mail: readonly Letter[],
+  appended: () => boolean,
+): Promise<readonly Letter[]> {
   const letters = mail.filter(({ doc }) => doc.kind === "append");
-  if (letters.length === 0 || !appended) return mail;
+  if (letters.length === 0 || !appended()) return mail;
   const opened = await openLetters(reader.store, session, letters);
   return mail.map((letter) => {
     const found = opened.get(letter.id);
