@@ -3,6 +3,9 @@ export type { Checkpoint, CheckpointKind, CheckpointOptions } from "./core/check
 export type { Diff } from "./core/diff.js";
 export { type Mode, NotDone, type WaitsFor } from "./core/effect.js";
 export { type ErrorCode, type ErrorDetails, errorTable, HoldfastError } from "./core/errors.js";
+export type { Aside } from "./core/formats/aside.js";
+export type { TranscriptMessage } from "./core/formats/plain.js";
+export { type Format, fromFormat, type GivenTranscript, type Transcript, toFormat } from "./core/formats/transcript.js";
 export type { CheckpointId, SessionId } from "./core/ids.js";
 export type { Json, JsonObject, Storable } from "./core/json.js";
 export {
@@ -59,6 +62,7 @@ export type { AutoSnapshot, AutoSnapshotOptions } from "./runtime/agents/auto-sn
 export type { AgentInput, AgentRecord } from "./runtime/agents/record.js";
 export type { RestoreOptions, RestoreReport, Restoring } from "./runtime/agents/restoring.js";
 export type { Snapshot, SnapshotOptions } from "./runtime/agents/snapshot.js";
+export type { AppendOptions, AppendResult } from "./runtime/append.js";
 export type { CheckpointState, Checkpoints } from "./runtime/checkpoints.js";
 export type { EffectOptions } from "./runtime/effects/by-hand.js";
 export type { Passed, Pending } from "./runtime/effects/pending.js";
@@ -84,6 +88,7 @@ export type { IndexOptions, IndexProgress } from "./runtime/search/search.js";
 export type { ForkOptions, Session } from "./runtime/session.js";
 export type { SessionFilter, SessionPage, SessionSummary, Sessions, SessionUpdate } from "./runtime/sessions.js";
 export type { Operation, Result, Telemetry, TelemetryEvent } from "./runtime/telemetry.js";
+export type { TranscriptOptions } from "./runtime/transcripts.js";
 export type { Finding, Verdict, VerifyOptions } from "./runtime/verify.js";
 export type { Worker, WorkerOptions, WorkerStats } from "./runtime/worker.js";
 export type { BackupProgress, Counts as Stats } from "./store/port.js";

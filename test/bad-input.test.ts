@@ -166,6 +166,8 @@ const sessionIdPlaces: readonly IdPlace[] = [
   { name: "session.fork, id", call: ({ own, first }, id) => own.fork(first.id, { id: untyped(id) }) },
   { name: "sessions.get", call: ({ hold }, id) => hold.sessions.get(untyped(id)) },
   { name: "sessions.update", call: ({ hold }, id) => hold.sessions.update(untyped(id), { title: "x" }) },
+  { name: "sessions.append", call: ({ hold }, id) => hold.sessions.append(untyped(id), [{ role: "user", content: "x" }]) },
+  { name: "sessions.transcript", call: ({ hold }, id) => hold.sessions.transcript(untyped(id), { format: "openai" }) },
   { name: "sessions.delete", call: ({ hold }, id) => hold.sessions.delete(untyped(id)) },
   { name: "checkpoints.list", call: ({ hold }, id) => hold.checkpoints.list(untyped(id)) },
   { name: "checkpoints.latest", call: ({ hold }, id) => hold.checkpoints.latest(untyped(id)) },
@@ -180,6 +182,11 @@ const namePlaces: readonly IdPlace[] = [
   { name: "hold.session, a tag", call: ({ hold }, id) => hold.session("fresh", { tags: [untyped(id)] }) },
   { name: "sessions.list, agent", call: ({ hold }, id) => hold.sessions.list({ agent: untyped(id) }), optional: true },
   { name: "sessions.list, tag", call: ({ hold }, id) => hold.sessions.list({ tag: untyped(id) }), optional: true },
+  {
+    name: "sessions.append, key",
+    call: ({ hold }, key) => hold.sessions.append("own", [{ role: "user", content: "x" }], { key: untyped(key) }),
+    optional: true,
+  },
   { name: "sessions.update, a tag", call: ({ hold }, id) => hold.sessions.update("own", { tags: ["fine", untyped(id)] }) },
   { name: "session.set, key", call: ({ own }, id) => own.set(untyped(id), 1) },
   { name: "session.unset, key", call: ({ own }, id) => own.unset(untyped(id)) },
@@ -1022,6 +1029,8 @@ interface OptionCase {
 }
 
 const SESSION_LIMIT = { "0": 0, "1e9": 1e9, ...notNumbers };
+/** Null takes a title away. */
+const titled = ({ null: _null, ...bad }: ReturnType<typeof long>) => bad;
 const long = (length: number) => ({ ...notTexts, "too long": "x".repeat(length + 1) });
 const TEXT = ["INVALID_OPTION", "TOO_LARGE"] as const;
 const TAGS = ["INVALID_OPTION", "INVALID_ID", "TOO_LARGE"] as const;
@@ -1133,7 +1142,7 @@ const optionCases: readonly OptionCase[] = [
   },
   {
     name: "sessions.update, title",
-    bad: long(1_000),
+    bad: titled(long(1_000)),
     call: ({ hold }, title) => hold.sessions.update("own", { title: untyped(title) }),
     codes: TEXT,
   },
@@ -1219,6 +1228,18 @@ const optionCases: readonly OptionCase[] = [
   { name: "hold.fork, options", bad: badBags, call: ({ hold, first }, o) => hold.fork(first.id, untyped(o)) },
   { name: "session.fork, options", bad: badBags, call: ({ own, first }, o) => own.fork(first.id, untyped(o)) },
   { name: "sessions.list, filter", bad: badBags, call: ({ hold }, o) => hold.sessions.list(untyped(o)) },
+  { name: "sessions.append, options", bad: badBags, call: ({ hold }, o) => hold.sessions.append("own", [], untyped(o)) },
+  {
+    name: "sessions.append, create",
+    bad: notFlags,
+    call: ({ hold }, create) => hold.sessions.append("own", [], { create: untyped(create) }),
+  },
+  { name: "sessions.transcript, options", bad: badBags, call: ({ hold }, o) => hold.sessions.transcript("own", untyped(o)) },
+  {
+    name: "sessions.transcript, format",
+    bad: notChoices,
+    call: ({ hold }, format) => hold.sessions.transcript("own", { format: untyped(format) }),
+  },
   { name: "sessions.update, update", bad: badBags, call: ({ hold }, o) => hold.sessions.update("own", untyped(o)) },
   { name: "checkpoints.list, options", bad: badBags, call: ({ hold }, o) => hold.checkpoints.list("own", untyped(o)) },
   { name: "checkpoints.prune, options", bad: badBags, call: ({ hold }, o) => hold.checkpoints.prune("own", untyped(o)) },

@@ -300,7 +300,7 @@ const FITS: Readonly<Record<FieldType, readonly [fits: (value: unknown) => boole
   true: [(value) => value === true, "true or absent"],
 };
 
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

@@ -44,8 +44,8 @@ export class Ground {
   readonly knownAgents = new Set<string>();
   /** Calls that are under way here, by their id, and how many attempts at each: one whose time is up may still be at it. */
   readonly running = new Map<string, number>();
-  /** Called when a session was let go of here: a letter may have come to it at the last moment. */
-  released: (session: SessionId) => Promise<void> = async () => {};
+  /** Called when a session was let go of here, with the letters that were left there: another may have come to it at the last moment. */
+  released: (session: SessionId, left?: ReadonlySet<string>) => Promise<void> = async () => {};
   /** Called when texts were taken out of these sessions: what was made from them, and is kept beside the store, holds them still. */
   redacted: (sessions: readonly SessionId[]) => Promise<void> = async () => {};
   readonly #clock: Clock;

@@ -65,7 +65,7 @@ export class Holdfast implements AsyncDisposable {
   /** Made by `open`, not by hand. */
   constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, { telemetry, redact, indexed = true }: Extras = {}) {
     this.#ground = new Ground(store, machine, clock, leaseMs, telemetry, redact && new Redactor(redact));
-    this.#ground.released = (id) => takeInWhatIsLeft(this.#ground, id);
+    this.#ground.released = (id, left) => takeInWhatIsLeft(this.#ground, id, left);
     this.#runs = new Runs(this.#ground);
     this.effects = new Effects(this.#ground);
     this.#search = new Search(this.#ground, indexed);

@@ -9,11 +9,12 @@ import type { Checkpoint, CheckpointOptions } from "../core/checkpoint.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { LineId, SessionId } from "../core/ids.js";
 import { type Lease, releaseLease } from "../core/lease.js";
+import type { EncodedMessage } from "../core/message.js";
 import type { Change } from "../store/port.js";
 import { abortController } from "./aborting.js";
 import { lately } from "./breathe.js";
 import type { Ground } from "./ground.js";
-import { isOpen, type Letter, mailFor, takeIn } from "./inbox.js";
+import { changesCourse, isOpen, type Letter, mailFor, mayAppend, takeIn } from "./inbox.js";
 import { type Holder, superseded } from "./lease-keeper.js";
 import { type HeadDoc, headRow, type LabelDoc, leaseRow } from "./rows.js";
 import { SaveQueue } from "./save-queue.js";
@@ -31,6 +32,7 @@ const MAIL_EVERY_MS = 200;
 const OUTCOME_MS = 60_000;
 const STEP_MS = 10_000;
 const RELEASES = 3;
+const NONE: readonly string[] = [];
 
 export class Holding implements Holder {
   readonly id: SessionId;
@@ -45,6 +47,13 @@ export class Holding implements Holder {
   /** It was just opened, and whoever opened it has looked. */
   #lookedForMailAt = performance.now();
   #takesMail = Promise.resolve();
+  /** Letters that were there at the last look and could not be taken in. */
+  #left: ReadonlySet<string> | undefined;
+  #appendsWait = false;
+  /** A model is being asked: what is said to it is the transcript as it stands, and nothing comes between that and its reply. */
+  isAsking = false;
+  /** Letters whose changes are staged, to be drained with the save that has these. */
+  readonly #drained = new Set<string>();
   #moving = false;
   #ended: HoldfastError | undefined;
 
@@ -104,12 +113,14 @@ export class Holding implements Holder {
 
   /** Throws where a message could not be appended and saved; stages nothing. */
   async tryMessage(message: unknown): Promise<void> {
-    for (const name of this.#work.tryMessage(message)) if ((await this.ground.store.blob(name)) === undefined) throw notStored(name);
+    await tryMessages(this.ground, this.#work, [this.#work.encode(message, "input")]);
   }
 
   /** Makes everything staged durable. What is staged when this is called is one save. */
   async commit(mark?: CheckpointOptions, drained: readonly string[] = []): Promise<Checkpoint | undefined> {
     this.usable();
+    // What follows may fail before anything is sealed: whichever save comes to have what is staged takes them in.
+    for (const id of drained) this.#drained.add(id);
     for (const name of this.#work.foreignFiles()) {
       const bytes = await this.ground.store.blob(name);
       if (bytes === undefined) this.#work.missesFile(name);
@@ -119,10 +130,10 @@ export class Holding implements Holder {
     this.usable();
     if (mark === undefined && this.#work.isSaved) {
       await this.flush();
-      await this.#applyHead(drained);
+      await this.#applyHead();
       return undefined;
     }
-    const sealed = this.#work.seal(mark, drained);
+    const sealed = this.#work.seal(mark, this.#takeDrained());
     try {
       await this.#queue.send(sealed);
     } catch (error) {
@@ -164,17 +175,26 @@ export class Holding implements Holder {
   }
 
   /** Without a record: when the session is due again, and letters that change nothing. */
-  async #applyHead(drained: readonly string[]): Promise<void> {
+  async #applyHead(): Promise<void> {
     const head = this.#work.takeHead();
+    const drained = this.#takeDrained();
     if (head === undefined && drained.length === 0) return;
     const change = { session: this.id, when: { epoch: this.lease.epoch }, drained, ...(head && { head: headRow(head) }) };
     const applied = await this.ground.store.apply([change]).catch((error: unknown) => {
-      // It goes with the next one.
+      // They go with the next one.
       if (head !== undefined) this.#work.headAgain();
+      for (const id of drained) this.#drained.add(id);
       throw error;
     });
     if (!applied.ok) throw this.endIfStale(superseded(this.id));
     this.ground.watchers.changed(this.id);
+  }
+
+  #takeDrained(): readonly string[] {
+    if (this.#drained.size === 0) return NONE;
+    const drained = [...this.#drained];
+    this.#drained.clear();
+    return drained;
   }
 
   /** How far the session has come. What was only begun again does not count. */
@@ -201,7 +221,7 @@ export class Holding implements Holder {
     this.usable();
     if (this.#work.foreignFiles().length > 0) return false;
     if (mark === undefined && this.#work.isSaved) return true;
-    this.#queue.hold(this.#work.seal(mark, []));
+    this.#queue.hold(this.#work.seal(mark, this.#takeDrained()));
     return true;
   }
 
@@ -285,12 +305,36 @@ export class Holding implements Holder {
     return this.#takesMail;
   }
 
+  /** Between two steps of a run: messages from outside that could not be taken in when they came. */
+  async takeWaiting(): Promise<void> {
+    if (!this.#appendsWait) return;
+    await this.takeMail({ ends: true }).catch(() => {
+      // Left in the inbox, or on its way: the next look or save tries again. The run does not fail by what others say to it.
+    });
+  }
+
+  /** Takes in a letter that was not posted. Answers whether it could be. */
+  async takeLetter(letter: Letter): Promise<boolean> {
+    const taking = this.#takesMail
+      .catch(() => {})
+      .then(async () => this.#work.isSaved && mayAppend(this.#work) && (await this.#save([letter], { ends: false })).length > 0);
+    this.#takesMail = taking.then(
+      () => {},
+      () => {},
+    );
+    return taking;
+  }
+
   async #takeMail({ ends }: { readonly ends: boolean }): Promise<void> {
     for (;;) {
-      const mail = await mailFor(this.ground, this.id);
+      const all = await mailFor(this.ground, this.id, () => !this.isAsking && mayAppend(this.#work));
+      // What is staged already, and could not be sealed, is not to be staged again.
+      const mail = this.#drained.size === 0 ? all : all.filter(({ id }) => !this.#drained.has(id));
       // Before it is taken in: whoever is killed behind that tells nobody any more, and a parent would sleep on.
-      const isTaken = this.#work.isSaved && mail.some(({ doc }) => doc.kind !== "turn" && (doc.kind !== "wake" || !ends));
+      const isTaken = this.#work.isSaved && mail.some((letter) => changesCourse(letter) && (letter.doc.kind !== "wake" || !ends));
       if (isTaken) await this.wakeParent();
+      this.#left = undefined;
+      this.#appendsWait = mail.some(({ doc }) => doc.kind === "append");
       if (this.#ended || this.#moving) return;
       const { turn } = this.#work.fold.course;
       const cancel = mail.find(
@@ -298,19 +342,38 @@ export class Holding implements Holder {
       );
       // What a caller by hand has staged is not to be saved by somebody else's letter; a cancel cannot wait for it.
       if (cancel === undefined && !this.#work.isSaved) return;
-      const taken = takeIn(this.#work, mail, ends);
-      if (taken.length === 0) return;
-      const saved = this.commit(cancel && { kind: "automatic" }, taken);
-      // It is sealed, and this holder ends with it: what came of a call in the meantime would be work, and take the cancel back.
-      if (cancel !== undefined && ends) this.#ended = cancelled(this.id, cancel);
-      try {
-        await saved;
-      } finally {
-        if (cancel !== undefined && ends) this.#abort.abort(this.#ended);
-      }
-      await this.wakeParent();
-      if (cancel !== undefined && ends) return;
+      const taken = await this.#save(mail, { ends, cancel });
+      this.#left = new Set(mail.filter((letter) => !taken.includes(letter)).map(({ id }) => id));
+      this.#appendsWait = mail.some((letter) => letter.doc.kind === "append" && !taken.includes(letter));
+      if (taken.length === 0 || (cancel !== undefined && ends)) return;
     }
+  }
+
+  /** Stages what letters change, and saves it. Answers those that are taken in. */
+  async #save(
+    mail: readonly Letter[],
+    { ends, cancel }: { readonly ends: boolean; readonly cancel?: Letter | undefined },
+  ): Promise<readonly Letter[]> {
+    const taken = takeIn(this.#work, mail, { isAtWork: ends, appends: !this.isAsking });
+    if (taken.length === 0) return taken;
+    const drained = taken.flatMap(({ id, appended }) => appended?.drained ?? [id]);
+    const saved = this.commit(this.#markFor(taken, cancel), drained);
+    // It is sealed, and this holder ends with it: what came of a call in the meantime would be work, and take the cancel back.
+    if (cancel !== undefined && ends) this.#ended = cancelled(this.id, cancel);
+    try {
+      await saved;
+    } finally {
+      if (cancel !== undefined && ends) this.#abort.abort(this.#ended);
+    }
+    if (taken.some(changesCourse)) await this.wakeParent();
+    return taken;
+  }
+
+  /** What was appended to a session that no agent is at can be forked from, and gone back to. */
+  #markFor(taken: readonly Letter[], cancel: Letter | undefined): CheckpointOptions | undefined {
+    if (cancel !== undefined) return { kind: "automatic" };
+    const isAppended = !this.#work.isSaved && taken.some(({ doc }) => doc.kind === "append");
+    return isAppended && !isOpen(this.#work) ? { kind: "automatic", step: this.#work.fold.step } : undefined;
   }
 
   /** A session that runs another waits for it, and goes on when something has changed there. */
@@ -344,7 +407,7 @@ export class Holding implements Holder {
     if (aborts) this.#abort.abort(this.#ended);
     if (!stale) {
       await this.#release();
-      await this.ground.released(this.id);
+      await this.ground.released(this.id, this.#left);
     }
     this.ground.watchers.changed(this.id);
   }
@@ -362,6 +425,11 @@ export class Holding implements Holder {
       await sleep(50 * tries);
     }
   }
+}
+
+/** Throws where messages could not be appended and saved; stages nothing. */
+export async function tryMessages(ground: Ground, work: Workspace, messages: readonly EncodedMessage[]): Promise<void> {
+  for (const name of work.tryMessages(messages)) if ((await ground.store.blob(name)) === undefined) throw notStored(name);
 }
 
 function cancelled(id: SessionId, { doc }: Letter): HoldfastError {

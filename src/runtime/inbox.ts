@@ -1,11 +1,14 @@
 /** Mail to a session from those who do not hold it. Idempotent by id; the holder takes it in between its steps. */
 import { randomUUID } from "node:crypto";
+import { leavesOpen, mayFollow, openCalls } from "../core/between.js";
 import { acts, type Effect } from "../core/effect.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
 import { encode } from "../core/json.js";
+import type { MessageInput } from "../core/message.js";
 import { isUnderWay } from "../core/status.js";
 import type { Store } from "../store/port.js";
+import { type Appended, BESIDE, openLetters } from "./letters.js";
 import { type MailDoc, mailOf, mailText, type Settlement } from "./rows.js";
 import type { Workspace } from "./workspace.js";
 
@@ -15,6 +18,8 @@ const AT_ONCE = 2_000;
 export interface Letter {
   readonly id: string;
   readonly doc: MailDoc;
+  /** The messages that it brings, where they can be taken in now. */
+  readonly appended?: Appended;
 }
 
 interface Reader {
@@ -24,12 +29,19 @@ interface Reader {
 
 /** Letters that may be taken in by now, or by another time. */
 export async function readMail(reader: Reader, session: SessionId, dueBy = Math.max(0, reader.wallMs())): Promise<readonly Letter[]> {
-  return (await reader.store.inbox(session, { dueBy, limit: AT_ONCE })).map(({ id, text }) => ({ id, doc: mailOf(text, session) }));
+  const mail = await reader.store.inbox(session, { dueBy: Math.max(dueBy, BESIDE), limit: AT_ONCE });
+  return mail.flatMap(({ id, text, due }) => (due <= dueBy || due === BESIDE ? [{ id, doc: mailOf(text, session) }] : []));
 }
 
-/** Letters that may be taken in by now, and with a cancel the turn that it takes back, though the time of that has not come. */
-export async function mailFor(reader: Reader, session: SessionId): Promise<readonly Letter[]> {
-  const mail = await readMail(reader, session);
+/** Whether a letter changes what is under way. Turns are for who runs the agent, and messages from outside set nothing going. */
+export const changesCourse = ({ doc: { kind } }: Letter): boolean => kind !== "turn" && !kind.startsWith("append");
+
+/**
+ * Letters that may be taken in by now, and with a cancel the turn that it takes back, though the time of that has not come. What letters of
+ * messages hold is read where they can be `appended`.
+ */
+export async function mailFor(reader: Reader, session: SessionId, appended: () => boolean): Promise<readonly Letter[]> {
+  const mail = await withMessages(reader, session, await readMail(reader, session), appended);
   const dropped = turnsTakenBack(mail);
   if (dropped.size === 0) return mail;
   const later = await readMail(reader, session, Number.MAX_SAFE_INTEGER);
@@ -37,6 +49,21 @@ export async function mailFor(reader: Reader, session: SessionId): Promise<reado
     ...mail,
     ...later.filter(({ id, doc }) => doc.kind === "turn" && dropped.has(doc.turn) && !mail.some((known) => known.id === id)),
   ];
+}
+
+async function withMessages(
+  reader: Reader,
+  session: SessionId,
+  mail: readonly Letter[],
+  appended: () => boolean,
+): Promise<readonly Letter[]> {
+  const letters = mail.filter(({ doc }) => doc.kind === "append");
+  if (letters.length === 0 || !appended()) return mail;
+  const opened = await openLetters(reader.store, session, letters);
+  return mail.map((letter) => {
+    const found = opened.get(letter.id);
+    return found === undefined ? letter : { ...letter, appended: found };
+  });
 }
 
 const turnsTakenBack = (mail: readonly Letter[]): ReadonlySet<string> =>
@@ -60,24 +87,31 @@ export async function postMail(store: Store, session: SessionId, doc: MailDoc, o
   return posted;
 }
 
-/**
- * Stages what letters change, and what follows from it for the session's status. Answers those that are taken in by that. `isAtWork`:
- * whether calls of the session may be under way here.
- */
-export function takeIn(work: Workspace, mail: readonly Letter[], isAtWork: boolean): readonly string[] {
+interface Takes {
+  /** Whether calls of the session may be under way here. */
+  readonly isAtWork: boolean;
+  /** Whether messages from outside may be appended now, as far as the holder is concerned. */
+  readonly appends: boolean;
+}
+
+/** Stages what letters change, and what follows from it for the session's status. Answers those that are taken in by that. */
+export function takeIn(work: Workspace, mail: readonly Letter[], takes: Takes): readonly Letter[] {
   const dropped = turnsTakenBack(mail);
-  const taken: string[] = [];
-  for (const { id, doc } of mail) if (stage(work, doc, isAtWork) || (doc.kind === "turn" && dropped.has(doc.turn))) taken.push(id);
+  const taken = mail.filter((letter) => stage(work, letter, takes) || (letter.doc.kind === "turn" && dropped.has(letter.doc.turn)));
   if (taken.length > 0) restate(work);
   return taken;
 }
 
 /** Answers whether the letter is done with. Turns wait until the one before is over, and are begun by whoever runs the agent. */
-function stage(work: Workspace, doc: MailDoc, isAtWork: boolean): boolean {
+function stage(work: Workspace, { doc, appended }: Letter, { isAtWork, appends }: Takes): boolean {
   const { course } = work.fold;
   switch (doc.kind) {
     case "turn":
+    case "append-part":
+    case "append-key":
       return false;
+    case "append":
+      return appends && appended !== undefined && stageAppended(work, appended.messages);
     case "cancel":
       if (doc.turn !== undefined && (doc.turn !== course.turn?.id || !isOpen(work))) return true;
       if (isUnderWay(work.fold.status)) cancel(work, doc.reason ?? "cancelled");
@@ -128,6 +162,40 @@ function stage(work: Workspace, doc: MailDoc, isAtWork: boolean): boolean {
       return true;
     }
   }
+}
+
+/** Whether messages from outside may be looked at: where calls are open, only those that answer them may come, and only by hand. */
+export const mayAppend = (work: Workspace): boolean => isAnswerable(work) || openCalls(newestFirst(work)).size === 0;
+
+/** No agent is at the session's calls: whoever has asked for them is somewhere else. */
+const isAnswerable = (work: Workspace): boolean => !isOpen(work) && work.fold.course.open.length + work.fold.course.doneCount === 0;
+
+/** Whether messages may stand behind what is there. An agent at work would take calls that nobody has answered for its own. */
+const fits = (work: Workspace, messages: readonly MessageInput[]): boolean => {
+  const open = openCalls(newestFirst(work));
+  if (open.size > 0 && !(isAnswerable(work) && mayFollow(open, messages))) return false;
+  return !isOpen(work) || !leavesOpen(messages);
+};
+
+function* newestFirst({ fold }: Workspace): Generator<MessageInput> {
+  for (let i = fold.messageCount - 1; i >= 0; i--) yield fold.messageAt(i) as MessageInput;
+}
+
+/**
+ * Whoever sent them has looked whether they can be stored. Where somebody was first with the same id and other words, they are passed over:
+ * a letter that cannot be taken in must not keep the session from being opened.
+ */
+function stageAppended(work: Workspace, messages: readonly MessageInput[]): boolean {
+  if (!fits(work, messages)) return false;
+  const isFirst = work.isSaved;
+  try {
+    work.appendFromOutside(messages);
+  } catch (error) {
+    if (!(error instanceof HoldfastError)) throw error;
+    // Together with what is staged already it may be too much: then it goes with the next save.
+    return isFirst || error.code !== "TOO_LARGE";
+  }
+  return true;
 }
 
 const nthOf = ({ waits }: Effect) => (waits?.for === "signal" && waits.nth !== undefined ? { nth: waits.nth } : undefined);

@@ -4,7 +4,7 @@ import { HoldfastError, quote } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
 import type { SessionRow } from "../store/port.js";
 import type { Ground } from "./ground.js";
-import { readMail } from "./inbox.js";
+import { changesCourse, readMail } from "./inbox.js";
 import { openHolding } from "./opening.js";
 import { headOf } from "./rows.js";
 
@@ -27,11 +27,14 @@ export async function takeIn(ground: Ground, id: SessionId): Promise<void> {
 
 /**
  * Between a holder's last look at its inbox and its letting go, somebody may have posted, found the session held, and left. Whoever lets
- * go looks once more. Turns may wait: they are for who runs the agent.
+ * go looks once more. Turns may wait: they are for who runs the agent. So may messages from outside that the holder has `left` there: where
+ * they could not be taken in, opening the session again and again would not help them.
  */
-export async function takeInWhatIsLeft(ground: Ground, id: SessionId): Promise<void> {
+export async function takeInWhatIsLeft(ground: Ground, id: SessionId, left?: ReadonlySet<string>): Promise<void> {
   try {
-    if ((await readMail(ground, id)).some(({ doc }) => doc.kind !== "turn")) await takeIn(ground, id);
+    const mail = await readMail(ground, id);
+    const isNews = mail.some((letter) => changesCourse(letter) || (letter.doc.kind === "append" && left?.has(letter.id) !== true));
+    if (isNews) await takeIn(ground, id);
   } catch {
     // The session may be gone, or the store away: the letter, if there is one, is still there.
   }

@@ -138,7 +138,12 @@ export type MailDoc =
   | { readonly kind: "signal"; readonly name: string; readonly value: Json }
   /** Something changed for a child session that a call waits for. */
   | { readonly kind: "wake"; readonly child: string }
-  | { readonly kind: "turn"; readonly turn: string; readonly key?: string; readonly input: Json };
+  | { readonly kind: "turn"; readonly turn: string; readonly key?: string; readonly input: Json }
+  /** Messages from outside a run. Their text is `check`'s, and comes in parts. */
+  | { readonly kind: "append"; readonly check: string; readonly parts: number }
+  | { readonly kind: "append-part"; readonly check: string; readonly no: number; readonly text: string }
+  /** Under which key messages with this text are appended, or were. */
+  | { readonly kind: "append-key"; readonly check: string };
 
 export type Settlement = { readonly result: Json } | { readonly error: string } | { readonly retry: true };
 

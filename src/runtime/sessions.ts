@@ -1,11 +1,14 @@
 /** Looking at sessions, and changing what stands outside their journals. Needs no lease. */
 import { HoldfastError } from "../core/errors.js";
+import type { Format, GivenTranscript, Transcript } from "../core/formats/transcript.js";
 import { checkName, type SessionId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
+import type { MessageInput } from "../core/message.js";
 import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import type { DocRow, LineRow, SessionRow } from "../store/port.js";
 import { SNAPSHOT } from "./agents/snapshot.js";
+import { type AppendOptions, type AppendResult, appendTo } from "./append.js";
 import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
@@ -19,6 +22,7 @@ import { cutLines } from "./retention/gc.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, labelRow } from "./rows.js";
 import type { SearchFilter, SearchPage } from "./search/find.js";
 import type { IndexOptions, Search } from "./search/search.js";
+import { type TranscriptOptions, transcriptOf } from "./transcripts.js";
 
 export interface SessionSummary {
   readonly id: SessionId;
@@ -54,7 +58,8 @@ interface Damaged {
 }
 
 export interface SessionUpdate {
-  readonly title?: string;
+  /** Null takes a title away that was given: the first words stand in for it then. */
+  readonly title?: string | null;
   readonly tags?: readonly string[];
   readonly archived?: boolean;
   readonly metadata?: JsonObject;
@@ -141,19 +146,41 @@ export class Sessions {
     const known = sessionId(id);
     const o = options(update, "sessions.update", ["title", "tags", "archived", "metadata"]);
     const archived = flag(o.archived, "archived");
+    const { title, ...rest } = o;
     const change: Partial<LabelDoc> = {
-      ...checkLabel(this.#ground, o),
+      ...checkLabel(this.#ground, title == null ? rest : { ...rest, title }),
       ...(archived === undefined ? undefined : { archived }),
     };
     for (;;) {
       const row = await this.#ground.store.session(known);
       if (row === undefined) throw noSession(known);
       const before = labelOf(row);
-      const label = { ...before, ...change, version: before.version + 1 };
+      const { title: _title, ...untitled } = before;
+      const label = { ...(title === null ? untitled : before), ...change, version: before.version + 1 };
       const applied = await this.#ground.store.apply([{ session: known, when: { version: before.version }, label: labelRow(label) }]);
       if (applied.ok) return this.#summary({ ...row, label: labelRow(label) });
       // Somebody else changed it in between: read it again, and change that.
     }
+  }
+
+  /**
+   * The transcript in the format of a provider, verified: its end, or what it was at a checkpoint. `messages` can be handed to that provider;
+   * what its format cannot say stands aside. `M` is what the provider's own library calls a message.
+   */
+  transcript<M = JsonObject, const F extends Format = Format>(id: string, o: TranscriptOptions<F>): Promise<Transcript<M, F>> {
+    return transcriptOf<M, F>(this.#ground, id, o);
+  }
+
+  /**
+   * Appends messages, or a transcript in a provider's format, from outside a run and without holding the session. They are one save, never
+   * come between a call and its answer, and begin no turn. Where somebody holds the session, it takes them in between its steps.
+   */
+  append(
+    id: string,
+    messages: readonly MessageInput<never>[] | readonly MessageInput[] | GivenTranscript,
+    o?: AppendOptions,
+  ): Promise<AppendResult> {
+    return appendTo(this.#ground, id, messages, o);
   }
 
   /**

@@ -136,8 +136,14 @@ export class Workspace {
   // ---- staging
 
   append(messages: readonly MessageInput[]): void {
-    const encoded = messages.map((message, i) => this.#encode(message, `messages[${this.#fold.messageCount + i}]`));
+    const encoded = messages.map((message, i) => this.encode(message, `messages[${this.#fold.messageCount + i}]`));
     this.#stageMessages(encoded, undefined);
+  }
+
+  /** Messages that came from outside a run. They set nothing going: what has come to rest stays so. */
+  appendFromOutside(messages: readonly MessageInput[]): void {
+    const encoded = messages.map((message, i) => this.encode(message, `messages[${i}]`));
+    this.#stageMessages(encoded, undefined, { isWork: false });
   }
 
   /** A message that was checked already. It is taken over. */
@@ -145,7 +151,8 @@ export class Workspace {
     this.#stageMessages([this.#ground.redactor?.message(message, "message") ?? message], undefined);
   }
 
-  #encode(message: unknown, path: string): EncodedMessage {
+  /** A message as it will be stored. */
+  encode(message: unknown, path: string): EncodedMessage {
     const encoded = encodeMessage(message, path);
     return this.#ground.redactor?.message(encoded, path) ?? encoded;
   }
@@ -185,7 +192,7 @@ export class Workspace {
     const from = wholeNumber(start, "splice start", 0, length);
     const remove = wholeNumber(deleteCount, "splice deleteCount", 0, length - from);
     if (name === "messages") {
-      const messages = items.map((item, i) => this.#encode(item, `messages[${from + i}]`));
+      const messages = items.map((item, i) => this.encode(item, `messages[${from + i}]`));
       if (messages.length > 0 || remove > 0) this.#stageMessages(messages, [from, remove]);
       return;
     }
@@ -208,7 +215,7 @@ export class Workspace {
     const { messages, state } = options(whole, "save", ["messages", "state"]);
     if (messages !== undefined && !Array.isArray(messages))
       throw new HoldfastError("INVALID_VALUE", "messages: it must be a list of messages.", { path: "messages" });
-    const encodedMessages = messages && Array.from(messages, (message, i) => this.#encode(message, `messages[${i}]`));
+    const encodedMessages = messages && Array.from(messages, (message, i) => this.encode(message, `messages[${i}]`));
     const encodedState =
       state === undefined ? undefined : entriesOf(state).map(([key, value]) => [key, this.#encodeState(key, value)] as const);
     if (encodedMessages) this.#saveMessages(encodedMessages);
@@ -251,7 +258,11 @@ export class Workspace {
     else this.#splice(key, start, before.length - start - end, encode(after.slice(start, after.length - end), `state.${key}`));
   }
 
-  #stageMessages(messages: readonly EncodedMessage[], splice: readonly [start: number, remove: number] | undefined): void {
+  #stageMessages(
+    messages: readonly EncodedMessage[],
+    splice: readonly [start: number, remove: number] | undefined,
+    { isWork = true } = {},
+  ): void {
     const fresh = messages.some(({ value }) => value.id !== undefined) ? this.#unknown(messages, splice) : messages;
     if (fresh.length === 0 && (splice === undefined || splice[1] === 0)) return;
     const at = this.#ground.wallMs();
@@ -261,7 +272,7 @@ export class Workspace {
     if (this.#fold.seq + this.#staging.itemCount + fresh.length + 2 > MAX_SEQ) {
       throw new HoldfastError("TOO_LARGE", `Session ${quote(this.#id)} has reached ${MAX_SEQ} records.`, { limit: MAX_SEQ });
     }
-    this.event("work");
+    if (isWork) this.event("work");
     if (splice !== undefined) {
       this.#ids = undefined;
       if (fresh.length === 0) {
@@ -363,12 +374,16 @@ export class Workspace {
     return this.#fold.seq + this.#staging.itemCount + 1;
   }
 
-  /** Throws where a message could not be appended; stages nothing. Answers the files that it names and does not bring. */
-  tryMessage(message: unknown): readonly Digest[] {
-    const { value, blobs, ...rest } = this.#encode(message, "input");
-    if (value.id !== undefined) this.#unknown([{ value, blobs, ...rest }], undefined);
-    const named = typeof value.content === "string" ? [] : blobsOf(value.content);
-    return named.filter((name) => !blobs.some(({ digest }) => digest === name));
+  /**
+   * Throws where messages could not be appended; stages nothing. Answers the files that they name and do not bring: what a tool answered may
+   * only look like one.
+   */
+  tryMessages(messages: readonly EncodedMessage[]): readonly Digest[] {
+    if (messages.some(({ value }) => value.id !== undefined)) this.#unknown(messages, undefined);
+    return messages.flatMap(({ value: { content: parts }, blobs }) => {
+      const named = typeof parts === "string" ? [] : parts.flatMap((part) => (part.type === "tool-result" ? [] : blobsOf([part])));
+      return named.filter((name) => !blobs.some(({ digest }) => digest === name));
+    });
   }
 
   /** Begins a turn with its input, which is staged next. */

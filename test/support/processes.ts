@@ -16,6 +16,8 @@ export interface ProcessOptions {
   readonly steals?: boolean;
   /** It dies at this write (counted from 1), before it is done or after. */
   readonly diesAt?: { readonly write: number; readonly done: boolean };
+  /** Whether what it posts counts among its writes. */
+  readonly countsPosts?: boolean;
 }
 
 export interface Process {
@@ -43,7 +45,15 @@ export class Processes {
     return new Processes(await openStore(address));
   }
 
-  start({ leaseMs = 30_000, clock = { now: Date.now }, steals, unreadable, diesReading, diesAt }: ProcessOptions = {}): Process {
+  start({
+    leaseMs = 30_000,
+    clock = { now: Date.now },
+    steals,
+    unreadable,
+    diesReading,
+    diesAt,
+    countsPosts,
+  }: ProcessOptions = {}): Process {
     const honest = thisMachine();
     const machine = steals ? { ...honest, isDead: () => true } : honest;
     let gone = false;
@@ -70,7 +80,7 @@ export class Processes {
           if (gone) return never();
           if (name === "present" && args[0] === unreadable) throw new Error("damaged");
           if (name === "present" && args[0] === diesReading) kill();
-          const isLast = name === "apply" && ++writes === diesAt?.write;
+          const isLast = (name === "apply" || (countsPosts === true && name === "post")) && ++writes === diesAt?.write;
           if (isLast && !diesAt.done) kill();
           if (gone) return never();
           const answer = await (inner[name] as (...args: unknown[]) => unknown)(...args);

@@ -190,6 +190,8 @@ export class Loop {
     } catch (error) {
       if (stop.aborted || this.#running.held.ended !== undefined) return { is: "stopped" };
       throw error;
+    } finally {
+      this.#running.held.isAsking = false;
     }
   }
 
@@ -239,7 +241,10 @@ export class Loop {
   }
 
   async #step(): Promise<LoopEnd | undefined> {
-    const { bounds } = this.#running;
+    const { bounds, held, stop } = this.#running;
+    // All calls are answered: what others have to say comes before the model is asked again.
+    await held.takeWaiting();
+    if (stop.aborted) return { is: "stopped" };
     const turn = this.#fold.course.turn;
     const used = {
       steps: this.#fold.replies - (turn?.steps ?? 0),
@@ -250,10 +255,11 @@ export class Loop {
     if (past !== undefined) return this.#end("halt", past);
     const step = this.#fold.replies + 1;
     let encoded: EncodedMessage;
+    held.isAsking = true;
     try {
       encoded = await ask(this.#running, this.#prefix as Prefix, step);
     } catch (error) {
-      if (this.#running.stop.aborted) return { is: "stopped" };
+      if (stop.aborted) return { is: "stopped" };
       return this.#end("fail", words(error), error);
     }
     const reply = encoded.value;
@@ -273,6 +279,7 @@ export class Loop {
 
   #append(reply: EncodedMessage): Message {
     this.#work.appendEncoded(reply);
+    this.#running.held.isAsking = false;
     return this.#fold.messageAt(-1) as Message;
   }
 

@@ -4,7 +4,7 @@ import { type SessionId, sessionId } from "../../core/ids.js";
 import type { SessionRow } from "../../store/port.js";
 import { pendingOf } from "../effects/pending.js";
 import type { Ground } from "../ground.js";
-import { noSession, readMail } from "../inbox.js";
+import { changesCourse, noSession, readMail } from "../inbox.js";
 import type { Standpoint } from "../journal.js";
 import { headOf, leaseOf } from "../rows.js";
 import type { Definition } from "./define.js";
@@ -97,7 +97,7 @@ export async function lookAtTurn(
 async function isStirring(ground: Ground, row: SessionRow): Promise<boolean> {
   const { owner, until } = leaseOf(row);
   const isHeld = owner !== null && (await ground.now()) < until && !ground.machine.isDead(owner, ground.store.traits.oneMachine);
-  return isHeld || (await readMail(ground, row.id as SessionId)).some(({ doc }) => doc.kind !== "turn");
+  return isHeld || (await readMail(ground, row.id as SessionId)).some(changesCourse);
 }
 
 async function hasMoved(ground: Ground, session: SessionId, { head, tail }: Standpoint): Promise<boolean> {

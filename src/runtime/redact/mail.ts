@@ -24,9 +24,25 @@ export function editMail(doc: MailDoc, edit: TextEdit, leavesArgs: boolean): Mai
       return changed(doc, { value: editJson(doc.value, edit, { in: "signal", name: doc.name }) });
     case "turn":
       return changed(doc, { input: editMessage(doc.input as unknown as MessageInput, edit) as unknown as Json });
+    case "append-part":
+      return changed(doc, { text: editLetter(doc.text, edit) });
+    case "append":
+    case "append-key":
     case "wake":
       return doc;
   }
+}
+
+/** Messages that wait to be appended. Those of a letter that is longer than one part are edited as the text they are. */
+function editLetter(text: string, edit: TextEdit): string {
+  let messages: readonly MessageInput[];
+  try {
+    messages = JSON.parse(text) as readonly MessageInput[];
+  } catch {
+    return edit.text(text, { in: "message", role: "user" });
+  }
+  const edited = messages.map((message) => editMessage(message, edit));
+  return edited.some((message, i) => message !== messages[i]) ? JSON.stringify(edited) : text;
 }
 
 function editSettlement(as: Settlement, edit: TextEdit): Settlement {

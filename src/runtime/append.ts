@@ -1,0 +1,179 @@
+/**
+ * Appending to a session from outside a run, without holding it.
+ *
+ * E1  once: what is sent under a key is appended once, whoever does it and however often it is sent. Other messages under the same key are
+ *     a CONFLICT.
+ * E2  whole: all messages of one call are one save.
+ * E3  never between a call and its answer: messages that come there wait until all calls are answered.
+ * E4  nothing is set going: a session that has come to rest stays so, and one that waits for somebody waits on.
+ */
+import { randomUUID } from "node:crypto";
+import { digest } from "../core/digest.js";
+import { HoldfastError, quote } from "../core/errors.js";
+import { fromPlain, type PlainMessage, toPlain, withBytes } from "../core/formats/plain.js";
+import { fromFormat, type GivenTranscript } from "../core/formats/transcript.js";
+import { checkName, type SessionId, sessionId, typeName } from "../core/ids.js";
+import { fieldsOf, invalidValue, isList, itemsOf, type JsonObject } from "../core/json.js";
+import { blobsOf, type EncodedMessage, encodeMessage, type MessageInput } from "../core/message.js";
+import type { Ground } from "./ground.js";
+import { tryMessages } from "./holding.js";
+import { type Letter, noSession, readMail } from "./inbox.js";
+import { BESIDE, bellLetter, HIDDEN, keyLetter, letterText, partsOfLetter, waitsUnder } from "./letters.js";
+import { ensureSession, openHolding } from "./opening.js";
+import { flag, invalid, options } from "./options.js";
+import { takeIn } from "./outside.js";
+import { Workspace } from "./workspace.js";
+
+export interface AppendOptions {
+  /** The same key is the same call: it is appended once. */
+  readonly key?: string;
+  /** Makes the session where there is none; `agent`, `title`, `tags` and `metadata` are given to it then. */
+  readonly create?: boolean;
+  readonly agent?: string;
+  readonly title?: string;
+  readonly tags?: readonly string[];
+  readonly metadata?: JsonObject;
+}
+
+export interface AppendResult {
+  /** How many messages were sent. */
+  readonly count: number;
+  /** Whether they are in the transcript by now. Otherwise they are kept, and whoever holds the session takes them in when it can. */
+  readonly taken: boolean;
+}
+
+const MAX_MESSAGES = 10_000;
+const MAX_BYTES = 64 * 1024 * 1024;
+/** How many calls may wait in one session. */
+const MAX_WAITING = 100;
+
+interface Sending {
+  readonly session: SessionId;
+  readonly key: string;
+  readonly messages: readonly MessageInput[];
+  readonly encoded: readonly EncodedMessage[];
+  /** Of all that they say: files by their digests. */
+  readonly check: string;
+}
+
+export async function appendTo(
+  ground: Ground,
+  id: string,
+  given: readonly MessageInput<never>[] | readonly MessageInput[] | GivenTranscript,
+  o: AppendOptions | undefined,
+): Promise<AppendResult> {
+  const { key, create, ...label } = options(o, "sessions.append", ["key", "create", "agent", "title", "tags", "metadata"]);
+  const session = sessionId(id);
+  const name = key === undefined ? randomUUID() : checkName(key, "key");
+  const isMade = flag(create, "create") ?? false;
+  const odd = Object.keys(label).find((name) => label[name as keyof typeof label] !== undefined);
+  if (!isMade && odd !== undefined) throw invalid(odd, "it is given to a session that is made; pass create: true with it");
+  // A copy: what is checked here is what is stored, whatever the caller does with its own meanwhile.
+  const sent = messagesOf(given).map((message, i) => redacted(ground, snapshot(message, `messages[${i}]`), `messages[${i}]`));
+  const messages = sent.map(({ message }) => message);
+  const encoded = sent.map((each) => each.encoded);
+  refuseTooMuch(encoded);
+  if (isMade) await ensureSession(ground, session, label);
+  const sending = { session, key: name, messages, encoded, check: digest(encoded.map(({ text }) => text).join("\n")) };
+  const count = messages.length;
+  const posted = await ground.post(session, { kind: "append-key", check: sending.check }, { id: keyLetter(name), due: HIDDEN });
+  const waits = posted === "known" ? await waitsUnder(ground.store, session, name) : "key";
+  if (waits === undefined) return { count, taken: true };
+  if (waits === "key" && (await appendHere(ground, sending))) return { count, taken: true };
+  if (waits === "key") await postAll(ground, sending);
+  await takeIn(ground, session);
+  return { count, taken: (await waitsUnder(ground.store, session, name)) === undefined };
+}
+
+function snapshot(message: MessageInput, path: string): MessageInput {
+  const { createdAt: _createdAt, ...plain } = toPlain(message, path);
+  return fromPlain(plain, path);
+}
+
+/** What is sent, and how it will be stored: as it is, or as the hook for redactions leaves it. */
+function redacted(
+  { redactor }: Ground,
+  given: MessageInput,
+  path: string,
+): { readonly message: MessageInput; readonly encoded: EncodedMessage } {
+  const before = encodeMessage(given, path);
+  const encoded = redactor?.message(before, path) ?? before;
+  if (encoded === before) return { message: given, encoded };
+  return { message: withBytes(encoded.value, new Map(encoded.blobs.map(({ digest: name, bytes }) => [name, bytes]))), encoded };
+}
+
+/** A list of messages, or a transcript in a provider's format. */
+function messagesOf(given: unknown): readonly MessageInput[] {
+  if (!isList(given)) {
+    if (typeof given !== "object" || given === null || !("format" in fieldsOf(given, "transcript")))
+      throw invalidValue("messages", `it is a list of messages, or a transcript with its format, not ${typeName(given)}`);
+    return fromFormat(given as GivenTranscript);
+  }
+  return (itemsOf(given, "messages") ?? []) as readonly MessageInput[];
+}
+
+function refuseTooMuch(messages: readonly EncodedMessage[]): void {
+  if (messages.length > MAX_MESSAGES)
+    throw new HoldfastError("TOO_LARGE", `messages: ${messages.length} of them. Append ${MAX_MESSAGES} at a time.`, {
+      path: "messages",
+      limit: MAX_MESSAGES,
+    });
+  const bytes = messages.reduce((sum, { bytes: own, blobs }) => sum + own + blobs.reduce((all, blob) => all + blob.bytes.length, 0), 0);
+  if (bytes > MAX_BYTES) throw tooLarge(bytes);
+}
+
+const tooLarge = (bytes: number): HoldfastError =>
+  new HoldfastError(
+    "TOO_LARGE",
+    `messages: ${bytes} bytes with their files, and one call appends ${MAX_BYTES} at most. Append them in several calls.`,
+    { path: "messages", limit: MAX_BYTES },
+  );
+
+/** Where nobody holds the session, and nothing stands in the way, they are appended without being sent. Answers whether they are there. */
+async function appendHere(ground: Ground, { session, key, messages, encoded }: Sending): Promise<boolean> {
+  try {
+    const held = await openHolding(ground, session, undefined, { make: false });
+    try {
+      // E1: by whoever held it before, perhaps. From here on nobody else can.
+      if ((await waitsUnder(ground.store, session, key)) === undefined) return true;
+      await tryMessages(ground, held.work, encoded);
+      const drained = [keyLetter(key), bellLetter(key)];
+      const letter: Letter = { id: bellLetter(key), doc: { kind: "append", check: "", parts: 0 }, appended: { messages, drained } };
+      return await held.takeLetter(letter);
+    } finally {
+      await held.close({ discard: true });
+    }
+  } catch (error) {
+    // Held by another, or the store is busy: it is sent.
+    if (error instanceof HoldfastError && error.retryable) return false;
+    throw error;
+  }
+}
+
+/** Sends them to whoever holds the session. What could not be taken in there is refused here: nobody would hear of it. */
+async function postAll(ground: Ground, { session, key, messages, encoded, check }: Sending): Promise<void> {
+  const present = await ground.journal.present(session);
+  if (present === undefined) throw noSession(session);
+  const { fold, end } = await ground.loader.tail(present, { sized: false });
+  await tryMessages(ground, new Workspace(ground, { head: present.head, fold, end, segments: [], latest: undefined }), encoded);
+  const waiting = (await readMail(ground, session)).filter(({ id, doc }) => doc.kind === "append" && id !== bellLetter(key));
+  if (waiting.length >= MAX_WAITING)
+    throw new HoldfastError("TOO_LARGE", `${MAX_WAITING} calls of append wait in session ${quote(session)} already.`, {
+      sessionId: session,
+      limit: MAX_WAITING,
+    });
+  const text = letterText(await Promise.all(messages.map((message) => selfContained(ground, message))));
+  if (text.length > 2 * MAX_BYTES) throw tooLarge(text.length);
+  const parts = partsOfLetter(key, check, text);
+  for (const { id, doc } of parts) await ground.post(session, doc, { id, due: HIDDEN });
+  await ground.post(session, { kind: "append", check, parts: parts.length }, { id: bellLetter(key), due: BESIDE });
+}
+
+/** With the bytes of files that it only names: they may be gone when it is taken in, and it would not be. */
+async function selfContained(ground: Ground, message: MessageInput): Promise<PlainMessage> {
+  const files = new Map<string, Uint8Array>();
+  // What a tool answered may only look like a file.
+  for (const name of typeof message.content === "string" ? [] : blobsOf(message.content))
+    if ((await ground.store.blob(name)) !== undefined) files.set(name, await ground.journal.blob(name));
+  return toPlain(withBytes(message, files), "messages");
+}

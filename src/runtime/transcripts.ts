@@ -1,0 +1,75 @@
+/** Transcripts of sessions in the formats of providers, verified. Needs no lease. */
+import { HoldfastError, quote } from "../core/errors.js";
+import { withBytes } from "../core/formats/plain.js";
+import { FORMATS, type Format, type Transcript, toFormat } from "../core/formats/transcript.js";
+import { checkpointPlace, type SessionId, sessionId } from "../core/ids.js";
+import type { JsonObject } from "../core/json.js";
+import { blobsOf, type Message, type MessageInput } from "../core/message.js";
+import type { Ground } from "./ground.js";
+import { noSession } from "./inbox.js";
+import { lineAt } from "./journal.js";
+import { invalid, oneOf, options } from "./options.js";
+import { notFound } from "./session.js";
+
+export interface TranscriptOptions<F extends Format = Format> {
+  readonly format: F;
+  /** `inline` writes the bytes of files into the messages; otherwise a file that is kept here is named aside. */
+  readonly files?: "inline" | "aside";
+  /** A checkpoint of the session; its end by default. */
+  readonly at?: string;
+}
+
+/** How many bytes of files one transcript takes along. */
+const MAX_FILE_BYTES = 64 * 1024 * 1024;
+
+export async function transcriptOf<M = JsonObject, F extends Format = Format>(
+  ground: Ground,
+  id: string,
+  o: TranscriptOptions<F>,
+): Promise<Transcript<M, F>> {
+  const { format, files, at } = options(o, "sessions.transcript", ["format", "files", "at"]);
+  const known = oneOf<F>(format, "format", FORMATS as readonly F[]);
+  if (known === undefined) throw invalid("format", `it must be one of ${FORMATS.join(", ")}`);
+  const how = oneOf(files, "files", ["inline", "aside"]);
+  const messages = await messagesAt(ground, sessionId(id), at);
+  return toFormat<M, F>(known, how === "inline" ? await withFiles(ground, messages) : messages);
+}
+
+async function messagesAt(ground: Ground, id: SessionId, at: unknown): Promise<readonly Message[]> {
+  const present = await ground.journal.present(id);
+  if (present === undefined) throw noSession(id);
+  if (at === undefined) return (await ground.loader.tail(present, { sized: false })).fold.messages;
+  const place = checkpointPlace(at);
+  const found = place && (await ground.journal.checkpointAt(place));
+  if (place === undefined || found === undefined) throw notFound(String(at));
+  const isOwn =
+    (await ground.journal.line(place.line))?.session === id ||
+    lineAt(await ground.journal.segments(present.head.line), place.seq) === place.line;
+  if (!isOwn)
+    throw new HoldfastError("CONFLICT", `Checkpoint ${quote(String(at))} is not one of session ${quote(id)}.`, {
+      sessionId: id,
+      checkpointId: String(at),
+    });
+  return (await ground.loader.at(found, { sized: false }, found.segments())).fold.messages;
+}
+
+async function withFiles(ground: Ground, messages: readonly Message[]): Promise<readonly MessageInput[]> {
+  let total = 0;
+  const files = new Map<string, Uint8Array>();
+  for (const { content } of messages) {
+    for (const name of typeof content === "string" ? [] : blobsOf(content)) {
+      // What a tool answered may only look like a file.
+      if (files.has(name) || (await ground.store.blob(name)) === undefined) continue;
+      const bytes = await ground.journal.blob(name);
+      total += bytes.length;
+      if (total > MAX_FILE_BYTES)
+        throw new HoldfastError(
+          "TOO_LARGE",
+          `The files of this transcript hold more than ${MAX_FILE_BYTES} bytes. Leave them aside, and read each with \`blob\`.`,
+          { limit: MAX_FILE_BYTES },
+        );
+      files.set(name, bytes);
+    }
+  }
+  return messages.map((message) => withBytes(message, files));
+}

@@ -1,0 +1,155 @@
+/** E1 under kills: whoever dies, and at whichever write, what is sent under a key is there once. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type Holdfast, HoldfastError, type MessageInput } from "../../src/index.js";
+import { openStore } from "../../src/open.js";
+import { Holdfast as Opened } from "../../src/runtime/holdfast.js";
+import { openLetters } from "../../src/runtime/letters.js";
+import { thisMachine } from "../../src/store/machine.js";
+import type { Store } from "../../src/store/port.js";
+import { Processes } from "../support/processes.js";
+import { stores } from "../support/stores.js";
+import { wrapped } from "../support/wrapped.js";
+
+const some: readonly MessageInput[] = [
+  { role: "user", content: "one" },
+  { role: "user", content: [{ type: "file", mediaType: "a/b", data: { bytes: Uint8Array.from([1, 2]) } }] },
+];
+/** Every write that there is, before it and behind it. */
+const MOST = 40;
+
+test("E1: a store that is away for a moment while messages are taken in does not have them taken in twice", async () => {
+  const store = await openStore("memory:");
+  let fails = 0;
+  const blob: Store["blob"] = async (name) => {
+    if (fails-- > 0) throw new HoldfastError("UNREACHABLE", "away");
+    return store.blob(name);
+  };
+  const made = (on: Store): Holdfast => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
+  const [holder, hold] = [made(wrapped(store, { blob })), made(store)];
+  const session = await holder.session("a");
+  // It may be a file: that is asked for when it is saved.
+  const looks = { type: "file", mediaType: "a/b", data: { digest: "A".repeat(43), sizeBytes: 1 } };
+  await hold.sessions.append("a", [
+    { role: "tool", content: [{ type: "tool-result", callId: "c", outcome: "ok", output: [looks] as never }] },
+  ]);
+  await sleep(250);
+  fails = 1;
+  await session.checkpoint();
+  for (let i = 0; i < 100 && session.messages.length === 0; i++) await sleep(5);
+  await sleep(20);
+  expect([session.messages.length, fails]).toEqual([1, 0]);
+  await session.checkpoint();
+  await session.close();
+  const again = await hold.session("a");
+  expect(again.messages).toHaveLength(1);
+  await hold.close();
+});
+
+describe.each(stores)("append under kills on $name", ({ address }) => {
+  let on: Processes;
+  beforeEach(async () => {
+    on = await Processes.on(address());
+  });
+  afterEach(() => on.close());
+
+  const texts = async (hold: Holdfast, id: string): Promise<number> => {
+    const session = await hold.session(id, { waitMs: 5_000 });
+    await session.close();
+    return session.messages.length;
+  };
+
+  /** Runs `act` in a process that dies at its first write, its second, and so on, until it gets through. Answers how often it died. */
+  const atEachWrite = async (act: (hold: Holdfast, id: string, at: number) => Promise<unknown>, check: (id: string) => Promise<void>) => {
+    let deaths = 0;
+    for (const done of [false, true]) {
+      for (let write = 1; write < MOST; write++) {
+        const id = `s${done}${write}`;
+        await (await on.start().hold.session(id)).close();
+        const dying = on.start({ diesAt: { write, done }, countsPosts: true });
+        const acted = act(dying.hold, id, write).then(() => true);
+        acted.catch(() => {});
+        const isThrough = await Promise.race([acted, dying.died.then(() => false)]);
+        if (!isThrough) deaths += 1;
+        dying.kill();
+        await check(id);
+        if (isThrough) break;
+        expect(write).toBeLessThan(MOST - 1);
+      }
+    }
+    return deaths;
+  };
+
+  test("of who appends to a session that nobody holds", async () => {
+    const { hold } = on.start();
+    const deaths = await atEachWrite(
+      (dying, id) => dying.sessions.append(id, some, { key: "k" }),
+      async (id) => {
+        expect(await hold.sessions.append(id, some, { key: "k" })).toEqual({ count: 2, taken: true });
+        expect(await texts(hold, id)).toBe(2);
+      },
+    );
+    expect(deaths).toBeGreaterThanOrEqual(6);
+  });
+
+  test("a control: without a key, whoever sends again after a kill appends again", async () => {
+    const { hold } = on.start();
+    const counts: number[] = [];
+    await atEachWrite(
+      (dying, id) => dying.sessions.append(id, some),
+      async (id) => {
+        await hold.sessions.append(id, some);
+        counts.push(await texts(hold, id));
+      },
+    );
+    expect(counts).toContain(4);
+  });
+
+  test("of who sends to a session that another holds", async () => {
+    const { hold } = on.start();
+    const held = new Map<string, Awaited<ReturnType<Holdfast["session"]>>>();
+    const deaths = await atEachWrite(
+      async (dying, id) => {
+        held.set(id, await hold.session(id));
+        await dying.sessions.append(id, some, { key: "k" });
+      },
+      async (id) => {
+        await on.start().hold.sessions.append(id, some, { key: "k" });
+        await held.get(id)?.close();
+        expect(await texts(hold, id)).toBe(2);
+        expect(await hold.sessions.append(id, some, { key: "k" })).toEqual({ count: 2, taken: true });
+      },
+    );
+    expect(deaths).toBeGreaterThanOrEqual(6);
+  });
+
+  test("of who takes it in", async () => {
+    const { hold } = on.start();
+    const deaths = await atEachWrite(
+      async (dying, id) => {
+        const session = await dying.session(id);
+        await hold.sessions.append(id, some, { key: "k" });
+        await session.close();
+      },
+      async (id) => {
+        expect(await texts(hold, id)).toBeLessThanOrEqual(2);
+        await hold.sessions.append(id, some, { key: "k" });
+        expect(await texts(hold, id)).toBe(2);
+      },
+    );
+    expect(deaths).toBeGreaterThanOrEqual(4);
+  });
+
+  test("a letter whose messages were appended in another way meanwhile holds nothing", async () => {
+    const { hold } = on.start();
+    const session = await on.start().hold.session("a");
+    await hold.sessions.append("a", some, { key: "k" });
+    const letter = { id: "bell:k", doc: { kind: "append", check: "", parts: 1 } } as const;
+    const store = (inbox: readonly string[]) => ({ inbox: async () => inbox.map((id) => ({ id, text: "", due: 0 })) }) as never;
+    expect((await openLetters(store([]), "a" as never, [letter])).get("bell:k")?.messages).toEqual([]);
+    // Still to be taken in, and not whole: it waits.
+    expect((await openLetters(store(["append:k"]), "a" as never, [letter])).size).toBe(0);
+    await session.close();
+    expect(await texts(hold, "a")).toBe(2);
+  });
+});
