@@ -374,7 +374,7 @@ export interface Store {
   /**
    * Removes the saves of an ownerless line behind `after`, at most `limit`, newest first; with `after` -1 the line too, once it is empty.
    * Never what a line that begins on this one needs, or what is pinned, whatever `after` says: a fork may have come in between. Answers how
-   * many went, and what they held; `dryRun` only answers.
+   * many went, and what they held; `dryRun` only answers. A store that takes `inBulk` may take fewer than there are, but not none.
    */
   cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed>;
 

@@ -148,13 +148,15 @@ export async function cutLines(
   { dryRun, signal, idle, onCut }: CutOptions,
 ): Promise<void> {
   const needed = reach(family);
-  const pace = new Pace(store, { least: 32, most: 2_000, first: 64, rests: !dryRun, signal, idle });
+  const sizes = store.traits.inBulk ? { least: 1_000, most: 1_000, first: 1_000 } : { least: 32, most: 2_000, first: 64 };
+  const pace = new Pace(store, { ...sizes, rests: !dryRun, signal, idle });
   for (const { id } of lines) {
     const after = needed.get(id) ?? -1;
     const cut = async (limit: number): Promise<boolean> => {
       const freed = await store.cut(id as LineId, after, dryRun ? Number.MAX_SAFE_INTEGER : limit, dryRun);
       if (freed.count > 0) onCut?.(freed);
-      return !dryRun && freed.count === limit;
+      // Some stores take fewer, so as not to tear what was written together.
+      return !dryRun && (freed.count === limit || (store.traits.inBulk === true && freed.count > 0));
     };
     while (await pace.step(cut));
   }

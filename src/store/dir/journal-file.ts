@@ -329,6 +329,12 @@ export class JournalFile {
     return this.#downFrom(Number.MAX_SAFE_INTEGER, after + 1, limit).map((span) => this.#sealIn(span));
   }
 
+  /** Whether the save before the last `count` counts only with those behind it (K2). */
+  isInGroup(count: number): boolean {
+    this.#reach(() => this.#spans.length <= count);
+    return count > 0 && count < this.#spans.length && this.#sealIn(this.#spans.at(this.#spans.length - count - 1)).more === true;
+  }
+
   /**
    * Makes the save before the last `count` one that counts by itself, where it counts only with those behind it (K2): they are to go.
    * Answers whether the file was exchanged for that, and has to be looked at again.

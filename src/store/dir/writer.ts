@@ -355,7 +355,8 @@ export class Writer {
     const forks = index.catalogue.forksOf(line).map(({ origin }) => origin?.seq ?? 0);
     forks.push(...sessions.documents.pins(line).map(({ seq }) => seq));
     let journal = this.#journal(line, standing.home);
-    const goes = journal.newest(Math.max(after, 0, ...forks), limit);
+    const newest = journal.newest(Math.max(after, 0, ...forks), limit);
+    const goes = newest.length < limit ? newest : upToGroup(journal, newest);
     const isWhole = after === -1 && forks.length === 0 && goes.length === journal.count();
     // Before anything goes: its anchor must not be taken for a witness of a loss.
     const marked = doc.cut.includes(line) ? doc : this.#change(doc, { cut: [...doc.cut, line] });
@@ -429,6 +430,16 @@ export const freedOf = (seals: readonly Seal[]): Freed => ({
   count: seals.length,
   bytes: seals.reduce((sum, seal) => sum + textBytes(seal), 0),
 });
+
+/**
+ * Of saves that are to go, newest first: so many that no group is torn. A group that is gets its own end, for which the whole journal has to
+ * be written anew: only one that is longer than all that may go.
+ */
+function upToGroup(journal: JournalFile, goes: readonly Seal[]): readonly Seal[] {
+  if (!journal.isInGroup(goes.length)) return goes;
+  const whole = goes.findLastIndex(({ more }, i) => i > 0 && !more);
+  return whole === -1 ? goes : goes.slice(0, whole);
+}
 
 /** C3 */
 function takeBack(undo: readonly (() => void)[]): void {

@@ -136,9 +136,11 @@ function setUp(db: Driver, file: string): void {
 
 /** Writes the first page of a new store, with all that it is known by (H1). */
 function begin(db: Driver): void {
-  // Where each page is pointed to from is noted, so that pages can be moved to the front a few at a time (room.ts).
-  db.exec(`PRAGMA page_size = ${PAGE_BYTES}; PRAGMA auto_vacuum = INCREMENTAL`);
-  transaction(db, "BEGIN IMMEDIATE", () => {
+  db.exec(`PRAGMA page_size = ${PAGE_BYTES}`);
+  transaction(db, "BEGIN", () => {
+    // Where each page is pointed to from is noted, so that pages can be moved to the front a few at a time (room.ts). It is said before the
+    // first page is made, and makes it: in a transaction of its own, a kill behind it would leave a page that is not known to be ours.
+    db.exec("PRAGMA auto_vacuum = INCREMENTAL");
     // Read again under the lock: another process may have been here in between.
     if (pragma(db, "application_id") !== 0 || schemaOf(db).length > 0) return;
     db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${userVersionOf(randomInt(STAMPS), 0)}`);
