@@ -371,8 +371,10 @@ export class Writer {
     return { answer: freedOf(goes), saves: [] };
   }
 
-  /** What stands behind the last save of a journal and does not count is out of it, the index says nothing that is no more, and files that do
-   * not count are gone where they hold such texts. */
+  /**
+   * What stands behind the last save of a journal and does not count is out of it, the index says nothing that is no more, and files that
+   * do not count are gone where they hold such texts.
+   */
   scrub(root: string, holds: (text: string) => boolean): Done<Scrubbed> {
     const { index, sessions, journals } = this.#parts;
     const left: string[] = [];
