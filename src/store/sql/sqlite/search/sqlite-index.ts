@@ -208,11 +208,13 @@ export class SqliteIndex implements SearchIndex {
   #remove(owner: number, first: number, last: number, most: number): number {
     const { write, vocabulary } = this.#file();
     const docs = write
-      .of("SELECT no, words FROM doc WHERE owner = ? AND seq BETWEEN ? AND ? LIMIT CAST(? AS bigint)")
+      .of(
+        "SELECT d.no, w.words FROM doc d JOIN doc_words w ON w.no = d.no WHERE d.owner = ? AND d.seq BETWEEN ? AND ? LIMIT CAST(? AS bigint)",
+      )
       .all(owner, first, last, most);
     for (const [no, words] of docs) {
       write.of("INSERT INTO text (text, rowid, words) VALUES ('delete', ?, ?)").run(no as number, vocabulary.unpack(words as Uint8Array));
-      write.of("DELETE FROM doc WHERE no = ?").run(no as number);
+      for (const table of ["doc", "doc_words"]) write.of(`DELETE FROM ${table} WHERE no = ?`).run(no as number);
     }
     return docs.length;
   }
@@ -259,9 +261,11 @@ export class SqliteIndex implements SearchIndex {
   #add({ kind, of, seq, passage, role, at, words }: Document): void {
     const { write, vocabulary } = this.#file();
     const owner = kind === "title" ? -of : of;
-    const insert = `INSERT INTO doc (owner, seq, passage, role, at, words) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING no`;
-    const made = write.of(insert).get(owner, seq, passage, role, at, vocabulary.pack(words));
-    if (made !== undefined) write.of("INSERT INTO text (rowid, words) VALUES (?, ?)").run(made[0] as number, words.join(" "));
+    const insert = `INSERT INTO doc (owner, seq, passage, role, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING no`;
+    const no = write.of(insert).get(owner, seq, passage, role, at)?.[0] as number | undefined;
+    if (no === undefined) return;
+    write.of("INSERT INTO doc_words (no, words) VALUES (?, ?)").run(no, vocabulary.pack(words));
+    write.of("INSERT INTO text (rowid, words) VALUES (?, ?)").run(no, words.join(" "));
   }
 
   /** Synced first: an index that a power cut throws back must find them again. */
