@@ -38,6 +38,8 @@ interface Step {
   readonly from: Marks;
   /** Sessions whose titles are to be looked at anew. */
   readonly sessions: readonly number[];
+  /** What the last save is known by; undefined where it is gone. */
+  readonly last: string | undefined;
   begun: boolean;
 }
 
@@ -53,6 +55,8 @@ const notesAfter =
 const lastNote = "SELECT coalesce(max(no), 0) FROM unindexed WHERE tenant = ?";
 const dropNotes = "DELETE FROM unindexed WHERE tenant = ? AND no <= ?";
 const lastSave = "SELECT coalesce(max(no), 0) FROM save";
+/** What a save is known by, whatever its number is. */
+const saveWith = "SELECT line || ' ' || seq || ' ' || head FROM save WHERE no = ?";
 const incarnation = "SELECT value FROM meta WHERE key = 'incarnation'";
 /** Saves with texts, of a stretch of numbers. */
 const savesAfter = `SELECT v.no, v.line, l.id, v.seq, v.head, v.mark, v.note, v.items, NULL FROM save v CROSS JOIN line l ON l.no = v.line
@@ -120,12 +124,18 @@ export class SqliteIndex implements SearchIndex {
     const note = await this.#number(lastNote, this.#tenant);
     const most = await this.#number(lastSave);
     this.#enter(`${this.#storeId} ${String(born?.[0] ?? "")}`, anew, note);
-    // An index that is ahead of its store is of another time: the store was put back, and numbers will come again that it knows already.
-    const { save, note: known } = this.#marks();
-    if (save > most && known >= note) {
+    if (await this.#isOfAnotherTime(most, note)) {
       this.#leave();
       this.#enter(`${this.#storeId} ${String(born?.[0] ?? "")}`, true, note);
     }
+  }
+
+  /** An older copy of the store was put back: numbers of saves come again, or came already, that the index has taken in as others. */
+  async #isOfAnotherTime(most: number, note: number): Promise<boolean> {
+    const marks = this.#marks();
+    const [last] = this.#file().write.of("SELECT value FROM meta WHERE key = 'last'").get() ?? [];
+    const [there] = await this.#db.read(saveWith, [marks.save]);
+    return (marks.save > most && marks.note >= note) || (last !== undefined && there !== undefined && there[0] !== last);
   }
 
   #enter(identity: string, anew: boolean, note: number): void {
@@ -173,12 +183,20 @@ export class SqliteIndex implements SearchIndex {
     const rows = await this.#db.read(savesAfter, [upTo.save, end, this.#tenant, limit]);
     const save = rows.length === limit ? (rows.at(-1)?.[0] as number) : Math.max(end, upTo.save);
     const note = Math.max(upTo.note, ...sessions.values());
+    const [last] = (await this.#db.read(saveWith, [save]))[0] ?? [];
     const found: Fresh = {
       sessions: fresh.map(sessionRow),
       saves: rows.map(([, line, id, ...row]) => ({ line: line as number, save: saveRow(id as LineId, row) })),
       isLast: save >= most && session < 0 && notes.length < limit && note >= ((notes.at(-1)?.[0] as number | undefined) ?? 0),
     };
-    this.#steps.set(found, { turn, from: upTo, to: { save, note, session }, sessions: [...sessions.keys()], begun: false });
+    this.#steps.set(found, {
+      turn,
+      from: upTo,
+      to: { save, note, session },
+      sessions: [...sessions.keys()],
+      last: last as string,
+      begun: false,
+    });
     return found;
   }
 
@@ -229,7 +247,7 @@ export class SqliteIndex implements SearchIndex {
       if (!this.#enterStep(fresh, step)) return false;
       for (const document of documents) this.#add(document);
       if (!done) return true;
-      this.#mark(to);
+      this.#mark(to, step.last);
       this.#file().file.writer.exec("COMMIT");
       this.#putting = undefined;
     } catch (error) {
@@ -344,8 +362,10 @@ export class SqliteIndex implements SearchIndex {
     return this.#value("turn");
   }
 
-  #mark(marks: Marks): void {
+  #mark(marks: Marks, last?: string): void {
     const { write } = this.#file();
+    if (last === undefined) write.of("DELETE FROM meta WHERE key = 'last'").run();
+    else write.of("INSERT INTO meta (key, value) VALUES ('last', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value").run(last);
     for (const key of KEYS_OF_MARKS) write.of("UPDATE meta SET value = ? WHERE key = ?").run(marks[key], key);
     write.of("UPDATE meta SET value = value + 1 WHERE key = 'turn'").run();
   }
