@@ -212,8 +212,17 @@ describe("the file of an index in SQLite", () => {
     await store.close();
     expect(isInFile()).toBe(false);
     expect(await count(hold, "kelp")).toBe(2);
-    await say(hold, "c", "zyzzyva is back");
-    expect(await count(hold, "zyzzyva")).toBe(1);
+    // Whatever else waits to be taken in: nobody has searched since.
+    await say(hold, "c", "zyzzyva is back", "rock");
+    await hold.sessions.update("c", { title: "about zyzzyva" });
+    expect(await count(hold, "zyzzyva")).toBe(2);
+    await hold.sessions.update("a", { title: "kelp" });
+    await hold.sessions.delete("c");
+    const again = await openStore(path);
+    await again.index?.purge();
+    await again.close();
+    expect(isInFile()).toBe(false);
+    expect(await count(hold, "kelp")).toBe(3);
   });
 });
 

@@ -56,7 +56,7 @@ export interface MessageHit {
   readonly score: number;
 }
 
-export interface TitleHit {
+interface TitleHit {
   readonly kind: "title";
   readonly session: SessionRow;
   readonly score: number;

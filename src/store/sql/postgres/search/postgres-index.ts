@@ -223,7 +223,24 @@ export class PostgresIndex implements SearchIndex {
 
   /** What is removed from a table is removed from its files when the server vacuums it, as everything else in this store. */
   async purge(): Promise<void> {
-    if (await this.exists()) while (!(await this.#write(() => this.#forget(1))).isLast);
+    if (!(await this.exists())) return;
+    do await this.#write(() => this.#forget(1));
+    while (await this.#hasNotes());
+    await this.#write(() => this.#forgetTitles());
+  }
+
+  async #hasNotes(): Promise<boolean> {
+    return (await this.#db.read("SELECT 1 FROM unindexed WHERE tenant = ? AND line IS NOT NULL LIMIT 1", [this.#tenant])).length > 0;
+  }
+
+  /** Those that notes speak of. The notes stay, so that they are looked at anew. */
+  *#forgetTitles(): Steps<void> {
+    yield* rowsOf("SELECT 1 FROM doc_state WHERE tenant = ? FOR UPDATE", this.#tenant);
+    const noted = "SELECT -session FROM unindexed WHERE tenant = ? AND session IS NOT NULL";
+    const [titles = []] = yield [
+      look(`DELETE FROM doc WHERE tenant = ? AND owner IN (${noted}) RETURNING length`, this.#tenant, this.#tenant),
+    ];
+    yield [counting(this.#tenant, titles, -1), change("UPDATE doc_state SET turn = turn + 1 WHERE tenant = ?", this.#tenant)];
   }
 
   async close(): Promise<void> {}

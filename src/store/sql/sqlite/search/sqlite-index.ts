@@ -7,6 +7,8 @@
  * it is forgotten the next time.
  */
 
+import { setTimeout as sleep } from "node:timers/promises";
+import { HoldfastError } from "../../../../core/errors.js";
 import type { LineId } from "../../../../core/ids.js";
 import type { Query } from "../../../../core/search/query.js";
 import type { Document, FindOptions, Found, Fresh, SearchIndex } from "../../../search-port.js";
@@ -63,9 +65,12 @@ const savesAfter = `SELECT v.no, v.line, l.id, v.seq, v.head, v.mark, v.note, v.
   WHERE v.no > ? AND v.no <= ? AND l.tenant = ? AND v.items IS NOT NULL ORDER BY v.no LIMIT CAST(? AS bigint)`;
 /** Of numbers that are other tenants', or saves without text, so many are passed over at once for each save that is wanted. */
 const STRETCH = 50;
-const FORGOTTEN_AT_ONCE = 200;
+/** To take a document out takes as long as to take it in. */
+const FORGOTTEN_AT_ONCE = { least: 20, most: 200 };
 /** Notes that were taken in are removed when there are so many of them. */
 const NOTES_KEPT = 1_000;
+/** How long a busy index is waited for by whoever must have it. */
+const BUSY_MS = 5_000;
 const KEYS = ["turn", "purges", "save", "note", "session"] as const;
 
 export class SqliteIndex implements SearchIndex {
@@ -163,7 +168,7 @@ export class SqliteIndex implements SearchIndex {
     this.#abandon();
     const from = this.#marks();
     const notes = await this.#db.read(notesAfter, [this.#tenant, from.note, limit]);
-    const upTo = this.#forget(notes, from);
+    const upTo = this.#forget(notes, from, Math.min(FORGOTTEN_AT_ONCE.most, Math.max(FORGOTTEN_AT_ONCE.least, limit)));
     if (upTo === undefined) return NOTHING;
     const turn = this.#turn();
     const sessions = noted(notes, upTo.note);
@@ -201,14 +206,14 @@ export class SqliteIndex implements SearchIndex {
   }
 
   /** Forgets what the first of these notes say is gone, up to one that speaks of a session. Undefined where others are at it. */
-  #forget(notes: readonly Row[], from: Marks): Marks | undefined {
+  #forget(notes: readonly Row[], from: Marks, most: number): Marks | undefined {
     const first = notes[0];
     if (first === undefined || first[1] === null) return from;
     return this.#transaction(() => {
       const now = this.#marks();
       if (now.note !== from.note) return undefined;
       let { save, note } = now;
-      let left = FORGOTTEN_AT_ONCE;
+      let left = most;
       for (const [no, line, firstSeq, lastSeq, ceiling] of notes as readonly number[][]) {
         if (line === null) break;
         left -= this.#remove(line as number, firstSeq as number, lastSeq as number, left);
@@ -318,18 +323,11 @@ export class SqliteIndex implements SearchIndex {
 
   async purge(): Promise<void> {
     if (!(await this.exists())) return;
-    for (;;) {
-      const { note } = this.#marks();
-      const [next] = await this.#db.read(notesAfter, [this.#tenant, note, 1]);
-      if (next === undefined) break;
-      // Titles are looked at by whoever takes in what has come; texts that are gone are not.
-      if (next[1] === null || (await this.next(FORGOTTEN_AT_ONCE)) === NOTHING) break;
-    }
-    this.#abandon();
+    await this.#forgetAll();
     try {
       const { writer } = this.#file().file;
       writer.exec("CREATE VIRTUAL TABLE IF NOT EXISTS temp.term USING fts5vocab('main', 'text', 'row')");
-      this.#transaction(() => {
+      await this.#patiently(() => {
         writer.exec("INSERT INTO text (text) VALUES ('optimize')");
         writer.exec("DELETE FROM word WHERE NOT EXISTS (SELECT 1 FROM temp.term t WHERE t.term = word.word)");
         writer.exec("UPDATE meta SET value = value + 1 WHERE key IN ('turn', 'purges')");
@@ -339,6 +337,27 @@ export class SqliteIndex implements SearchIndex {
       writer.exec("PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = MEMORY; PRAGMA wal_checkpoint(TRUNCATE)");
     } catch (error) {
       throw this.#failed(error);
+    }
+  }
+
+  /** All that notes speak of, in whatever order. They stay: titles are still to be looked at, and what is gone may be forgotten twice. */
+  async #forgetAll(): Promise<void> {
+    for (let after = this.#marks().note, left = true; left; ) {
+      const notes = await this.#db.read(notesAfter, [this.#tenant, after, FORGOTTEN_AT_ONCE.most]);
+      this.#abandon();
+      left = notes.length > 0;
+      for (const [no, line, first, last, ceiling, session] of notes as readonly number[][]) {
+        const [owner, from, to] = line === null ? [-(session as number), 0, 0] : [line as number, first as number, last as number];
+        const { most } = FORGOTTEN_AT_ONCE;
+        for (let removed = most; removed === most; )
+          removed = await this.#patiently(() => {
+            const marks = this.#marks();
+            const count = this.#remove(owner, from, to, most);
+            this.#mark({ ...marks, save: Math.min(marks.save, ceiling ?? marks.save) });
+            return count;
+          });
+        after = no as number;
+      }
     }
   }
 
@@ -390,6 +409,16 @@ export class SqliteIndex implements SearchIndex {
       this.#abandon();
       if (failureOf(error) === "busy") return undefined;
       throw this.#failed(error);
+    }
+  }
+
+  /** The same for what must be done. What is on its way into the index is given up for it. */
+  async #patiently<T>(run: () => T): Promise<T> {
+    for (const deadline = performance.now() + BUSY_MS; ; await sleep(5)) {
+      this.#abandon();
+      const answer = this.#transaction(run);
+      if (answer !== undefined) return answer;
+      if (performance.now() > deadline) throw new HoldfastError("BUSY", "Others kept the index for search busy. Try again.");
     }
   }
 
