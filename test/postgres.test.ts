@@ -1,4 +1,5 @@
 /** A store in Postgres: opening it, what it refuses and says, tenants, poolers, and what is asked of the server. */
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HoldfastError, open } from "../src/index.js";
 import { openStore } from "../src/open.js";
@@ -185,6 +186,27 @@ describe("tenants", () => {
     expect(await hold.stats()).toMatchObject({ sessions: 0, messages: 0 });
     expect((await hold.sessions.list()).items).toEqual([]);
     await hold.close();
+  });
+});
+
+describe("search", () => {
+  test("goes by the index of words, below the policies", async () => {
+    const schema = freshSchema();
+    const hold = await open(at(schema));
+    const session = await hold.session("s");
+    for (let i = 0; i < 300; i++) session.append({ role: "user", content: `kelp number ${i}` });
+    await session.checkpoint();
+    await session.close();
+    const scans = async (): Promise<unknown> => {
+      const text = "SELECT idx_scan::int AS n FROM pg_stat_user_indexes WHERE schemaname = $1 AND indexrelname = 'doc_by_words'";
+      return (await server.run(text, { values: [schema] }))[0]?.["n"];
+    };
+    await hold.sessions.index();
+    for (let i = 0; i < 10; i++) expect((await hold.sessions.search(`kelp ${i}`)).items).toHaveLength(1);
+    await hold.close();
+    // A server process tells of its work when it ends, and a little later. For each search two words are counted, and both looked for.
+    for (let i = 0; i < 100 && (await scans()) !== 30; i++) await sleep(50);
+    expect(await scans()).toBe(30);
   });
 });
 

@@ -27,7 +27,7 @@ for (let i = 0, sum = 0; i < VOCABULARY; i++) {
   upTo[i] = sum;
 }
 
-export function word() {
+function word() {
   const wanted = random() * upTo[VOCABULARY - 1];
   let low = 0;
   let high = VOCABULARY - 1;
@@ -79,7 +79,7 @@ const show = (text) => {
 };
 
 /** Sessions of a hundred messages, two to a save; checkpoints that are not waited for one by one share their commits. */
-export async function fillStore(hold, messages) {
+async function fillStore(hold, messages) {
   const EACH = 100;
   const AT_ONCE = 20;
   for (let made = 0, n = 0; made < messages; ) {

@@ -47,9 +47,8 @@ export interface FindOptions {
 /** A passage that was found, and what it was found in. */
 export interface MessageHit {
   readonly kind: "message";
+  /** It says whose it is; a line may be nobody's. */
   readonly line: LineRow;
-  /** Whose line it is; undefined where it is nobody's. */
-  readonly session: SessionRow | undefined;
   /** The save that holds the record, with its items; undefined where there is none any more. */
   readonly save: Save | undefined;
   readonly seq: number;
@@ -57,7 +56,7 @@ export interface MessageHit {
   readonly score: number;
 }
 
-export interface TitleHit {
+interface TitleHit {
   readonly kind: "title";
   readonly session: SessionRow;
   readonly score: number;

@@ -16,9 +16,9 @@ import { Splitter, type Words } from "./words.js";
 export const PASSAGE_WORDS = 4096;
 export const MOST_REPEATS = 255;
 /** Of a message that is longer, the rest is not found. */
-export const MAX_TEXT_CHARS = 1_000_000;
+const MAX_TEXT_CHARS = 1_000_000;
 /** A file that is longer is found by its name alone. */
-export const MAX_FILE_BYTES = 1_000_000;
+const MAX_FILE_BYTES = 1_000_000;
 
 /** The files in a message whose text is to be found, by the digests that they are kept under. */
 export function textFilesIn(message: MessageInput): readonly Digest[] {

@@ -2,7 +2,7 @@
 import type { Phrase, Query } from "./query.js";
 
 /** Where a phrase stands in words: the number of its first word at each place. */
-export function placesOf({ words: wanted, prefix }: Phrase, words: readonly string[]): number[] {
+function placesOf({ words: wanted, prefix }: Phrase, words: readonly string[]): number[] {
   const places: number[] = [];
   const last = wanted.length - 1;
   const end = wanted[last] as string;

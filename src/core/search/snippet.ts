@@ -10,7 +10,7 @@ export interface Snippet {
 }
 
 /** About how long a snippet is, and how much of it stands before what was found. */
-export const SNIPPET_CHARS = 200;
+const SNIPPET_CHARS = 200;
 const BEFORE = 60;
 
 interface Hit {

@@ -6,7 +6,7 @@
  * moment ago is not.
  */
 import { HoldfastError, quote } from "../../core/errors.js";
-import { checkName, type LineId, MAX_SEQ, type SessionId, sessionId, typeName } from "../../core/ids.js";
+import { checkName, type LineId, MAX_SEQ, placeId, type SessionId, sessionId, typeName } from "../../core/ids.js";
 import type { Role } from "../../core/message.js";
 import { passagesOf } from "../../core/search/document.js";
 import { occurrences } from "../../core/search/match.js";
@@ -40,7 +40,6 @@ export interface SearchFilter {
 
 interface FoundText {
   readonly sessionId: SessionId;
-  readonly agent?: string;
   readonly createdAt: string;
   /** One row of the text around what was found; … stands where it was cut. */
   readonly snippet: string;
@@ -146,51 +145,38 @@ async function linesOf({ store }: Ground, session: SessionId): Promise<NonNullab
 }
 
 /** Undefined where it is not there any more, or is not what was asked for. */
-async function show(ground: Ground, owners: Owners, { query, filter }: Asked, hit: Hit): Promise<FoundItem | undefined> {
-  const { within } = filter;
-  const row = hit.kind === "title" ? hit.session : within ? await owners.session(within.session) : (hit.session ?? (await owners.of(hit)));
-  if (row === undefined || (within !== undefined && row.id !== within.session)) return undefined;
-  if (filter.agent !== undefined && row.head.agent !== filter.agent) return undefined;
-  if (filter.tag !== undefined && !row.label.tags.includes(filter.tag)) return undefined;
-  return ifSound(async () => {
-    const found = hit.kind === "title" ? titleIn(row) : hit.save && (await textAt(ground.journal, hit.save, hit.seq));
+async function show({ journal }: Ground, owners: Owners, asked: Asked, hit: Hit): Promise<FoundItem | undefined> {
+  const { query, filter } = asked;
+  try {
+    const owner = await ownerOf(owners, filter, hit);
+    if (owner === undefined) return undefined;
+    const found = hit.kind === "title" ? titleIn(hit.session) : hit.save && (await textAt(journal, hit.save, hit.seq));
     const words = found && passageOf(found.text, hit.kind === "title" ? 0 : hit.passage);
     const places = words && occurrences(query, words.words);
     if (found === undefined || words === undefined || places === undefined) return undefined;
-    // Also what the filters went by.
-    if (filter.tag !== undefined) labelOf(row);
-    const { agent } = headOf(row);
     const { text: snippet, matches } = snippetOf(found.text, words, query, places);
     const { message, seq, at } = found;
     const { score } = hit;
-    const sessionId = row.id as SessionId;
+    const sessionId = owner as SessionId;
     const createdAt = isoTime(at);
-    const item: FoundItem =
-      hit.kind === "title"
-        ? { kind: "title", sessionId, createdAt, snippet, matches, score }
-        : {
-            kind: "message",
-            sessionId,
-            messageId: message.id ?? `${hit.line.id}-${seq}`,
-            seq,
-            role: message.role,
-            createdAt,
-            snippet,
-            matches,
-            score,
-          };
-    return Object.freeze(agent === undefined ? item : { ...item, agent });
-  });
-}
-
-/** What is damaged is not shown: `verify` names it. */
-async function ifSound<T>(read: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await read();
+    if (hit.kind === "title") return Object.freeze({ kind: "title", sessionId, createdAt, snippet, matches, score });
+    const messageId = message.id ?? placeId(hit.line.id, seq);
+    return Object.freeze({ kind: "message", sessionId, messageId, seq, role: message.role, createdAt, snippet, matches, score });
   } catch (error) {
+    // What is damaged is not shown: `verify` names it.
     if (error instanceof HoldfastError && error.code === "CORRUPT") return undefined;
     throw error;
   }
+}
+
+/** The session that it is shown in; undefined where there is none, or it is not one that was asked for. */
+async function ownerOf(owners: Owners, { within, agent, tag }: Asked["filter"], hit: Hit): Promise<string | undefined> {
+  const id = hit.kind === "title" ? hit.session.id : (within?.session ?? hit.line.session ?? (await owners.of(hit)));
+  if (id === undefined || (within !== undefined && id !== within.session)) return undefined;
+  if (agent === undefined && tag === undefined) return id;
+  const row = hit.kind === "title" ? hit.session : await owners.session(id);
+  if (row === undefined || (agent !== undefined && headOf(row).agent !== agent)) return undefined;
+  return tag === undefined || labelOf(row).tags.includes(tag) ? id : undefined;
 }
 
 function passageOf(text: string, wanted: number): Words | undefined {
@@ -215,14 +201,13 @@ class Owners {
   }
 
   /** That of a line that nobody owns. */
-  async of({ line, seq }: MessageHit): Promise<SessionRow | undefined> {
+  async of({ line, seq }: MessageHit): Promise<string | undefined> {
     let family = this.#families.get(line.id);
     if (family === undefined) {
       family = await descendants(this.#ground, [line]);
       this.#families.set(line.id, family);
     }
-    const id = oldest(line.id, seq, family);
-    return id === undefined ? undefined : this.session(id);
+    return oldest(line.id, seq, family);
   }
 }
 

@@ -55,8 +55,7 @@ export class Scan implements Finder {
     const line = owner as LineRow;
     const { seq, passage } = document;
     const [save] = await this.#store.saves(line.id, { from: seq, to: seq, limit: 1, items: true, state: false });
-    const session = line.session === null ? undefined : await this.#store.session(line.session);
-    return { kind: "message", line, session, save, seq, passage, score };
+    return { kind: "message", line, save, seq, passage, score };
   }
 
   async *#documents(): AsyncGenerator<{ readonly document: Document; readonly owner: LineRow | SessionRow }> {

@@ -29,15 +29,6 @@ export function hitOf({ owner, seq, passage, score }: Numbered, row: Row | undef
   if (row === undefined) return undefined;
   if (owner < 0) return { kind: "title", session: sessionRow(row), score };
   const line = lineRow(row.slice(0, columnsOf.line));
-  const session = row.slice(columnsOf.line, columnsOf.line + columnsOf.session);
-  const save = row.slice(columnsOf.line + columnsOf.session);
-  return {
-    kind: "message",
-    line,
-    session: session[0] === null ? undefined : sessionRow(session),
-    save: save[0] === null ? undefined : saveRow(line.id, [...save, null]),
-    seq,
-    passage,
-    score,
-  };
+  const save = row.slice(columnsOf.line);
+  return { kind: "message", line, save: save[0] === null ? undefined : saveRow(line.id, [...save, null]), seq, passage, score };
 }

@@ -201,9 +201,9 @@ export const docsBy = (filter: { readonly of: boolean }): string =>
 const updateSave = (items: boolean, state: boolean) =>
   `UPDATE save SET head = ?, mark = ?, note = ?${items ? ", items = ?" : ""}${state ? ", state = ?" : ""} WHERE line = ? AND seq = ?`;
 
-/** Columns of a line, of its session, and of the save that holds a record. Parameters: the record's number, tenant, the line's number. */
+/** Columns of a line, and of the save that holds a record. Parameters: the record's number, tenant, the line's number. */
 export const recordOf = ({ text, saveWith }: Dialect, schema: string): string =>
-  `SELECT ${lineColumns}, ${sessionColumns}, v.seq, v.head, ${text("v.mark")}, v.note, ${text("v.items")}
+  `SELECT ${lineColumns}, v.seq, v.head, ${text("v.mark")}, v.note, ${text("v.items")}
     FROM ${schema}line l LEFT JOIN ${schema}session s ON s.no = l.session ${saveWith(schema)} WHERE l.tenant = ? AND l.no = ?`;
 
 export const sessionWith = (schema: string): string => `SELECT ${sessionColumns} FROM ${schema}session s WHERE s.tenant = ? AND s.no = ?`;

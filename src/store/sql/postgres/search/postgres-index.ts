@@ -14,7 +14,7 @@ import { hitOf, hitParams } from "../../hits.js";
 import { saveRow, sessionRow } from "../../rows.js";
 import { recordOf, type Statements, statementsIn } from "../../statements.js";
 import { indexKey } from "../../writer.js";
-import { arrayOf, rank } from "./ranking.js";
+import { arrayOf, byIndex, rank } from "./ranking.js";
 
 interface State {
   readonly turn: number;
@@ -37,10 +37,12 @@ interface Step {
 }
 
 const columns = "turn, session, is_new, tx, oldest, at_tx, at_line, at_seq";
-const saveColumns = "v.line, l.id, v.tx, v.seq, v.head, convert_from(v.mark, 'UTF8'), v.note, convert_from(v.items, 'UTF8'), NULL";
-const saves = `SELECT ${saveColumns} FROM save v JOIN line l ON l.no = v.line`;
+const saveColumns =
+  "v.line, (SELECT l.id FROM line l WHERE l.no = v.line), v.tx, v.seq, v.head, convert_from(v.mark, 'UTF8'), v.note, convert_from(v.items, 'UTF8'), NULL";
+/** Their lines one by one: a planner that knows no figures yet would begin with all lines. */
+const saves = (where: string, order: string): string =>
+  `SELECT ${saveColumns} FROM save v WHERE v.tenant = ? AND ${where} ORDER BY ${order} LIMIT CAST(? AS bigint)`;
 const oldestOpen = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint";
-const withBitmaps = look("SELECT set_config('enable_bitmapscan', 'on', true)");
 /** So many transactions are looked at in one round. */
 const ROUND = 5_000;
 const FORGOTTEN_AT_ONCE = 100;
@@ -101,7 +103,7 @@ export class PostgresIndex implements SearchIndex {
     const tenant = this.#tenant;
     const asks =
       isNew === 1
-        ? [withBitmaps, look(counted("save WHERE tenant = ? AND tx >= ?"), tenant, tx)]
+        ? [byIndex, look(counted("save WHERE tenant = ? AND tx >= ?"), tenant, tx)]
         : [look(counted("save WHERE tenant = ? AND (line, seq) > (?, ?)"), tenant, atLine, atSeq)];
     return this.#write(function* () {
       const answers = yield [...asks, look(counted("unindexed WHERE tenant = ?"), tenant)];
@@ -223,7 +225,24 @@ export class PostgresIndex implements SearchIndex {
 
   /** What is removed from a table is removed from its files when the server vacuums it, as everything else in this store. */
   async purge(): Promise<void> {
-    if (await this.exists()) while (!(await this.#write(() => this.#forget(1))).isLast);
+    if (!(await this.exists())) return;
+    do await this.#write(() => this.#forget(1));
+    while (await this.#hasNotes());
+    await this.#write(() => this.#forgetTitles());
+  }
+
+  async #hasNotes(): Promise<boolean> {
+    return (await this.#db.read("SELECT 1 FROM unindexed WHERE tenant = ? AND line IS NOT NULL LIMIT 1", [this.#tenant])).length > 0;
+  }
+
+  /** Those that notes speak of. The notes stay, so that they are looked at anew. */
+  *#forgetTitles(): Steps<void> {
+    yield* rowsOf("SELECT 1 FROM doc_state WHERE tenant = ? FOR UPDATE", this.#tenant);
+    const noted = "SELECT -session FROM unindexed WHERE tenant = ? AND session IS NOT NULL";
+    const [titles = []] = yield [
+      look(`DELETE FROM doc WHERE tenant = ? AND owner IN (${noted}) RETURNING length`, this.#tenant, this.#tenant),
+    ];
+    yield [counting(this.#tenant, titles, -1), change("UPDATE doc_state SET turn = turn + 1 WHERE tenant = ?", this.#tenant)];
   }
 
   async close(): Promise<void> {}
@@ -244,16 +263,15 @@ interface Saves {
 function* savesAfter(tenant: string, from: State, limit: number): Steps<Saves> {
   const start = { atTx: 0, atLine: 0, atSeq: 0 };
   if (from.isNew === 0) {
-    const text = `${saves} WHERE v.tenant = ? AND (v.line, v.seq) > (?, ?) ORDER BY v.line, v.seq LIMIT CAST(? AS bigint)`;
+    const text = saves("(v.line, v.seq) > (?, ?)", "v.line, v.seq");
     const rows = yield* rowsOf(text, tenant, from.atLine, from.atSeq, limit);
     const isRoundOver = rows.length < limit;
     return { rows: withTexts(rows), to: { ...from, ...(isRoundOver ? { ...start, isNew: 1 } : placeOf(rows)) }, isRoundOver };
   }
   const { tx, atTx, atLine, atSeq } = from;
   const end = tx + ROUND;
-  const text = `${saves} WHERE v.tenant = ? AND v.tx >= ? AND v.tx < ? AND (v.tx, v.line, v.seq) > (?, ?, ?)
-    ORDER BY v.tx, v.line, v.seq LIMIT CAST(? AS bigint)`;
-  const asks = [look(`SELECT ${oldestOpen}`), withBitmaps, look(text, tenant, tx, end, atTx, atLine, atSeq, limit)];
+  const text = saves("v.tx >= ? AND v.tx < ? AND (v.tx, v.line, v.seq) > (?, ?, ?)", "v.tx, v.line, v.seq");
+  const asks = [look(`SELECT ${oldestOpen}`), byIndex, look(text, tenant, tx, end, atTx, atLine, atSeq, limit)];
   const [open = [], , rows = []] = yield asks;
   // What commits later than this round began is behind the oldest that was open then, wherever the round is by now.
   const oldest = atTx === 0 ? (open[0]?.[0] as number) : from.oldest;
@@ -270,7 +288,7 @@ function placeOf(rows: readonly Row[]): Pick<State, "atTx" | "atLine" | "atSeq">
   return { atTx: tx ?? 0, atLine: line as number, atSeq: seq as number };
 }
 
-const withTexts = (rows: readonly Row[]): readonly Row[] => rows.filter((found) => found[7] !== null);
+const withTexts = (rows: readonly Row[]): readonly Row[] => rows.filter((found) => found[1] !== null && found[7] !== null);
 
 const stateOf = ([turn, session, isNew, tx, oldest, atTx, atLine, atSeq]: Row): State =>
   ({ turn, session, isNew, tx, oldest, atTx, atLine, atSeq }) as unknown as State;

@@ -19,8 +19,8 @@ const PAGE_BYTES = 8192;
 const BUSY_MS = 5;
 
 /**
- * `doc` is a passage of a message, whose owner is the number of its line, or a title, whose owner is that of its session below zero. With
- * each stand the numbers of its words: only who names all words of a text can take it out of the full-text table with all that it added
+ * `doc` is a passage of a message, whose owner is the number of its line, or a title, whose owner is that of its session below zero.
+ * Beside it stand the numbers of its words, apart because a search reads none of them: only who names all words of a text can take it out of the full-text table with all that it added
  * to its statistics, and scores stay what they are without it. (What that table can forget by itself still counts in its averages.)
  */
 const SCHEMA = `
@@ -32,9 +32,9 @@ const SCHEMA = `
     seq INTEGER NOT NULL,
     passage INTEGER NOT NULL,
     role INTEGER NOT NULL,
-    at INTEGER NOT NULL,
-    words BLOB NOT NULL
+    at INTEGER NOT NULL
   );
+  CREATE TABLE doc_words (no INTEGER PRIMARY KEY, words BLOB NOT NULL);
   CREATE UNIQUE INDEX doc_by_place ON doc (owner, seq, passage);
   CREATE VIRTUAL TABLE text USING fts5(words, content='', tokenize='ascii');
 `;

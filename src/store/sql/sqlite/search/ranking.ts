@@ -15,7 +15,9 @@ export function rank(
   options: FindOptions,
 ): { readonly best: readonly Numbered[]; readonly more: boolean } {
   const { text, params } = asked(query, options);
-  let rows = statements.of(text).all(...params);
+  // Upwards is a sixth faster than downwards; only where there are too many does it matter which are left out.
+  let rows = statements.of(`${text} LIMIT ${MOST_RANKED + 1}`).all(...params);
+  if (rows.length > MOST_RANKED) rows = statements.of(`${text} ORDER BY text.rowid DESC LIMIT ${MOST_RANKED}`).all(...params);
   const { within, offset, limit } = options;
   if (within !== undefined) {
     const upTo = new Map([...within.lines.values()].map((line) => [line.no, line.upTo]));
@@ -58,7 +60,7 @@ function asked(query: Query, { within, agent, tag, role, since, until }: FindOpt
     ? " LEFT JOIN store.line l ON l.no = d.owner LEFT JOIN store.session s ON s.no = CASE WHEN d.owner < 0 THEN -d.owner ELSE l.session END"
     : "";
   return {
-    text: `SELECT text.rowid, text.rank${docs && ", d.owner, d.seq"} FROM text${docs}${sessions} WHERE ${wheres.join(" AND ")} ORDER BY text.rowid DESC LIMIT ${MOST_RANKED}`,
+    text: `SELECT text.rowid, text.rank${docs && ", d.owner, d.seq"} FROM text${docs}${sessions} WHERE ${wheres.join(" AND ")}`,
     params,
   };
 }

@@ -7,6 +7,8 @@
  * it is forgotten the next time.
  */
 
+import { setTimeout as sleep } from "node:timers/promises";
+import { HoldfastError } from "../../../../core/errors.js";
 import type { LineId } from "../../../../core/ids.js";
 import type { Query } from "../../../../core/search/query.js";
 import type { Document, FindOptions, Found, Fresh, SearchIndex } from "../../../search-port.js";
@@ -38,6 +40,8 @@ interface Step {
   readonly from: Marks;
   /** Sessions whose titles are to be looked at anew. */
   readonly sessions: readonly number[];
+  /** What the last save is known by; undefined where it is gone. */
+  readonly last: string | undefined;
   begun: boolean;
 }
 
@@ -53,15 +57,20 @@ const notesAfter =
 const lastNote = "SELECT coalesce(max(no), 0) FROM unindexed WHERE tenant = ?";
 const dropNotes = "DELETE FROM unindexed WHERE tenant = ? AND no <= ?";
 const lastSave = "SELECT coalesce(max(no), 0) FROM save";
+/** What a save is known by, whatever its number is. */
+const saveWith = "SELECT line || ' ' || seq || ' ' || head FROM save WHERE no = ?";
 const incarnation = "SELECT value FROM meta WHERE key = 'incarnation'";
 /** Saves with texts, of a stretch of numbers. */
 const savesAfter = `SELECT v.no, v.line, l.id, v.seq, v.head, v.mark, v.note, v.items, NULL FROM save v CROSS JOIN line l ON l.no = v.line
   WHERE v.no > ? AND v.no <= ? AND l.tenant = ? AND v.items IS NOT NULL ORDER BY v.no LIMIT CAST(? AS bigint)`;
 /** Of numbers that are other tenants', or saves without text, so many are passed over at once for each save that is wanted. */
 const STRETCH = 50;
-const FORGOTTEN_AT_ONCE = 200;
+/** To take a document out takes as long as to take it in. */
+const FORGOTTEN_AT_ONCE = { least: 20, most: 200 };
 /** Notes that were taken in are removed when there are so many of them. */
 const NOTES_KEPT = 1_000;
+/** How long a busy index is waited for by whoever must have it. */
+const BUSY_MS = 5_000;
 const KEYS = ["turn", "purges", "save", "note", "session"] as const;
 
 export class SqliteIndex implements SearchIndex {
@@ -120,12 +129,18 @@ export class SqliteIndex implements SearchIndex {
     const note = await this.#number(lastNote, this.#tenant);
     const most = await this.#number(lastSave);
     this.#enter(`${this.#storeId} ${String(born?.[0] ?? "")}`, anew, note);
-    // An index that is ahead of its store is of another time: the store was put back, and numbers will come again that it knows already.
-    const { save, note: known } = this.#marks();
-    if (save > most && known >= note) {
+    if (await this.#isOfAnotherTime(most, note)) {
       this.#leave();
       this.#enter(`${this.#storeId} ${String(born?.[0] ?? "")}`, true, note);
     }
+  }
+
+  /** An older copy of the store was put back: numbers of saves come again, or came already, that the index has taken in as others. */
+  async #isOfAnotherTime(most: number, note: number): Promise<boolean> {
+    const marks = this.#marks();
+    const [last] = this.#file().write.of("SELECT value FROM meta WHERE key = 'last'").get() ?? [];
+    const [there] = await this.#db.read(saveWith, [marks.save]);
+    return (marks.save > most && marks.note >= note) || (last !== undefined && there !== undefined && there[0] !== last);
   }
 
   #enter(identity: string, anew: boolean, note: number): void {
@@ -153,7 +168,7 @@ export class SqliteIndex implements SearchIndex {
     this.#abandon();
     const from = this.#marks();
     const notes = await this.#db.read(notesAfter, [this.#tenant, from.note, limit]);
-    const upTo = this.#forget(notes, from);
+    const upTo = this.#forget(notes, from, Math.min(FORGOTTEN_AT_ONCE.most, Math.max(FORGOTTEN_AT_ONCE.least, limit)));
     if (upTo === undefined) return NOTHING;
     const turn = this.#turn();
     const sessions = noted(notes, upTo.note);
@@ -173,24 +188,32 @@ export class SqliteIndex implements SearchIndex {
     const rows = await this.#db.read(savesAfter, [upTo.save, end, this.#tenant, limit]);
     const save = rows.length === limit ? (rows.at(-1)?.[0] as number) : Math.max(end, upTo.save);
     const note = Math.max(upTo.note, ...sessions.values());
+    const [last] = (await this.#db.read(saveWith, [save]))[0] ?? [];
     const found: Fresh = {
       sessions: fresh.map(sessionRow),
       saves: rows.map(([, line, id, ...row]) => ({ line: line as number, save: saveRow(id as LineId, row) })),
       isLast: save >= most && session < 0 && notes.length < limit && note >= ((notes.at(-1)?.[0] as number | undefined) ?? 0),
     };
-    this.#steps.set(found, { turn, from: upTo, to: { save, note, session }, sessions: [...sessions.keys()], begun: false });
+    this.#steps.set(found, {
+      turn,
+      from: upTo,
+      to: { save, note, session },
+      sessions: [...sessions.keys()],
+      last: last as string,
+      begun: false,
+    });
     return found;
   }
 
   /** Forgets what the first of these notes say is gone, up to one that speaks of a session. Undefined where others are at it. */
-  #forget(notes: readonly Row[], from: Marks): Marks | undefined {
+  #forget(notes: readonly Row[], from: Marks, most: number): Marks | undefined {
     const first = notes[0];
     if (first === undefined || first[1] === null) return from;
     return this.#transaction(() => {
       const now = this.#marks();
       if (now.note !== from.note) return undefined;
       let { save, note } = now;
-      let left = FORGOTTEN_AT_ONCE;
+      let left = most;
       for (const [no, line, firstSeq, lastSeq, ceiling] of notes as readonly number[][]) {
         if (line === null) break;
         left -= this.#remove(line as number, firstSeq as number, lastSeq as number, left);
@@ -208,11 +231,13 @@ export class SqliteIndex implements SearchIndex {
   #remove(owner: number, first: number, last: number, most: number): number {
     const { write, vocabulary } = this.#file();
     const docs = write
-      .of("SELECT no, words FROM doc WHERE owner = ? AND seq BETWEEN ? AND ? LIMIT CAST(? AS bigint)")
+      .of(
+        "SELECT d.no, w.words FROM doc d JOIN doc_words w ON w.no = d.no WHERE d.owner = ? AND d.seq BETWEEN ? AND ? LIMIT CAST(? AS bigint)",
+      )
       .all(owner, first, last, most);
     for (const [no, words] of docs) {
       write.of("INSERT INTO text (text, rowid, words) VALUES ('delete', ?, ?)").run(no as number, vocabulary.unpack(words as Uint8Array));
-      write.of("DELETE FROM doc WHERE no = ?").run(no as number);
+      for (const table of ["doc", "doc_words"]) write.of(`DELETE FROM ${table} WHERE no = ?`).run(no as number);
     }
     return docs.length;
   }
@@ -227,7 +252,7 @@ export class SqliteIndex implements SearchIndex {
       if (!this.#enterStep(fresh, step)) return false;
       for (const document of documents) this.#add(document);
       if (!done) return true;
-      this.#mark(to);
+      this.#mark(to, step.last);
       this.#file().file.writer.exec("COMMIT");
       this.#putting = undefined;
     } catch (error) {
@@ -259,9 +284,11 @@ export class SqliteIndex implements SearchIndex {
   #add({ kind, of, seq, passage, role, at, words }: Document): void {
     const { write, vocabulary } = this.#file();
     const owner = kind === "title" ? -of : of;
-    const insert = `INSERT INTO doc (owner, seq, passage, role, at, words) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING no`;
-    const made = write.of(insert).get(owner, seq, passage, role, at, vocabulary.pack(words));
-    if (made !== undefined) write.of("INSERT INTO text (rowid, words) VALUES (?, ?)").run(made[0] as number, words.join(" "));
+    const insert = `INSERT INTO doc (owner, seq, passage, role, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING no`;
+    const no = write.of(insert).get(owner, seq, passage, role, at)?.[0] as number | undefined;
+    if (no === undefined) return;
+    write.of("INSERT INTO doc_words (no, words) VALUES (?, ?)").run(no, vocabulary.pack(words));
+    write.of("INSERT INTO text (rowid, words) VALUES (?, ?)").run(no, words.join(" "));
   }
 
   /** Synced first: an index that a power cut throws back must find them again. */
@@ -296,18 +323,11 @@ export class SqliteIndex implements SearchIndex {
 
   async purge(): Promise<void> {
     if (!(await this.exists())) return;
-    for (;;) {
-      const { note } = this.#marks();
-      const [next] = await this.#db.read(notesAfter, [this.#tenant, note, 1]);
-      if (next === undefined) break;
-      // Titles are looked at by whoever takes in what has come; texts that are gone are not.
-      if (next[1] === null || (await this.next(FORGOTTEN_AT_ONCE)) === NOTHING) break;
-    }
-    this.#abandon();
+    await this.#forgetAll();
     try {
       const { writer } = this.#file().file;
       writer.exec("CREATE VIRTUAL TABLE IF NOT EXISTS temp.term USING fts5vocab('main', 'text', 'row')");
-      this.#transaction(() => {
+      await this.#patiently(() => {
         writer.exec("INSERT INTO text (text) VALUES ('optimize')");
         writer.exec("DELETE FROM word WHERE NOT EXISTS (SELECT 1 FROM temp.term t WHERE t.term = word.word)");
         writer.exec("UPDATE meta SET value = value + 1 WHERE key IN ('turn', 'purges')");
@@ -317,6 +337,27 @@ export class SqliteIndex implements SearchIndex {
       writer.exec("PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = MEMORY; PRAGMA wal_checkpoint(TRUNCATE)");
     } catch (error) {
       throw this.#failed(error);
+    }
+  }
+
+  /** All that notes speak of, in whatever order. They stay: titles are still to be looked at, and what is gone may be forgotten twice. */
+  async #forgetAll(): Promise<void> {
+    for (let after = this.#marks().note, left = true; left; ) {
+      const notes = await this.#db.read(notesAfter, [this.#tenant, after, FORGOTTEN_AT_ONCE.most]);
+      this.#abandon();
+      left = notes.length > 0;
+      for (const [no, line, first, last, ceiling, session] of notes as readonly number[][]) {
+        const [owner, from, to] = line === null ? [-(session as number), 0, 0] : [line as number, first as number, last as number];
+        const { most } = FORGOTTEN_AT_ONCE;
+        for (let removed = most; removed === most; )
+          removed = await this.#patiently(() => {
+            const marks = this.#marks();
+            const count = this.#remove(owner, from, to, most);
+            this.#mark({ ...marks, save: Math.min(marks.save, ceiling ?? marks.save) });
+            return count;
+          });
+        after = no as number;
+      }
     }
   }
 
@@ -340,8 +381,10 @@ export class SqliteIndex implements SearchIndex {
     return this.#value("turn");
   }
 
-  #mark(marks: Marks): void {
+  #mark(marks: Marks, last?: string): void {
     const { write } = this.#file();
+    if (last === undefined) write.of("DELETE FROM meta WHERE key = 'last'").run();
+    else write.of("INSERT INTO meta (key, value) VALUES ('last', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value").run(last);
     for (const key of KEYS_OF_MARKS) write.of("UPDATE meta SET value = ? WHERE key = ?").run(marks[key], key);
     write.of("UPDATE meta SET value = value + 1 WHERE key = 'turn'").run();
   }
@@ -366,6 +409,16 @@ export class SqliteIndex implements SearchIndex {
       this.#abandon();
       if (failureOf(error) === "busy") return undefined;
       throw this.#failed(error);
+    }
+  }
+
+  /** The same for what must be done. What is on its way into the index is given up for it. */
+  async #patiently<T>(run: () => T): Promise<T> {
+    for (const deadline = performance.now() + BUSY_MS; ; await sleep(5)) {
+      this.#abandon();
+      const answer = this.#transaction(run);
+      if (answer !== undefined) return answer;
+      if (performance.now() > deadline) throw new HoldfastError("BUSY", "Others kept the index for search busy. Try again.");
     }
   }
 
