@@ -310,6 +310,9 @@ describe("what can be redacted", () => {
     await session.close();
     await hold.sessions.redact("a", [long, ...Array.from({ length: 900 }, (_, i) => `n${i}`)], { with: "-" });
     await hold.sessions.redact("a", "ab", { with: "" });
+    // On both sides of where they are no longer looked for together.
+    for (const length of [9_999, 10_000, 10_001, 2_000, 60_000, 2 ** 20])
+      expect((await hold.sessions.redact("a", "ü".repeat(length), { dryRun: true })).records).toBe(0);
     expect((await hold.session("a")).messages.map(({ content }) => content)).toEqual(["-!", "- - "]);
     await hold.close();
   });

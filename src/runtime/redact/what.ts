@@ -24,8 +24,8 @@ const MAX_TEXTS = 1_000;
 const MAX_CHARS = 1024 * 1024;
 /** With nothing in its place, what stood around a text may come to be one. */
 const MAX_ROUNDS = 100;
-/** Texts that come to no more than this are looked for together. */
-const TOGETHER_CHARS = 50_000;
+/** Texts that come to no more than this, in all their forms, are looked for together: a pattern must not be too large. */
+const TOGETHER_CHARS = 10_000;
 
 export function whatOf(given: RedactWhat, replacement: string): What {
   if (typeof given === "string") return ofTexts([given], replacement);
@@ -57,7 +57,8 @@ function ofTexts(texts: readonly unknown[], replacement: string): What {
   const needles = [...new Set(given.flatMap(formsOf))].toSorted((a, b) => b.length - a.length);
   const bytes = given.flatMap((text) => [Buffer.from(text, "utf8"), Buffer.from(text, "utf16le")]);
   const inBytes = (content: Buffer) => bytes.some((needle) => content.includes(needle));
-  if (chars <= TOGETHER_CHARS) return finding({ ...patternFinder(new RegExp(needles.map(escaped).join("|"), "g")), inBytes }, replacement);
+  const isSmall = needles.reduce((sum, { length }) => sum + length, 0) <= TOGETHER_CHARS;
+  if (isSmall) return finding({ ...patternFinder(new RegExp(needles.map(escaped).join("|"), "g")), inBytes }, replacement);
   return finding(
     {
       has: (text) => needles.some((needle) => text.includes(needle)),

@@ -237,12 +237,12 @@ export class PostgresIndex implements SearchIndex {
 
   /** Those that notes speak of. The notes stay, so that they are looked at anew. */
   *#forgetTitles(): Steps<void> {
-    yield* rowsOf("SELECT 1 FROM doc_state WHERE tenant = ? FOR UPDATE", this.#tenant);
+    yield* rowsOf("SELECT 1 FROM passage_state WHERE tenant = ? FOR UPDATE", this.#tenant);
     const noted = "SELECT -session FROM unindexed WHERE tenant = ? AND session IS NOT NULL";
     const [titles = []] = yield [
-      look(`DELETE FROM doc WHERE tenant = ? AND owner IN (${noted}) RETURNING length`, this.#tenant, this.#tenant),
+      look(`DELETE FROM passage WHERE tenant = ? AND owner IN (${noted}) RETURNING length`, this.#tenant, this.#tenant),
     ];
-    yield [counting(this.#tenant, titles, -1), change("UPDATE doc_state SET turn = turn + 1 WHERE tenant = ?", this.#tenant)];
+    yield [counting(this.#tenant, titles, -1), change("UPDATE passage_state SET turn = turn + 1 WHERE tenant = ?", this.#tenant)];
   }
 
   async close(): Promise<void> {}
