@@ -187,7 +187,10 @@ async function holds(address: string, commands: readonly Command[], meddle?: () 
 
 const some = fc.array(command, { maxLength: 25, size: "max" });
 
-describe.each(stores)("search under random commands: $name", ({ address, traits }) => {
+/** Two who look at one store: what is in memory has one. */
+const shared = stores.filter(({ traits }) => traits.shared);
+
+describe.each(shared)("search under random commands: $name", ({ address, traits }) => {
   test("finds what there is, by whatever means", { timeout: 300_000 }, async () => {
     const runs = (await isIndexed(address())) ? RUNS : 1;
     await fc.assert(

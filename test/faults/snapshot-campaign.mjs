@@ -23,7 +23,10 @@ async function look(hold) {
   return { sessions, agent: record?.state.n ?? 0 };
 }
 
-const sorted = ({ sessions, agent }) => ({ agent, sessions: Object.fromEntries(Object.entries(sessions).sort(([a], [b]) => (a < b ? -1 : 1))) });
+const sorted = ({ sessions, agent }) => ({
+  agent,
+  sessions: Object.fromEntries(Object.entries(sessions).sort(([a], [b]) => (a < b ? -1 : 1))),
+});
 const isSame = (a, b) => isDeepStrictEqual(sorted(a), sorted(b));
 
 export async function snapshotCampaign({ kills, seed, place = sqliteFile, torn = false, onProgress }) {

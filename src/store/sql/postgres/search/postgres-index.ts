@@ -34,6 +34,8 @@ interface Step {
   /** Notes of sessions, and the sessions whose titles are looked at anew. */
   readonly notes: readonly string[];
   readonly sessions: readonly string[];
+  /** Those of them that have one. */
+  readonly titled: Set<string>;
 }
 
 const columns = "turn, session, is_new, tx, oldest, at_tx, at_line, at_seq";
@@ -136,6 +138,7 @@ export class PostgresIndex implements SearchIndex {
       to: { ...to, session },
       notes,
       sessions: [...new Set([...noted, ...sessions.map(([no]) => String(no))])],
+      titled: new Set(),
     });
     return fresh;
   }
@@ -174,21 +177,24 @@ export class PostgresIndex implements SearchIndex {
     return this.#write(() => this.#put(step, documents, done));
   }
 
-  *#put({ turn, to, notes, sessions }: Step, documents: readonly Document[], done: boolean): Steps<boolean> {
+  *#put({ turn, to, notes, sessions, titled }: Step, documents: readonly Document[], done: boolean): Steps<boolean> {
     const tenant = this.#tenant;
     const [now] = (yield* row("SELECT turn FROM passage_state WHERE tenant = ? FOR UPDATE", tenant)) ?? [];
     if (now !== turn) return false;
     if ((yield* row("SELECT 1 FROM unindexed WHERE tenant = ? AND line IS NOT NULL LIMIT 1", tenant)) !== undefined) return false;
-    if (done && sessions.length > 0) {
-      const list = arrayOf(sessions);
-      const [titles = []] = yield [
-        look("DELETE FROM passage WHERE tenant = ? AND -owner = ANY(CAST(? AS bigint[])) AND owner < 0 RETURNING length", tenant, list),
+    const titles = documents.flatMap(({ kind, of }) => (kind === "title" ? String(of) : []));
+    for (const no of titles) titled.add(no);
+    // A title goes when another comes in its place, or at the end, where none has come: what is done in several goes may be given up.
+    const gone = done ? [...titles, ...sessions.filter((no) => !titled.has(no))] : titles;
+    if (gone.length > 0) {
+      const owners = arrayOf(gone.map((no) => `-${no}`));
+      const [lengths = []] = yield [
+        look("DELETE FROM passage WHERE tenant = ? AND owner = ANY(CAST(? AS bigint[])) RETURNING length", tenant, owners),
       ];
-      yield [
-        counting(tenant, titles, -1),
-        change("DELETE FROM unindexed WHERE tenant = ? AND no = ANY(CAST(? AS bigint[]))", tenant, arrayOf(notes)),
-      ];
+      yield [counting(tenant, lengths, -1)];
     }
+    if (done && notes.length > 0)
+      yield [change("DELETE FROM unindexed WHERE tenant = ? AND no = ANY(CAST(? AS bigint[]))", tenant, arrayOf(notes))];
     for (let i = 0; i < documents.length; i += TOGETHER) {
       const [added = []] = yield [adding(tenant, documents.slice(i, i + TOGETHER))];
       yield [counting(tenant, added, 1)];
