@@ -8,7 +8,7 @@ import { open, restoreBackup } from "../../src/index.js";
 import { backupCampaign, largeStore, lookInto } from "./backup-campaign.mjs";
 import { type Child, start } from "./child.mjs";
 import { fresh } from "./places.js";
-import { newSeed } from "./random.mjs";
+import { newSeed, random } from "./random.mjs";
 
 const KILLS = Number(process.env["HOLDFAST_BACKUP_KILLS"] ?? 15);
 
@@ -116,6 +116,54 @@ test("B5 a store that another process has open is not replaced; what a killed on
   const session = await hold.session("a");
   expect([session.messages.length, session.head?.id, session.status]).toEqual([1, first[0], "in-doubt"]);
   await hold.close();
+});
+
+test("B6 killed while it is restored, there is a store in the place, the old one or the new, and what stood there is kept", async () => {
+  const KILLED = 10;
+  const seed = newSeed();
+  const rng = random(seed);
+  const directory = fresh();
+  const [path, backup] = [join(directory, "store.db"), join(directory, "backup.db")];
+  await largeStore(path, 2);
+  const first = await open(path);
+  await first.backup(backup);
+  await first.close();
+  const seen = new Set<string>();
+  for (let kill = 0; kill < KILLED; kill++) {
+    const hold = await open(path);
+    const session = await hold.session(`since ${kill}`);
+    session.append({ role: "user", content: "x" });
+    await session.complete();
+    await hold.close();
+    const child = await puppet(undefined);
+    await child.ask({ do: "ready" });
+    child.tell({ do: "restore", from: backup, to: path, force: true });
+    // The first comes before anything, the last behind everything.
+    if (kill === KILLED - 1) await child.heard((line) => line.answer === "restore");
+    else if (kill > 0) await sleep(rng.between(20, 150));
+    await child.end();
+    const names = readdirSync(directory);
+    expect(names, `seed ${seed}, kill ${kill}`).toContain("store.db");
+    const after = await open(path);
+    expect((await after.verify()).findings, `seed ${seed}, kill ${kill}`).toEqual([]);
+    const isOld = (await after.sessions.get(`since ${kill}`)) !== undefined;
+    seen.add(isOld ? "old" : "new");
+    await after.close();
+    if (isOld) continue;
+    // In the newest of those that were put aside.
+    const aside = names
+      .filter((name) => /replaced-[^-]+-[^-]+-[^-]+-[^-]+-[^-]+Z$/.test(name))
+      .toSorted()
+      .at(-1) as string;
+    const to = join(directory, `aside-${kill}.db`);
+    await restoreBackup(join(directory, aside), to);
+    const kept = await open(to);
+    expect(await kept.sessions.get(`since ${kill}`), `seed ${seed}, kill ${kill}`).toBeDefined();
+    await kept.close();
+  }
+  expect(seen, `seed ${seed}`).toEqual(new Set(["old", "new"]));
+  await restoreBackup(backup, path, { force: true });
+  expect(readdirSync(directory).filter((name) => name.includes(".draft"))).toEqual([]);
 });
 
 test("no room for a backup, or none for a file so large: a typed error, and nothing of it is left", async () => {
