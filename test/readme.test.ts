@@ -1,6 +1,6 @@
-/** The programs in the README are run as they stand, one after the other, in an empty directory. */
+/** The programs in the README and in docs/ are run as they stand, those of a page one after the other, in an empty directory. */
 import { execFile } from "node:child_process";
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -9,10 +9,12 @@ import { scratch } from "./support/stores.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const readme = readFileSync(join(root, "README.md"), "utf8");
-const programs = [...readme.matchAll(/```ts\n(.*?)```/gs)].map((match) => match[1] as string);
+const pages = ["README.md", ...readdirSync(join(root, "docs")).map((name) => `docs/${name}`)];
 
-test("the README's programs run", async () => {
-  expect(programs.length).toBeGreaterThanOrEqual(2);
+test.each(pages)("the programs in %s run", { timeout: 60_000 }, async (page) => {
+  const text = readFileSync(join(root, page), "utf8");
+  const programs = [...text.matchAll(/```ts\n(.*?)```/gs)].map((match) => match[1] as string);
+  expect(programs.length).toBeGreaterThanOrEqual(1);
   const directory = scratch();
   // A package of its own: whatever stands above the temporary directory is not asked.
   writeFileSync(join(directory, "package.json"), "{}");

@@ -4,7 +4,7 @@ import { FORMATS, fromFormat, toFormat } from "../../../src/core/formats/transcr
 import type { MessageInput } from "../../../src/index.js";
 import { messages } from "../../support/messages.js";
 
-const runs = { numRuns: 250 };
+const runs = { numRuns: Number(process.env["HOLDFAST_RUNS"] ?? 250) };
 const through = (value: unknown) => JSON.parse(JSON.stringify(value)) as never;
 
 describe.each(FORMATS)("%s", (format) => {
