@@ -46,8 +46,6 @@ export class Ground {
   readonly running = new Map<string, number>();
   /** Called when a session was let go of here, with the letters that were left there: another may have come to it at the last moment. */
   released: (session: SessionId, left?: ReadonlySet<string>) => Promise<void> = async () => {};
-  /** Called when texts were taken out of these sessions: what was made from them, and is kept beside the store, holds them still. */
-  redacted: (sessions: readonly SessionId[]) => Promise<void> = async () => {};
   readonly #clock: Clock;
   readonly #posting = new Set<Promise<void>>();
   #storeClock: { readonly at: number; readonly now: number } | undefined;

@@ -332,3 +332,36 @@ describe("what can be redacted", () => {
     await hold.close();
   });
 });
+
+describe.each(stores)("redaction beside search and snapshots, on $name", ({ name, address }) => {
+  test("a text goes out of the index and of snapshots, which still bring everything back", async () => {
+    const place = address();
+    const isOnDisk = name === "sqlite" || name === "dir";
+    const hold = await open(place);
+    try {
+      const session = await hold.session("a", { agent: "ann", title: "About Xylophagous things", tags: ["xylophagous"] });
+      session.append({ role: "user", content: "a xylophagous beetle" }, { role: "assistant", content: "in the rafters" });
+      await session.checkpoint();
+      await session.close();
+      await hold.sessions.index();
+      expect((await hold.sessions.search("xylophagous")).items).toHaveLength(2);
+      const snap = await hold.agents.snapshot("ann");
+      // The index too, where there is one.
+      if (isOnDisk) expect(filesWith(place, "xylophagous").some((found) => name === "dir" || found.includes("-search"))).toBe(true);
+      const { left } = await hold.sessions.redact("a", /xylophagous/i);
+      expect((await hold.sessions.search("xylophagous")).items).toEqual([]);
+      expect((await hold.sessions.search("redacted beetle")).items).toHaveLength(1);
+      await hold.sessions.delete("a");
+      await hold.agents.restore(snap.id);
+      const again = await hold.session("a");
+      expect(again.messages.map(({ content }) => content)).toEqual(["a [redacted] beetle", "in the rafters"]);
+      expect(await hold.sessions.get("a")).toMatchObject({ title: "About [redacted] things", tags: ["[redacted]"] });
+      await again.close();
+      expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
+      if (isOnDisk) expect(left).toEqual([]);
+    } finally {
+      await hold.close();
+    }
+    if (isOnDisk) expect(filesWith(place, "xylophagous")).toEqual([]);
+  });
+});

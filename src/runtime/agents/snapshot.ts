@@ -119,6 +119,14 @@ export function contentsOf(row: DocRow & { readonly body: string | null }): Cont
   return JSON.parse(row.body) as Contents;
 }
 
+/** The same snapshot with other words in it. It points where it did. */
+export function withContents(row: DocRow, contents: Contents): DocChange {
+  const body = JSON.stringify(contents);
+  const doc: SnapshotDoc = { ...docOf(row), digest: digest(body) };
+  const put = { of: row.of, version: row.version + 1, text: sealed(doc), body, pins: [] };
+  return { kind: SNAPSHOT, id: row.id, when: { version: row.version }, put };
+}
+
 const shown = ({ createdAt, digest: _digest, ...rest }: SnapshotDoc): Snapshot => Object.freeze({ ...rest, createdAt: isoTime(createdAt) });
 
 const damagedSnapshot = (id: string): HoldfastError =>

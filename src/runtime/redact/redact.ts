@@ -4,12 +4,14 @@
  *
  * Nothing is held in between: killed at any point, it is run again. Every save is exchanged whole, and verifies before and after.
  */
+import type { Digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
-import { type SessionId, sessionId } from "../../core/ids.js";
+import { type LineId, type SessionId, sessionId } from "../../core/ids.js";
 import type { JsonObject } from "../../core/json.js";
 import { MAX_LEASE_MS } from "../../core/lease.js";
 import { editJson } from "../../core/redact-text.js";
 import type { Change, Scrubbed } from "../../store/port.js";
+import type { Entry } from "../agents/snapshot.js";
 import type { Ground } from "../ground.js";
 import { noSession } from "../inbox.js";
 import { superseded } from "../lease-keeper.js";
@@ -20,6 +22,7 @@ import { Leases } from "./leases.js";
 import { editMail } from "./mail.js";
 import { OpenCalls, sharersOf, stretchesOf } from "./reach.js";
 import { type Name, Rewriting, type Seen } from "./rewriting.js";
+import { editSnapshots } from "./snapshots.js";
 import { type RedactWhat, type What, whatOf } from "./what.js";
 
 export interface RedactOptions {
@@ -153,11 +156,10 @@ class Redacting {
         const outside = await this.#changeAll(sharers, seen);
         if (await found.rewriting.rewrite(found.stretches)) {
           const keptBlobs = await this.#sweep(seen);
-          // What stands beside the store and was made from it: an index for search.
-          await this.#ground.redacted([this.#session, ...sharers]);
+          const unpurged = scrubs ? await this.#purge() : [];
           const { left } = scrubs ? await this.#ground.store.scrub(this.#what.holds) : UNSCRUBBED;
           this.#hearers.onProgress?.(this.#looked);
-          return reportOf(seen, sharers, { outside, keptBlobs, left });
+          return reportOf(seen, sharers, { outside, keptBlobs, left: [...unpurged, ...left] });
         }
         if (tries >= TRIES) throw busy(this.#session);
         found = await this.#survey(sharers);
@@ -167,16 +169,32 @@ class Redacting {
     }
   }
 
+  /** What stands beside the store and was made from it: an index for search. */
+  async #purge(): Promise<readonly string[]> {
+    try {
+      await this.#ground.store.index?.purge();
+      return [];
+    } catch (error) {
+      if (!(error instanceof HoldfastError)) throw error;
+      return [`words in the index for search: it could not be gone over (${error.message}).`];
+    }
+  }
+
   async #changeAll(sharers: readonly SessionId[], seen: Seen): Promise<boolean> {
     this.#outsideChanged = (await this.#change(this.#session, seen)) || this.#outsideChanged;
     for (const sharer of sharers) await this.#change(sharer, seen);
+    const agent = (await this.#ground.store.session(this.#session))?.head.agent ?? undefined;
+    const edit = (entry: Entry): Entry => this.#entry(entry, seen);
+    this.#outsideChanged = (await editSnapshots(this.#ground, agent, this.#session, edit)) || this.#outsideChanged;
     return this.#outsideChanged;
   }
 
   /** Frees bodies that nothing refers to any more. Answers those that were replaced, and are still needed. */
   async #sweep({ blobs }: Seen): Promise<readonly string[]> {
     const { store } = this.#ground;
-    for (let count = SWEPT_AT_ONCE; count === SWEPT_AT_ONCE; ) ({ count } = await store.sweep(SWEPT_AT_ONCE, false));
+    let after: Digest | undefined;
+    do ({ next: after } = await store.sweep(SWEPT_AT_ONCE, false, after));
+    while (after !== undefined);
     const keptBlobs: string[] = [];
     for (const name of blobs) if ((await store.blob(name)) !== undefined) keptBlobs.push(name);
     return keptBlobs;
@@ -223,6 +241,15 @@ class Redacting {
     const newReason = reason === undefined ? undefined : text(reason, { in: "reason" });
     if (newTitle === title && newReason === reason) return head;
     return { ...head, ...(newTitle !== undefined && { title: newTitle }), ...(newReason !== undefined && { reason: newReason }) };
+  }
+
+  #entry(entry: Entry, seen: Seen): Entry {
+    const id = this.#session;
+    const { title } = this.#head({ ...entry.head, id, line: "" as LineId, status: "in-progress" }, seen);
+    const label = this.#label({ ...entry.label, id, version: 0 });
+    if (title === entry.head.title && label === undefined) return entry;
+    const { id: _id, version: _version, ...words } = label ?? { ...entry.label, id, version: 0 };
+    return { ...entry, head: { ...entry.head, ...(title !== undefined && { title }) }, label: words };
   }
 
   #label(label: LabelDoc): LabelDoc | undefined {
