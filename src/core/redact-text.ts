@@ -16,8 +16,8 @@ export type RedactionPlace = (
   | { readonly in: "result"; readonly tool?: string }
   | { readonly in: "state"; readonly key: string }
   | { readonly in: "signal"; readonly name: string }
-  /** Label, description and metadata of a checkpoint; title, tags and metadata of a session. */
-  | { readonly in: "checkpoint" | "session" }
+  /** Label, description and metadata of a checkpoint; title, tags and metadata of a session; what is kept of an agent, or said of a snapshot. */
+  | { readonly in: "checkpoint" | "session" | "agent" | "snapshot" }
   /** What a session has come to, why, and who decided about a call, with what words. */
   | { readonly in: "output" | "reason" | "note" }
   /** What a model is given before the transcript. */

@@ -210,3 +210,18 @@ describe("the hook", () => {
     await hold.close();
   });
 });
+
+test.each(stores)("agents and snapshots pass the hook, too: $name", async ({ address }) => {
+  const hold = await open(address(), { redact: (text) => text.replaceAll("hunter2", "***") });
+  try {
+    const saved = await hold.agents.save({ id: "ann", system: "It is hunter2.", state: { deep: ["hunter2"] }, metadata: { hunter2: 1 } });
+    expect(JSON.stringify(saved)).not.toContain("hunter2");
+    expect(await hold.agents.get("ann")).toMatchObject({ system: "It is ***.", state: { deep: ["***"] }, metadata: { "***": 1 } });
+    const snap = await hold.agents.snapshot("ann", { name: "before hunter2", metadata: { why: "hunter2" } });
+    expect(snap).toMatchObject({ name: "before ***", metadata: { why: "***" } });
+    await hold.agent({ name: "bob", system: "Say hunter2.", model: async () => ({ content: "ok" }) }).run("s", "hi");
+    expect((await hold.agents.get("bob"))?.system).toBe("Say ***.");
+  } finally {
+    await hold.close();
+  }
+});

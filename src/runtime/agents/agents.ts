@@ -2,6 +2,7 @@
 import { type CheckpointKind, checkMetadata, checkText } from "../../core/checkpoint.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { checkName, type SessionId } from "../../core/ids.js";
+import type { Json } from "../../core/json.js";
 import { isUnderWay, type SessionStatus, statusTable } from "../../core/status.js";
 import { AGENT, type DocRow, type LineRow, type SessionRow } from "../../store/port.js";
 import { descendants } from "../family.js";
@@ -59,10 +60,18 @@ export class Agents {
       const before = await this.#doc(id);
       const found = before?.version ?? 0;
       if (version !== undefined && version !== found) throw conflict(id, version, found);
-      const after = next(before, this.#ground.wallMs());
+      const after = this.#redacted(next(before, this.#ground.wallMs()));
       if ((await this.#ground.store.apply([], [putAgent(after, before)])).ok) return recordOf(after);
       // Somebody else saved it in between: read it again, and change that.
     }
+  }
+
+  /** Its id is a name, and stays. */
+  #redacted({ id, ...record }: AgentDoc): AgentDoc {
+    const { redactor } = this.#ground;
+    return redactor === undefined
+      ? { id, ...record }
+      : { id, ...(redactor.json(record as unknown as Json, { in: "agent" }) as unknown as typeof record) };
   }
 
   async get(id: string): Promise<AgentWithSessions | undefined> {
@@ -191,12 +200,14 @@ export class Agents {
   async snapshot(id: string, o?: SnapshotOptions): Promise<Snapshot> {
     const agent = checkName(id, "agent id");
     const { name, description, kind, metadata } = options(o, "agents.snapshot", ["name", "description", "kind", "metadata"]);
-    return (await this.#snapshot(agent, {
-      kind: oneOf(kind, "kind", KINDS) ?? "manual",
+    const checkedKind = oneOf(kind, "kind", KINDS) ?? "manual";
+    const said = {
       ...(name === undefined ? undefined : { name: checkText(name, "name", MAX_SNAPSHOT_NAME) }),
       ...(description === undefined ? undefined : { description: checkText(description, "description", MAX_DESCRIPTION) }),
       metadata: metadata === undefined ? {} : checkMetadata(metadata, "metadata"),
-    })) as Snapshot;
+    };
+    const redacted = (this.#ground.redactor?.json(said, { in: "snapshot" }) ?? said) as typeof said;
+    return (await this.#snapshot(agent, { kind: checkedKind, ...redacted })) as Snapshot;
   }
 
   /** `unless`: not where this is the digest of what it would hold. */

@@ -15,7 +15,9 @@ export async function ensureAgent(ground: Ground, { name, system, tools, version
       config: version === undefined ? {} : { version },
     });
     // Where another process was quicker, its record is as good.
-    await ground.store.apply([], [putAgent(next(undefined, ground.wallMs()), undefined)]);
+    const made = next(undefined, ground.wallMs());
+    const redacted = made.system && ground.redactor?.text(made.system, { in: "agent", field: "system" });
+    await ground.store.apply([], [putAgent(redacted ? { ...made, system: redacted } : made, undefined)]);
   }
   ground.knownAgents.add(name);
 }
