@@ -128,6 +128,7 @@ describe("the hook", () => {
       reason: ["{}"],
       note: ["{}"],
       system: ["{}"],
+      agent: ["{}"],
     });
   });
 
