@@ -198,8 +198,12 @@ describe("the file of an index in SQLite", () => {
   });
 
   test("a purge leaves no word of what was deleted in it", async () => {
-    const { path, file } = await filled();
+    const path = freshPath();
+    const file = `${path}-search`;
+    // Opened before there is an index.
+    const store = await openStore(path);
     const hold = await opened(path);
+    await say(hold, "a", "kelp one", "kelp two", "rock three");
     await say(hold, "secret", "the word is zyzzyva", "and once more zyzzyva");
     expect(await count(hold, "zyzzyva")).toBe(2);
     const isInFile = () => [file, `${file}-wal`].some((name) => existsSync(name) && readFileSync(name).includes("zyzzyva"));
@@ -207,7 +211,6 @@ describe("the file of an index in SQLite", () => {
     await hold.sessions.delete("secret");
     expect(await count(hold, "zyzzyva")).toBe(0);
     expect(isInFile(), "only a purge rewrites the file").toBe(true);
-    const store = await openStore(path);
     await store.index?.purge();
     await store.close();
     expect(isInFile()).toBe(false);

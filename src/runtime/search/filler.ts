@@ -13,8 +13,8 @@ import { readable } from "./scan.js";
 import type { IndexProgress } from "./search.js";
 import { documentsIn, textsIn, titlesIn } from "./texts.js";
 
-/** How often it is looked whether something has come, and after how long nothing is to be expected for a while. */
-const LOOK_MS = 500;
+/** How often it is looked whether something has come: a server is asked less often. */
+const LOOK_MS = { here: 500, away: 2_000 };
 const IDLE = { saves: 8, words: 1_500, pauseMs: 2 };
 const BULK = { saves: 2_000, words: 3_000 };
 const SHORT = { saves: 200, words: 3_000 };
@@ -28,6 +28,7 @@ interface Size {
 export class Filler {
   readonly #index: SearchIndex;
   readonly #journal: Journal;
+  readonly #lookMs: number;
   readonly #gate = new Gate(1);
   #timer: NodeJS.Timeout | undefined;
   #watching: Promise<void> | undefined;
@@ -36,7 +37,8 @@ export class Filler {
   /** What was missing when it was last looked. */
   #lastBehind = 0;
 
-  constructor(index: SearchIndex, journal: Journal) {
+  constructor(index: SearchIndex, journal: Journal, where: keyof typeof LOOK_MS) {
+    this.#lookMs = LOOK_MS[where];
     this.#index = index;
     this.#journal = journal;
   }
@@ -50,7 +52,7 @@ export class Filler {
       this.#watching = this.#look()
         .catch(() => {})
         .finally(() => this.watch());
-    }, LOOK_MS).unref();
+    }, this.#lookMs).unref();
   }
 
   async #look(): Promise<void> {

@@ -35,7 +35,7 @@ export class Search {
     this.#ground = ground;
     this.#scan = new Scan(ground.store, ground.journal);
     this.#index = indexed ? ground.store.index : undefined;
-    this.#filler = this.#index && new Filler(this.#index, ground.journal);
+    this.#filler = this.#index && new Filler(this.#index, ground.journal, ground.store.traits.oneMachine ? "here" : "away");
     this.#filler?.watch();
   }
 

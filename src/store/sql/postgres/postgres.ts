@@ -9,6 +9,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { HoldfastError, quote } from "../../../core/errors.js";
 import { SqlStore } from "../store.js";
+import { indexKey } from "../writer.js";
 import { type Connection, Connections } from "./connections.js";
 import { PostgresDatabase } from "./database.js";
 import { Notices } from "./notices.js";
@@ -63,7 +64,9 @@ export async function openPostgres(address: string, given: PostgresOptions = {})
       lockMs: Math.max(50, Math.floor(busyMs / 2)),
       answerMs: 2 * busyMs + 1_000,
     });
-    return new SqlStore(database, key, new PostgresIndex(database, key));
+    const isIndexed = { text: `SELECT 1 FROM ${quoted}.meta WHERE key = $1`, params: [indexKey(key)] };
+    const isKept = only(await connections.use((connection) => connection.send([isIndexed]))) !== undefined;
+    return new SqlStore(database, key, new PostgresIndex(database, key, isKept));
   } catch (error) {
     await connections.close();
     throw error;

@@ -58,18 +58,19 @@ export class PostgresIndex implements SearchIndex {
   readonly #tenant: string;
   readonly #record: string;
   readonly #steps = new WeakMap<Fresh, Step>();
-  #isKept: boolean | undefined;
+  #isKept: boolean;
 
-  constructor(db: Database, tenant: string) {
+  /** `isKept`: there was an index when the store was opened. Where there is none, nobody shall wait for a server to say so. */
+  constructor(db: Database, tenant: string, isKept: boolean) {
+    this.#isKept = isKept;
     this.#db = db;
     this.#sql = statementsIn(db.dialect);
     this.#tenant = tenant;
     this.#record = recordOf(db.dialect, "");
   }
 
-  /** Looked up once: who begins one later keeps it up, too. */
+  /** As it was when the store was opened: who begins one later keeps it up, too. */
   async exists(): Promise<boolean> {
-    this.#isKept ??= (await this.#db.read(this.#sql.isIndexed, [indexKey(this.#tenant)])).length > 0;
     return this.#isKept;
   }
 
@@ -231,7 +232,8 @@ export class PostgresIndex implements SearchIndex {
 
   /** What is removed from a table is removed from its files when the server vacuums it, as everything else in this store. */
   async purge(): Promise<void> {
-    if (!(await this.exists())) return;
+    // Asked anew: another process may have begun it.
+    if ((await this.#db.read(this.#sql.isIndexed, [indexKey(this.#tenant)])).length === 0) return;
     do await this.#write(() => this.#forget(1));
     while (await this.#hasNotes());
     await this.#write(() => this.#forgetTitles());

@@ -322,7 +322,9 @@ export class SqliteIndex implements SearchIndex {
   // ---- forgetting for good
 
   async purge(): Promise<void> {
-    if (!(await this.exists())) return;
+    // Asked anew: another process may have begun it.
+    if ((await this.#db.read(this.#sql.isIndexed, [indexKey(this.#tenant)])).length === 0) return;
+    await this.begin(false);
     await this.#forgetAll();
     try {
       const { writer } = this.#file().file;
