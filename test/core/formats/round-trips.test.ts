@@ -58,3 +58,18 @@ test("a call of the provider's is not given what answers another with the same i
     [{ type: "tool-look", toolCallId: "c1", input: { of: "c1" }, state: "output-available", output: {} }],
   ]);
 });
+
+test("F2: what is written as it was, but from two messages, is kept whole", () => {
+  const asked = { type: "tool-look", toolCallId: "c1", input: {}, output: "x" };
+  const theirs = {
+    format: "ai-sdk-ui",
+    messages: [
+      // In a state that nobody has heard of, with the output that answers the next call of this id.
+      { id: "a", role: "assistant", parts: [{ ...asked, state: "output-soon" }] },
+      { id: "b", role: "assistant", parts: [{ ...asked, state: "output-available" }] },
+    ],
+  } as const;
+  const ours = fromFormat(theirs);
+  expect(ours.map(({ content }) => (content as Part[]).map(({ type }) => type))).toEqual([["opaque"], ["tool-call", "tool-result"]]);
+  expect(toFormat("ai-sdk-ui", ours)).toEqual(theirs);
+});
