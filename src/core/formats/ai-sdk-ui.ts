@@ -25,15 +25,18 @@ function writePiece(piece: Piece | Verbatim, results: readonly (Result | Piece)[
   if (role === "tool") return [];
   const parts: readonly PlainPart[] = typeof content === "string" ? [{ type: "text", text: content }] : content;
   const from = new Set([of]);
-  const answers = new Map<string, PlainResult>();
-  for (const part of parts) if (part.type === "tool-result") answers.set(part.callId, part);
-  for (const result of results) if ("result" in result) answers.set(result.result.callId, result.result);
+  // A provider answers its own calls, in the same message. Calls of ours may have the same ids, and what answers them is another thing.
+  const byProvider = new Map<string, PlainResult>();
+  for (const part of parts) if (part.type === "tool-result") byProvider.set(part.callId, part);
+  const byTools = new Map<string, Result>();
+  for (const result of results) if ("result" in result) byTools.set(result.result.callId, result);
   const said = parts.flatMap((part): readonly JsonObject[] => {
     if (part.type !== "tool-call") return writePart(part);
     if (role !== "assistant") return [];
-    const answer = answers.get(part.callId);
-    for (const result of results) if ("result" in result && result.result === answer) from.add(result.of);
-    return [writeCall(part, answer)];
+    if (part.by === "provider") return [writeCall(part, byProvider.get(part.callId))];
+    const answer = byTools.get(part.callId);
+    if (answer !== undefined) from.add(answer.of);
+    return [writeCall(part, answer?.result)];
   });
   if (said.length === 0 && parts.length > 0) return [];
   const { id, metadata } = messages[of] as PlainMessage;

@@ -144,13 +144,21 @@ function readBack(codec: Codec, format: string, items: readonly JsonObject[]): r
   const opaque = new Set<number>();
   // What does not come back may be because of what stands beside it, so that is tried again without.
   for (let tries = 1; tries <= 3; tries++) {
-    const back = codec.write(messages).map(({ item }) => item);
-    const [from, to] = unequal(items, back);
-    if (from > to) return messages;
-    for (let i = from; i <= to; i++) if (back.length !== items.length || !equal(items[i], back[i])) opaque.add(i);
+    const astray = astrayOf(items, codec.write(messages));
+    if (astray.length === 0) return messages;
+    for (const i of astray) opaque.add(i);
     messages = messages.map((message, i) => (opaque.has(i) ? whole(format, items[i] as JsonObject) : message));
   }
   return items.map((item) => whole(format, item));
+}
+
+/** Those that are not written as they were, each from its own message alone: what was put together from several is kept aside. */
+function astrayOf(items: readonly JsonObject[], written: readonly Written[]): readonly number[] {
+  const back = written.map(({ item }) => item);
+  const [from, to] = unequal(items, back);
+  if (from > to) return written.flatMap(({ of }, i) => (of.length === 1 && of[0] === i ? [] : [i]));
+  const isAstray = (i: number) => i >= from && i <= to && (back.length !== items.length || !equal(items[i], back[i]));
+  return [...items.keys()].filter(isAstray);
 }
 
 /** The first and the last of those that differ, as far as beginning and end do not. */

@@ -48,6 +48,7 @@ const RUN_OPTIONS = ["key", "context", "signal", "ifBusy", "limits", "tags", "ti
 const BUSY = ["wait", "queue", "reject", "interrupt"] as const;
 /** How often a session that another process holds is looked at. */
 const LOOK_MS = 100;
+const MADE_MS = 5;
 
 export class Runs {
   readonly #ground: Ground;
@@ -133,6 +134,7 @@ export class Runs {
   async #queue({ definition, id, o }: Omit<RunRequest, "tell">, { message, key }: Asking, { isActive = false } = {}): Promise<RunResult> {
     const turn = key ?? randomUUID();
     await this.refuseTooMany(id, MAX_WAITING);
+    await this.#made(id);
     await this.#ground.post(id, turnLetter(turn, key, message), { id: await turnMailId(this.#ground, turn) });
     for (;;) {
       if (o.signal?.aborted) return aborted(id, turn);
@@ -143,6 +145,11 @@ export class Runs {
       if (active !== undefined) await active.result.catch(() => {});
       else if (!(await this.#help(id, definition, o.signal))) await sleep(LOOK_MS, undefined, { signal: o.signal }).catch(() => {});
     }
+  }
+
+  /** The run that is under way may have begun this instant: its session is waited for. */
+  async #made(id: SessionId): Promise<void> {
+    while (this.#active.has(id) && (await this.#ground.store.session(id)) === undefined) await sleep(MADE_MS);
   }
 
   /** Takes the session up where nobody has it. Answers whether that did anything. */
