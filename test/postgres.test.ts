@@ -198,7 +198,7 @@ describe("search", () => {
     await session.checkpoint();
     await session.close();
     const scans = async (): Promise<unknown> => {
-      const text = "SELECT idx_scan::int AS n FROM pg_stat_user_indexes WHERE schemaname = $1 AND indexrelname = 'doc_by_words'";
+      const text = "SELECT idx_scan::int AS n FROM pg_stat_user_indexes WHERE schemaname = $1 AND indexrelname = 'passage_by_words'";
       return (await server.run(text, { values: [schema] }))[0]?.["n"];
     };
     await hold.sessions.index();

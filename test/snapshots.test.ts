@@ -345,6 +345,17 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     expect(await hold.stats()).toMatchObject({ messages: 0, sizeBytes: 0 });
   });
 
+  test("what only a snapshot keeps is not found, until it is back", async () => {
+    const hold = await fresh();
+    await say(hold, "a", "a xylophone");
+    expect((await hold.sessions.search("xylophone")).items).toHaveLength(1);
+    const snap = await hold.agents.snapshot("ann");
+    await hold.sessions.delete("a");
+    expect((await hold.sessions.search("xylophone")).items).toEqual([]);
+    await hold.agents.restore(snap.id);
+    expect((await hold.sessions.search("xylophone")).items).toMatchObject([{ sessionId: "a", snippet: "a xylophone" }]);
+  });
+
   test("automatic snapshots are taken where something changed, pruned alone, survive errors and stop at once", async () => {
     const hold = await fresh();
     await say(hold, "a", "one");

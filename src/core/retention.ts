@@ -2,7 +2,7 @@
  * What may be dropped when checkpoints go, and how far lines are needed when sessions go. Pure, and the only place that decides it.
  *
  * R1  loading a place reads the newest base before it, the rows of that base's live messages, and all that follows the base.
- * R2  the places that must load for ever: checkpoints that are kept, the end of every line, and the origin of every fork.
+ * R2  the places that must load for ever: checkpoints that are kept, the end of every line, the origin of every line, and what is pinned.
  * R3  what a fork needs of its origin's line is what loading its origin needs, so R2 covers every descendant.
  * R4  a checkpoint at which a fork begins is kept, whatever a policy says (core/policy).
  */

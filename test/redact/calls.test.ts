@@ -11,7 +11,7 @@ const SECRET = "Ambrose-Quill-99812";
 function writer(hold: Holdfast, made: unknown[] = []) {
   return hold.agent({
     name: "writer",
-    system: `You know ${SECRET}.`,
+    system: () => `You know ${SECRET}.`,
     model: script(
       asks(["lookup", { who: SECRET }], ["note", { who: SECRET }]),
       asks(["mail", { to: SECRET }, "m1"], ["mail", { to: `${SECRET} again` }, "m2"]),

@@ -344,6 +344,14 @@ describe.each(stores)("redaction beside search and snapshots, on $name", ({ name
       await session.checkpoint();
       await session.close();
       await hold.sessions.index();
+      // What an agent is told is the agent's own, and is named.
+      await hold.agents.save({ id: "ann", system: "You know xylophagous beetles." });
+      const told = await hold.sessions.redact("a", "no such text");
+      expect(told.left.join()).not.toContain("ann");
+      await hold.agents.snapshot("ann");
+      await hold.agents.save({ id: "ann", system: null });
+      expect((await hold.sessions.redact("a", "xylophagous beetles", { scrub: false })).left[0]).toMatch(/agent "ann"/);
+      for (const { id } of (await hold.agents.snapshots("ann")).items) await hold.agents.deleteSnapshot(id);
       expect((await hold.sessions.search("xylophagous")).items).toHaveLength(2);
       const snap = await hold.agents.snapshot("ann");
       // The index too, where there is one.

@@ -99,6 +99,8 @@ class Redacting {
   #leases: Leases | undefined;
   #looked = 0;
   #outsideChanged = false;
+  /** The agent, where what is kept of it holds the text. */
+  #agentHolds: string | undefined;
 
   constructor(ground: Ground, session: SessionId, what: What, hearers: Hearers) {
     this.#ground = ground;
@@ -159,7 +161,7 @@ class Redacting {
           const unpurged = scrubs ? await this.#purge() : [];
           const { left } = scrubs ? await this.#ground.store.scrub(this.#what.holds) : UNSCRUBBED;
           this.#hearers.onProgress?.(this.#looked);
-          return reportOf(seen, sharers, { outside, keptBlobs, left: [...unpurged, ...left] });
+          return reportOf(seen, sharers, { outside, keptBlobs, left: [...this.#inAgent(), ...unpurged, ...left] });
         }
         if (tries >= TRIES) throw busy(this.#session);
         found = await this.#survey(sharers);
@@ -167,6 +169,12 @@ class Redacting {
     } finally {
       await leases.release();
     }
+  }
+
+  /** Not the session's: other sessions are run by it. */
+  #inAgent(): readonly string[] {
+    if (this.#agentHolds === undefined) return [];
+    return [`what is kept of agent ${quote(this.#agentHolds)}, or of it in a snapshot: save the agent anew, and delete such snapshots.`];
   }
 
   /** What stands beside the store and was made from it: an index for search. */
@@ -185,7 +193,9 @@ class Redacting {
     for (const sharer of sharers) await this.#change(sharer, seen);
     const agent = (await this.#ground.store.session(this.#session))?.head.agent ?? undefined;
     const edit = (entry: Entry): Entry => this.#entry(entry, seen);
-    this.#outsideChanged = (await editSnapshots(this.#ground, agent, this.#session, edit)) || this.#outsideChanged;
+    const edited = await editSnapshots(this.#ground, agent, this.#session, edit, this.#what.holds);
+    this.#agentHolds = edited.isInAgent ? agent : undefined;
+    this.#outsideChanged ||= edited.isChanged;
     return this.#outsideChanged;
   }
 

@@ -1,25 +1,40 @@
 /** Snapshots of an agent hold, beside pointers, the titles, tags and metadata that its sessions had: these are texts like others. */
-import type { DocRow } from "../../store/port.js";
+import { AGENT, type DocRow } from "../../store/port.js";
 import { contentsOf, type Entry, SNAPSHOT, withContents } from "../agents/snapshot.js";
 import { breathe } from "../breathe.js";
 import type { Ground } from "../ground.js";
 
 const ROWS = 200;
 
-/** Changes what snapshots say of a session. `edit` answers the entry itself where nothing is to be changed. Answers whether anything was. */
+export interface Edited {
+  /** Whether anything was changed. */
+  readonly isChanged: boolean;
+  /** Whether the text is in what is kept of the agent, which is not the session's: there, or in a snapshot. */
+  readonly isInAgent: boolean;
+}
+
+/** Changes what snapshots say of a session. `edit` answers the entry itself where nothing is to be changed. */
 export async function editSnapshots(
   ground: Ground,
   agent: string | undefined,
   session: string,
   edit: (entry: Entry) => Entry,
-): Promise<boolean> {
+  holds: (text: string) => boolean,
+): Promise<Edited> {
+  if (agent === undefined) return { isChanged: false, isInAgent: false };
   let isChanged = false;
-  for await (const id of agent === undefined ? [] : snapshotsOf(ground, agent)) {
+  let isInAgent = holds((await ground.store.doc(AGENT, agent))?.text ?? "");
+  for await (const id of snapshotsOf(ground, agent)) {
     await breathe();
-    // Somebody else may change, or remove, the same one.
-    while (await changes(ground, id, session, edit)) isChanged = true;
+    for (;;) {
+      const found = await change(ground, id, session, edit);
+      isInAgent ||= holds(JSON.stringify(found.agent));
+      // Looked at again: somebody else may change, or remove, the same one.
+      if (!found.isChanged) break;
+      isChanged = true;
+    }
   }
-  return isChanged;
+  return { isChanged, isInAgent };
 }
 
 async function* snapshotsOf({ store }: Ground, agent: string): AsyncGenerator<string> {
@@ -31,12 +46,18 @@ async function* snapshotsOf({ store }: Ground, agent: string): AsyncGenerator<st
   }
 }
 
-async function changes({ store }: Ground, id: string, session: string, edit: (entry: Entry) => Entry): Promise<boolean> {
+async function change(
+  { store }: Ground,
+  id: string,
+  session: string,
+  edit: (entry: Entry) => Entry,
+): Promise<{ readonly isChanged: boolean; readonly agent: unknown }> {
   const row = await store.doc(SNAPSHOT, id);
-  if (row === undefined) return false;
+  if (row === undefined) return { isChanged: false, agent: null };
   const contents = contentsOf(row);
+  const { agent } = contents;
   const sessions = contents.sessions.map((entry) => (entry.id === session ? edit(entry) : entry));
-  if (sessions.every((entry, i) => entry === contents.sessions[i])) return false;
+  if (sessions.every((entry, i) => entry === contents.sessions[i])) return { isChanged: false, agent };
   await store.apply([], [withContents(row, { ...contents, sessions })]);
-  return true;
+  return { isChanged: true, agent };
 }
