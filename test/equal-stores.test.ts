@@ -13,7 +13,7 @@ afterAll(() => {
   baseTuning.slackBytes = slackBytes;
 });
 
-const RUNS = Number(process.env["HOLDFAST_RUNS"] ?? 150);
+const RUNS = Number(process.env["HOLDFAST_RUNS"] ?? 90);
 
 describe.each(stores)("D7: $name", ({ address, traits }) => {
   test("answers as memory does, and every checkpoint that is left holds what it held", { timeout: 300_000 }, async () => {

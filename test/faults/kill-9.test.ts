@@ -3,7 +3,7 @@ import { describe, expect, inject, test } from "vitest";
 import { inDirectory, inPostgres, killCampaign } from "./kill-campaign.mjs";
 import { newSeed } from "./random.mjs";
 
-const KILLS = Number(process.env["HOLDFAST_KILLS"] ?? 100);
+const KILLS = Number(process.env["HOLDFAST_KILLS"] ?? 45);
 
 const places = [
   { name: "sqlite", where: {}, seen: true },

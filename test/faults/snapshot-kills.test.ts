@@ -4,7 +4,7 @@ import { inDirectory, inPostgres } from "./kill-campaign.mjs";
 import { newSeed } from "./random.mjs";
 import { snapshotCampaign } from "./snapshot-campaign.mjs";
 
-const KILLS = Number(process.env["HOLDFAST_SNAPSHOT_KILLS"] ?? 30);
+const KILLS = Number(process.env["HOLDFAST_SNAPSHOT_KILLS"] ?? 20);
 
 const places = [
   { name: "sqlite", where: {} },
