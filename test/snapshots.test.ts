@@ -345,6 +345,46 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     expect(await hold.stats()).toMatchObject({ messages: 0, sizeBytes: 0 });
   });
 
+  test("a snapshot that is taken while its agent is deleted does not stay", async () => {
+    const place = address();
+    const hold = await fresh(place);
+    for (let i = 0; i < 10; i++) {
+      await hold.agents.save({ id: "ann" });
+      await say(hold, `s${i}`, "one");
+      const raced = [hold.agents.delete("ann"), ...Array.from({ length: 3 }, () => hold.agents.snapshot("ann"))];
+      for (const result of await Promise.allSettled(raced))
+        if (result.status === "rejected") expect(result.reason).toEqual(code("NOT_FOUND"));
+      expect((await hold.agents.snapshots("ann")).items).toEqual([]);
+      expect(await hold.sessions.get(`s${i}`)).toBeUndefined();
+    }
+  });
+
+  test("what another process has changed twice since is read anew", async () => {
+    if (!traits.shared) return;
+    const place = address();
+    const other = await fresh(place);
+    for (let n = 1; n < 8; n++) {
+      // One process writes to a directory at a time: this one lets go each time.
+      const hold = await open(place);
+      const { version } = await hold.agents.save({ id: "ann", state: { n } });
+      await hold.agents.save({ id: "ann", state: { n: n + 100 } });
+      await hold.close();
+      expect(await other.agents.get("ann")).toMatchObject({ version: version + 1, state: { n: n + 100 } });
+    }
+  });
+
+  test("snapshots of a kind fill the page, however many others came after them", async () => {
+    const hold = await fresh();
+    await hold.agents.save({ id: "ann" });
+    const first = await hold.agents.snapshot("ann", { kind: "recovery" });
+    for (let i = 0; i < 12; i++) await hold.agents.snapshot("ann");
+    const second = await hold.agents.snapshot("ann", { kind: "recovery" });
+    const page = await hold.agents.snapshots("ann", { kind: "recovery", limit: 1 });
+    expect(page.items).toEqual([second]);
+    expect((await hold.agents.snapshots("ann", { kind: "recovery", limit: 5, cursor: page.next as string })).items).toEqual([first]);
+    expect((await hold.agents.snapshots("ann", { kind: "recovery", limit: 2 })).items).toEqual([second, first]);
+  });
+
   test("what only a snapshot keeps is not found, until it is back", async () => {
     const hold = await fresh();
     await say(hold, "a", "a xylophone");

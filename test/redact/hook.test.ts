@@ -212,6 +212,19 @@ describe("the hook", () => {
   });
 });
 
+test("a hook does not reach the fields of a record, and may leave nothing of a text", async () => {
+  const hold = await open("memory:", {
+    redact: (text) => (/secret/.test(text) ? "" : text.replace(/state|metadata|version|createdAt|system/g, "x")),
+  });
+  const saved = await hold.agents.save({ id: "ann", system: "a secret", state: { state: "state" }, metadata: { k: 1 } });
+  expect(saved).toMatchObject({ version: 1, system: "", state: { x: "x" }, metadata: { k: 1 } });
+  expect(await hold.agents.get("ann")).toMatchObject(saved);
+  await hold.agent({ name: "bob", system: "the secret", model: async () => ({ content: "ok" }) }).run("s", "hi");
+  expect(JSON.stringify(await hold.agents.get("bob"))).not.toContain("secret");
+  expect(await hold.agents.snapshot("ann", { metadata: { metadata: 1 } })).toMatchObject({ metadata: { x: 1 } });
+  await hold.close();
+});
+
 test.each(stores)("agents and snapshots pass the hook, too: $name", async ({ address }) => {
   const hold = await open(address(), { redact: (text) => text.replaceAll("hunter2", "***") });
   try {

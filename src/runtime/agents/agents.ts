@@ -2,7 +2,6 @@
 import { type CheckpointKind, checkMetadata, checkText } from "../../core/checkpoint.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { checkName, type SessionId } from "../../core/ids.js";
-import type { Json } from "../../core/json.js";
 import { isUnderWay, type SessionStatus, statusTable } from "../../core/status.js";
 import { AGENT, type DocRow, type LineRow, type SessionRow } from "../../store/port.js";
 import { descendants } from "../family.js";
@@ -13,7 +12,7 @@ import { cutLines } from "../retention/gc.js";
 import { RETENTION } from "../retention/stored.js";
 import { type AutoSnapshot, type AutoSnapshotOptions, autoSnapshot } from "./auto-snapshot.js";
 import { capture } from "./capture.js";
-import { type AgentDoc, type AgentInput, type AgentRecord, agentOf, checkAgent, putAgent, recordOf } from "./record.js";
+import { type AgentDoc, type AgentInput, type AgentRecord, agentOf, checkAgent, putAgent, recordOf, redacted } from "./record.js";
 import { Restore, type RestoreOptions, type RestoreReport } from "./restoring.js";
 import {
   digestOf,
@@ -60,18 +59,10 @@ export class Agents {
       const before = await this.#doc(id);
       const found = before?.version ?? 0;
       if (version !== undefined && version !== found) throw conflict(id, version, found);
-      const after = this.#redacted(next(before, this.#ground.wallMs()));
+      const after = redacted(this.#ground.redactor, next(before, this.#ground.wallMs()));
       if ((await this.#ground.store.apply([], [putAgent(after, before)])).ok) return recordOf(after);
       // Somebody else saved it in between: read it again, and change that.
     }
-  }
-
-  /** Its id is a name, and stays. */
-  #redacted({ id, ...record }: AgentDoc): AgentDoc {
-    const { redactor } = this.#ground;
-    return redactor === undefined
-      ? { id, ...record }
-      : { id, ...(redactor.json(record as unknown as Json, { in: "agent" }) as unknown as typeof record) };
   }
 
   async get(id: string): Promise<AgentWithSessions | undefined> {
@@ -116,10 +107,18 @@ export class Agents {
     show: (row: DocRow) => T | undefined,
   ): Promise<Page<T>> {
     const most = limitOf(limit, "limit");
-    const before = cursor === undefined ? undefined : { before: numberOf(cursor, "d") };
-    const rows = await this.#ground.store.docs({ ...of, ...before, limit: most + 1 });
-    const last = rows.length > most ? rows[most - 1] : undefined;
-    return { items: rows.slice(0, most).flatMap((row) => show(row) ?? []), ...(last === undefined ? undefined : { next: `d${last.no}` }) };
+    const items: T[] = [];
+    for (let before = cursor === undefined ? undefined : numberOf(cursor, "d"); ; ) {
+      const rows = await this.#ground.store.docs({ ...of, ...(before === undefined ? undefined : { before }), limit: most + 1 });
+      for (const row of rows) {
+        // One more is there; whether it will be shown is seen when it is asked for.
+        if (items.length === most) return { items, next: `d${before ?? row.no + 1}` };
+        before = row.no;
+        const shown = show(row);
+        if (shown !== undefined) items.push(shown);
+      }
+      if (rows.length <= most) return { items };
+    }
   }
 
   /**
@@ -150,11 +149,18 @@ export class Agents {
       });
       // A child, or a snapshot, went in between.
       if (!applied.ok) continue;
+      await this.#removeSnapshots(agent);
       this.#ground.knownAgents.delete(agent);
       for (const session of gone) this.#ground.watchers.changed(session as SessionId);
       return { sessions: gone.size, snapshots: snapshots.length, keptFor: await this.#free(lines, gone) };
     }
     throw new HoldfastError("BUSY", `Agent ${quote(agent)} was changed again and again while it was deleted. Try again.`, {});
+  }
+
+  /** Those that were taken while it was being deleted: they would bring it back. Without sessions and a record no more can be. */
+  async #removeSnapshots(agent: string): Promise<void> {
+    for (const { id } of await this.#allSnapshots(agent))
+      await this.#ground.store.apply([], [{ kind: SNAPSHOT, id, when: {}, remove: true }]);
   }
 
   /** Sessions that calls of an agent's sessions run, be it under other agents, and the lines of all of them. */
@@ -206,8 +212,21 @@ export class Agents {
       ...(description === undefined ? undefined : { description: checkText(description, "description", MAX_DESCRIPTION) }),
       metadata: metadata === undefined ? {} : checkMetadata(metadata, "metadata"),
     };
-    const redacted = (this.#ground.redactor?.json(said, { in: "snapshot" }) ?? said) as typeof said;
-    return (await this.#snapshot(agent, { kind: checkedKind, ...redacted })) as Snapshot;
+    return (await this.#snapshot(agent, { kind: checkedKind, ...this.#redactedWords(said) })) as Snapshot;
+  }
+
+  #redactedWords<T extends Pick<Snapshot, "name" | "description" | "metadata">>(said: T): T {
+    const { redactor } = this.#ground;
+    if (redactor === undefined) return said;
+    const { name, description, metadata } = said;
+    return {
+      ...said,
+      ...(name !== undefined && { name: checkText(redactor.text(name, { in: "snapshot", field: "name" }), "name", MAX_SNAPSHOT_NAME) }),
+      ...(description !== undefined && {
+        description: checkText(redactor.text(description, { in: "snapshot", field: "description" }), "description", MAX_DESCRIPTION),
+      }),
+      metadata: checkMetadata(redactor.json(metadata, { in: "snapshot", field: "metadata" }), "metadata"),
+    };
   }
 
   /** `unless`: not where this is the digest of what it would hold. */

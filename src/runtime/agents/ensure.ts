@@ -2,7 +2,7 @@
 import { AGENT } from "../../store/port.js";
 import type { Definition } from "../agent/define.js";
 import type { Ground } from "../ground.js";
-import { checkAgent, putAgent } from "./record.js";
+import { checkAgent, putAgent, redacted } from "./record.js";
 
 /** Makes the record of an agent where there is none. One that is there stays as it is: it is for people and programs to change. */
 export async function ensureAgent(ground: Ground, { name, system, tools, version }: Definition): Promise<void> {
@@ -15,9 +15,7 @@ export async function ensureAgent(ground: Ground, { name, system, tools, version
       config: version === undefined ? {} : { version },
     });
     // Where another process was quicker, its record is as good.
-    const made = next(undefined, ground.wallMs());
-    const redacted = made.system && ground.redactor?.text(made.system, { in: "agent", field: "system" });
-    await ground.store.apply([], [putAgent(redacted ? { ...made, system: redacted } : made, undefined)]);
+    await ground.store.apply([], [putAgent(redacted(ground.redactor, next(undefined, ground.wallMs())), undefined)]);
   }
   ground.knownAgents.add(name);
 }

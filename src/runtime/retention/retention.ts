@@ -95,8 +95,9 @@ export class Retention {
         const swept = await this.#apply({ agent: undefined, dryRun: false, lines: "current", signal, idle: true });
         return { ...swept, freedBytes: (await gc(this.#ground, { signal }, { idle: true })).freedBytes };
       },
+      // Stopped a second time, it does not let go of the one that was begun since.
       stopped: () => {
-        this.#sweep = undefined;
+        if (this.#sweep === sweep) this.#sweep = undefined;
       },
     });
     this.#sweep = sweep;

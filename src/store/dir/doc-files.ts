@@ -2,7 +2,8 @@
  * Documents beside the sessions (agents, snapshots), a file each: documents/<kind>/<name>.json.
  *
  * A change of one is made when its file is exchanged or removed; one of several, or together with sessions, by commit.json
- * (session-files.ts). The writer knows what there is; everybody else looks again at every call, and reads what has another inode.
+ * (session-files.ts). The writer knows what there is; everybody else looks again at every call. One that is asked for by its id is read;
+ * where all are gone over, those are read that are not the files they were.
  */
 import { lstatSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -25,7 +26,8 @@ export type DocStep =
   | { readonly kind: string; readonly id: string; readonly ends: number };
 
 interface Seen {
-  readonly inode: number;
+  /** Which file it was: inodes are used again, so its times and size count as well. */
+  readonly file: string;
   readonly doc: FiledDoc | undefined;
 }
 
@@ -46,6 +48,8 @@ export class DocFiles {
 
   /** From here on nobody else writes. */
   beginWriting(): void {
+    // All of it anew: what was seen before may be of another time.
+    this.#seen = new Map();
     this.#look();
     this.#writes = true;
   }
@@ -59,7 +63,7 @@ export class DocFiles {
   get(kind: string, id: string): FiledDoc | undefined {
     const step = this.#step(kind, id);
     const path = this.#path(kind, id);
-    const seen = this.#writes ? this.#seen.get(path) : this.#read(path);
+    const seen = this.#writes ? this.#seen.get(path) : this.#read(path, undefined);
     if (seen !== undefined && seen.doc === undefined) throw damaged(path);
     const found = seen?.doc;
     if (step === undefined) return found;
@@ -122,7 +126,7 @@ export class DocFiles {
   /** Puts a change in place. What is there already is not done again. */
   place(step: DocStep): void {
     const path = this.#path(step.kind, step.id);
-    const { doc: found } = this.#read(path) ?? {};
+    const { doc: found } = this.#read(path, undefined) ?? {};
     if ("put" in step) {
       if (found === undefined || found.no !== step.put.no || found.version < step.put.version) {
         makeDirectory(join(this.#root, nameOf(step.kind)));
@@ -134,7 +138,7 @@ export class DocFiles {
       remove(path);
       syncDirectory(join(this.#root, nameOf(step.kind)));
     }
-    this.#read(path);
+    this.#read(path, undefined);
   }
 
   #step(kind: string, id: string): DocStep | undefined {
@@ -160,13 +164,14 @@ export class DocFiles {
   }
 
   /** What stands at a path, if it is not what was there before. */
-  #read(path: string, known: Seen | undefined = this.#seen.get(path)): Seen | undefined {
-    const inode = lstatSync(path, { throwIfNoEntry: false })?.ino;
-    if (inode === undefined) {
+  #read(path: string, known: Seen | undefined): Seen | undefined {
+    const found = lstatSync(path, { throwIfNoEntry: false, bigint: true });
+    if (found === undefined) {
       this.#seen.delete(path);
       return undefined;
     }
-    const seen = known?.inode === inode ? known : { inode, doc: readDoc(path) };
+    const file = `${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`;
+    const seen = known?.file === file ? known : { file, doc: readDoc(path) };
     this.#seen.set(path, seen);
     return seen;
   }
