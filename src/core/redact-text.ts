@@ -119,7 +119,8 @@ const MESSAGE = shape(["role", "id", "parentId", "content", "reply"], ["name", "
 const OWN = ["type", "id", "callId", "mediaType", "outcome", "by", "format"];
 const PART = shape(OWN, ["text", "value", "name", "provider", "reasoning", "data"]);
 const FILE = shape([...OWN, "data"], ["name", "provider", "reasoning"]);
-const FILE_DATA = shape(["digest", "sizeBytes"], ["url", "text", "ref"]);
+/** Bytes, where a message is on its way in a letter, are no text. */
+const FILE_DATA = shape(["digest", "sizeBytes", "bytes"], ["url", "text", "ref"]);
 const CALL = shape([...OWN, "name"], ["input", "raw", "provider"]);
 const RESULT = shape([...OWN, "name", "output"], ["provider"]);
 

@@ -42,8 +42,13 @@ const isHighSurrogate = (code: number): boolean => code >= 0xd800 && code <= 0xd
 /** Messages as the text of a letter, with the bytes of their files. */
 export const letterText = (messages: readonly PlainMessage[]): string => JSON.stringify(messages);
 
-const messagesIn = (text: string): readonly MessageInput[] =>
-  (JSON.parse(text) as readonly PlainMessage[]).map((message, i) => fromPlain(message, `messages[${i}]`));
+function messagesIn(text: string): readonly MessageInput[] | undefined {
+  try {
+    return (JSON.parse(text) as readonly PlainMessage[]).map((message, i) => fromPlain(message, `messages[${i}]`));
+  } catch {
+    return undefined;
+  }
+}
 
 /** What is taken in with a letter of messages. */
 export interface Appended {
@@ -69,7 +74,11 @@ export async function openLetters(
     const parts = partsIn(all, session, key, doc);
     const drained = [id, keyLetter(key), ...parts.map((part) => part.id)];
     if (!isWaiting(all, key)) found.set(id, { messages: [], drained });
-    else if (parts.length === doc.parts) found.set(id, { messages: messagesIn(parts.map((part) => part.text).join("")), drained });
+    else if (parts.length === doc.parts) {
+      const messages = messagesIn(parts.map((part) => part.text).join(""));
+      // One that cannot be read is left where it is: it must not keep its session from being opened.
+      if (messages !== undefined) found.set(id, { messages, drained });
+    }
   }
   return found;
 }

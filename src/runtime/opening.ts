@@ -268,6 +268,7 @@ async function orFound(ground: Ground, change: Change, isDone: (row: SessionRow)
 
 /** With the lease in hand: reads the session's state. If that fails, the lease is let go again. */
 export async function enter(ground: Ground, id: SessionId, lease: Lease, leaseMs: number): Promise<Holding> {
+  let held: Holding | undefined;
   try {
     const present = await ground.journal.present(id);
     if (present === undefined)
@@ -284,11 +285,12 @@ export async function enter(ground: Ground, id: SessionId, lease: Lease, leaseMs
       segments: await ground.journal.segments(head.line),
       latest: await ground.journal.latest(tail, line, id),
     };
-    const held = new Holding(ground, opening);
+    held = new Holding(ground, opening);
     await held.takeMail({ ends: false });
     await leaveToSomebody(held);
     return held;
   } catch (error) {
+    if (held !== undefined) ground.keeper.remove(held);
     await ground.store
       .apply([{ session: id, when: { epoch: lease.epoch }, lease: leaseRow(id, { ...freeLease, epoch: lease.epoch }) }])
       .catch(() => {});

@@ -33,16 +33,19 @@ export function editMail(doc: MailDoc, edit: TextEdit, leavesArgs: boolean): Mai
   }
 }
 
-/** Messages that wait to be appended. Those of a letter that is longer than one part are edited as the text they are. */
+/** Messages that wait to be appended. Of a letter that is longer than one part no part can be read alone: it stays as it is. */
 function editLetter(text: string, edit: TextEdit): string {
-  let messages: readonly MessageInput[];
+  const messages = messagesOf(text);
+  const edited = messages?.map((message) => editMessage(message, edit));
+  return edited?.some((message, i) => message !== messages?.[i]) ? JSON.stringify(edited) : text;
+}
+
+function messagesOf(text: string): readonly MessageInput[] | undefined {
   try {
-    messages = JSON.parse(text) as readonly MessageInput[];
+    return JSON.parse(text) as readonly MessageInput[];
   } catch {
-    return edit.text(text, { in: "message", role: "user" });
+    return undefined;
   }
-  const edited = messages.map((message) => editMessage(message, edit));
-  return edited.some((message, i) => message !== messages[i]) ? JSON.stringify(edited) : text;
 }
 
 function editSettlement(as: Settlement, edit: TextEdit): Settlement {

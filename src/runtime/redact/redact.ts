@@ -99,6 +99,8 @@ class Redacting {
   #leases: Leases | undefined;
   #looked = 0;
   #outsideChanged = false;
+  /** Whether messages wait to be appended. */
+  #waits = false;
   /** The agent, where what is kept of it holds the text. */
   #agentHolds: string | undefined;
 
@@ -161,7 +163,7 @@ class Redacting {
           const unpurged = scrubs ? await this.#purge() : [];
           const { left } = scrubs ? await this.#ground.store.scrub(this.#what.holds) : UNSCRUBBED;
           this.#hearers.onProgress?.(this.#looked);
-          return reportOf(seen, sharers, { outside, keptBlobs, left: [...this.#inAgent(), ...unpurged, ...left] });
+          return reportOf(seen, sharers, { outside, keptBlobs, left: [...this.#inLetters(), ...this.#inAgent(), ...unpurged, ...left] });
         }
         if (tries >= TRIES) throw busy(this.#session);
         found = await this.#survey(sharers);
@@ -169,6 +171,10 @@ class Redacting {
     } finally {
       await leases.release();
     }
+  }
+
+  #inLetters(): readonly string[] {
+    return this.#waits ? ["messages that wait to be appended, their files and their digests: run it again once they are taken in."] : [];
   }
 
   /** Not the session's: other sessions are run by it. */
@@ -290,6 +296,8 @@ class Redacting {
       const isOpen = doc.kind === "approve" && open.ids.has(doc.effect);
       if (isOpen && editMail(doc, edit, false) !== editMail(doc, edit, true)) seen.exempt.add(doc.effect);
       const edited = editMail(doc, edit, isOpen);
+      // Files in it, and what is longer than one part, are gone over once they are taken in.
+      if (doc.kind === "append-part") this.#waits = true;
       return edited === doc ? [] : [{ id: letter.id, text: mailText(edited) }];
     });
   }

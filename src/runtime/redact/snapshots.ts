@@ -28,7 +28,7 @@ export async function editSnapshots(
     await breathe();
     for (;;) {
       const found = await change(ground, id, session, edit);
-      isInAgent ||= holds(JSON.stringify(found.agent));
+      isInAgent ||= holds(found.text) || holds(JSON.stringify(found.agent));
       // Looked at again: somebody else may change, or remove, the same one.
       if (!found.isChanged) break;
       isChanged = true;
@@ -51,13 +51,14 @@ async function change(
   id: string,
   session: string,
   edit: (entry: Entry) => Entry,
-): Promise<{ readonly isChanged: boolean; readonly agent: unknown }> {
+): Promise<{ readonly isChanged: boolean; readonly agent: unknown; readonly text: string }> {
   const row = await store.doc(SNAPSHOT, id);
-  if (row === undefined) return { isChanged: false, agent: null };
+  if (row === undefined) return { isChanged: false, agent: null, text: "" };
   const contents = contentsOf(row);
   const { agent } = contents;
+  const { text } = row;
   const sessions = contents.sessions.map((entry) => (entry.id === session ? edit(entry) : entry));
-  if (sessions.every((entry, i) => entry === contents.sessions[i])) return { isChanged: false, agent };
+  if (sessions.every((entry, i) => entry === contents.sessions[i])) return { isChanged: false, agent, text };
   await store.apply([], [withContents(row, { ...contents, sessions })]);
-  return { isChanged: true, agent };
+  return { isChanged: true, agent, text };
 }

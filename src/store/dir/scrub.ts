@@ -25,6 +25,7 @@ const isMail = (path: string): boolean => /[\\/]inbox[\\/][^\\/]+$/.test(path);
 
 function* remainsIn(root: string): Generator<string> {
   yield* draftsIn(root);
+  for (const kind of ["", ...namesIn(join(root, "documents"))]) yield* draftsIn(join(root, "documents", kind));
   for (const bucket of namesIn(join(root, "blobs"))) yield* draftsIn(join(root, "blobs", bucket));
   for (const directory of sessionDirectories(root)) {
     yield* draftsIn(directory);

@@ -19,7 +19,7 @@ import { saveRow, sessionRow } from "../../rows.js";
 import { recordOf, type Statements, sessionWith, statementsIn } from "../../statements.js";
 import { indexKey } from "../../writer.js";
 import { translate } from "../committer.js";
-import { failureOf } from "../driver.js";
+import { type Driver, failureOf } from "../driver.js";
 import { Prepared } from "../prepared.js";
 import { IndexFile, type IndexPlace } from "./index-file.js";
 import { rank } from "./ranking.js";
@@ -71,6 +71,7 @@ const FORGOTTEN_AT_ONCE = { least: 20, most: 200 };
 const NOTES_KEPT = 1_000;
 /** How long a busy index is waited for by whoever must have it. */
 const BUSY_MS = 5_000;
+const TRUNCATES = 100;
 const KEYS = ["turn", "purges", "save", "note", "session"] as const;
 
 export class SqliteIndex implements SearchIndex {
@@ -336,9 +337,18 @@ export class SqliteIndex implements SearchIndex {
         return true;
       });
       this.#file().vocabulary.forget();
-      writer.exec("PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = MEMORY; PRAGMA wal_checkpoint(TRUNCATE)");
+      writer.exec("PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = MEMORY");
+      await this.#truncate(writer);
     } catch (error) {
       throw this.#failed(error);
+    }
+  }
+
+  /** Others may be reading from the log just now. */
+  async #truncate(writer: Driver): Promise<void> {
+    for (let tries = 0; writer.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()?.[0] !== 0; tries++) {
+      if (tries >= TRUNCATES) throw new HoldfastError("BUSY", "Others were reading from the log of the index. Run it again.");
+      await sleep(20 + Math.random() * 20);
     }
   }
 
