@@ -14,6 +14,7 @@ import { type AgentText, blobRows, firstRow, isSession, type LeftOut, RowWriter,
 import { AGENT, type DocRow, type LineRow, type SessionRow } from "../store/port.js";
 import { agentOf } from "./agents/record.js";
 import { breathe } from "./breathe.js";
+import { documents } from "./documents.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import { hole } from "./journal.js";
@@ -86,16 +87,8 @@ async function agentsOf({ store }: Ground, only: string | undefined): Promise<re
     if (row !== undefined) add(row);
     return texts;
   }
-  for (let before: number | undefined; ; ) {
-    const rows: readonly DocRow[] = await store.docs({
-      kind: AGENT,
-      ...(before === undefined ? undefined : { before }),
-      limit: SESSIONS,
-    });
-    for (const row of rows) add(row);
-    before = rows.at(-1)?.no;
-    if (rows.length < SESSIONS) return texts.reverse();
-  }
+  for await (const row of documents(store, { kind: AGENT })) add(row);
+  return texts.reverse();
 }
 
 /** Oldest first: a fork comes after the session it began on. */

@@ -5,6 +5,7 @@
  * B1  a letter is there once its last part is, and is seen from then on: `append` is posted behind all `append-part`s.
  * B2  `append-key` is posted before all else, and tells the same letter from another under the same key, also long after it was taken in.
  */
+import { HoldfastError, quote } from "../core/errors.js";
 import { fromPlain, type PlainMessage } from "../core/formats/plain.js";
 import type { SessionId } from "../core/ids.js";
 import type { MessageInput } from "../core/message.js";
@@ -68,6 +69,8 @@ export async function openLetters(
 ): Promise<ReadonlyMap<string, Appended>> {
   const found = new Map<string, Appended>();
   const all = await store.inbox(session, { dueBy: HIDDEN, limit: MAX_MAIL });
+  // What is behind these is not known: nothing may be taken for gone.
+  if (all.length === MAX_MAIL) return found;
   for (const { id, doc } of letters) {
     if (doc.kind !== "append") continue;
     const key = id.slice(bellLetter("").length);
@@ -88,6 +91,11 @@ const isWaiting = (all: readonly Mail[], key: string): boolean => all.some(({ id
 /** Whether what was sent under a key is still to be taken in; undefined where that is asked of nobody. */
 export async function waitsUnder(store: Store, session: SessionId, key: string): Promise<"key" | "letter" | undefined> {
   const all = await store.inbox(session, { dueBy: HIDDEN, limit: MAX_MAIL });
+  if (!isWaiting(all, key) && all.length === MAX_MAIL)
+    throw new HoldfastError("TOO_LARGE", `${MAX_MAIL} letters wait in session ${quote(session)}. Let somebody take them in first.`, {
+      sessionId: session,
+      limit: MAX_MAIL,
+    });
   if (!isWaiting(all, key)) return undefined;
   return all.some(({ id }) => id === bellLetter(key)) ? "letter" : "key";
 }

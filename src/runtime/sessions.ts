@@ -6,9 +6,10 @@ import type { JsonObject } from "../core/json.js";
 import type { MessageInput } from "../core/message.js";
 import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
-import type { DocRow, LineRow, SessionRow } from "../store/port.js";
+import type { LineRow, SessionRow } from "../store/port.js";
 import { SNAPSHOT } from "./agents/snapshot.js";
 import { type AppendOptions, type AppendResult, appendTo } from "./append.js";
+import { documents } from "./documents.js";
 import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
@@ -214,12 +215,8 @@ export class Sessions {
     const agent = docs.size === 0 ? undefined : (await store.session(id))?.head.agent;
     if (agent == null) return [];
     const found: string[] = [];
-    for (let before: number | undefined; ; ) {
-      const rows: readonly DocRow[] = await store.docs({ kind: SNAPSHOT, of: agent, limit: 1_000, ...(before && { before }) });
-      for (const row of rows) if (docs.has(row.no)) found.push(row.id);
-      before = rows.at(-1)?.no;
-      if (rows.length < 1_000) return found;
-    }
+    for await (const row of documents(store, { kind: SNAPSHOT, of: agent })) if (docs.has(row.no)) found.push(row.id);
+    return found;
   }
 
   /**

@@ -8,6 +8,7 @@ import { AGENT, type Anchor, type DocRow, type LineRow, type SessionRow } from "
 import { agentOf } from "./agents/record.js";
 import { contentsOf, SNAPSHOT } from "./agents/snapshot.js";
 import { breathe } from "./breathe.js";
+import { documents } from "./documents.js";
 import type { Ground } from "./ground.js";
 import { readMail } from "./inbox.js";
 import { hole } from "./journal.js";
@@ -172,25 +173,12 @@ class Verification {
 
   /** Agents' records, policies, and snapshots with all that they point at. */
   async #documents(): Promise<void> {
-    for await (const row of this.#docs(AGENT)) await this.#guard({}, async () => void agentOf(row));
+    for await (const row of documents(this.#ground.store, { kind: AGENT })) await this.#guard({}, async () => void agentOf(row));
     for (const kind of [RETENTION, STORE_RETENTION])
-      for await (const row of this.#docs(kind)) await this.#guard({}, async () => void policyOf(row));
-    for await (const { id } of this.#docs(SNAPSHOT)) {
+      for await (const row of documents(this.#ground.store, { kind: kind })) await this.#guard({}, async () => void policyOf(row));
+    for await (const { id } of documents(this.#ground.store, { kind: SNAPSHOT })) {
       const row = await this.#ground.store.doc(SNAPSHOT, id);
       if (row !== undefined) await this.#guard({}, () => this.#snapshot(row));
-    }
-  }
-
-  async *#docs(kind: string): AsyncGenerator<DocRow> {
-    for (let before: number | undefined; ; ) {
-      const rows: readonly DocRow[] = await this.#ground.store.docs({
-        kind,
-        ...(before === undefined ? undefined : { before }),
-        limit: SESSIONS,
-      });
-      yield* rows;
-      before = rows.at(-1)?.no;
-      if (rows.length < SESSIONS) return;
     }
   }
 

@@ -4,6 +4,7 @@ import { HoldfastError, quote } from "../../core/errors.js";
 import { checkName, type SessionId } from "../../core/ids.js";
 import { isUnderWay, type SessionStatus, statusTable } from "../../core/status.js";
 import { AGENT, type DocRow, type LineRow, type SessionRow } from "../../store/port.js";
+import { documents } from "../documents.js";
 import { descendants } from "../family.js";
 import type { Ground } from "../ground.js";
 import { callback, flag, limitOf, numberOf, oneOf, options, type Page, signalOf } from "../options.js";
@@ -276,13 +277,8 @@ export class Agents {
 
   async #allSnapshots(agent: string): Promise<readonly DocRow[]> {
     const all: DocRow[] = [];
-    for (let before: number | undefined; ; ) {
-      const page = { kind: SNAPSHOT, of: agent, limit: MAX_ACTIVE, ...(before === undefined ? undefined : { before }) };
-      const rows: readonly DocRow[] = await this.#ground.store.docs(page);
-      all.push(...rows);
-      before = rows.at(-1)?.no;
-      if (rows.length < MAX_ACTIVE) return all;
-    }
+    for await (const row of documents(this.#ground.store, { kind: SNAPSHOT, of: agent })) all.push(row);
+    return all;
   }
 
   /** Puts an agent and its sessions back to where a snapshot found them. What was there before is a snapshot too, of kind `recovery`. */

@@ -1,10 +1,9 @@
 /** Snapshots of an agent hold, beside pointers, the titles, tags and metadata that its sessions had: these are texts like others. */
-import { AGENT, type DocRow } from "../../store/port.js";
+import { AGENT } from "../../store/port.js";
 import { contentsOf, type Entry, SNAPSHOT, withContents } from "../agents/snapshot.js";
 import { breathe } from "../breathe.js";
+import { documents } from "../documents.js";
 import type { Ground } from "../ground.js";
-
-const ROWS = 200;
 
 export interface Edited {
   /** Whether anything was changed. */
@@ -24,7 +23,7 @@ export async function editSnapshots(
   if (agent === undefined) return { isChanged: false, isInAgent: false };
   let isChanged = false;
   let isInAgent = holds((await ground.store.doc(AGENT, agent))?.text ?? "");
-  for await (const id of snapshotsOf(ground, agent)) {
+  for await (const { id } of documents(ground.store, { kind: SNAPSHOT, of: agent })) {
     await breathe();
     for (;;) {
       const found = await change(ground, id, session, edit);
@@ -35,15 +34,6 @@ export async function editSnapshots(
     }
   }
   return { isChanged, isInAgent };
-}
-
-async function* snapshotsOf({ store }: Ground, agent: string): AsyncGenerator<string> {
-  for (let before: number | undefined; ; ) {
-    const rows: readonly DocRow[] = await store.docs({ kind: SNAPSHOT, of: agent, limit: ROWS, ...(before !== undefined && { before }) });
-    for (const { id } of rows) yield id;
-    before = rows.at(-1)?.no;
-    if (rows.length < ROWS) return;
-  }
 }
 
 async function change(
