@@ -278,12 +278,14 @@ export class MemoryStore implements Store {
     return "posted";
   }
 
-  async inbox(session: string, { dueBy, limit }: InboxQuery): Promise<readonly Mail[]> {
+  async inbox(session: string, query: InboxQuery): Promise<readonly Mail[]> {
     this.#open();
-    return this.#waiting(session)
-      .filter(({ due }) => due <= dueBy)
-      .slice(0, limit)
-      .map(({ id, text, due }) => ({ id, text, due }));
+    const waiting = this.#waiting(session);
+    const found =
+      "ids" in query
+        ? waiting.filter(({ id }) => query.ids.includes(id))
+        : waiting.filter(({ due }) => due <= query.dueBy).slice(0, query.limit);
+    return found.map(({ id, text, due }) => ({ id, text, due }));
   }
 
   #waiting(session: string): readonly Mail[] {

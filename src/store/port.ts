@@ -260,11 +260,16 @@ export const WAITS: readonly string[] = ["waiting", "in-doubt"];
 export const isForNow = ({ status }: Pick<Head, "status">, { id }: Pick<Mail, "id">): boolean =>
   !WAITS.includes(status) || !id.startsWith(TURN_MAIL);
 
-export interface InboxQuery {
-  /** Wall time: entries that are due by then. */
-  readonly dueBy: number;
-  readonly limit: number;
-}
+export type InboxQuery =
+  | {
+      /** Wall time: entries that are due by then. */
+      readonly dueBy: number;
+      readonly limit: number;
+    }
+  /** Those of these that wait, whenever they are due. At most `MAX_IDS`: whoever asks sees to it. */
+  | { readonly ids: readonly string[] };
+
+export const MAX_IDS = 100;
 
 export interface ClaimQuery {
   readonly agent: string;
@@ -387,7 +392,7 @@ export interface Store {
 
   /** Idempotent by id, and needs no lease. */
   post(session: string, mail: Mail): Promise<Posted>;
-  /** Entries not yet taken in that are due, oldest first. */
+  /** Entries not yet taken in that are due, or that are named, oldest first. */
   inbox(session: string, query: InboxQuery): Promise<readonly Mail[]>;
 
   /**

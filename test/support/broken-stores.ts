@@ -316,13 +316,23 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
   },
   {
     does: "hands out mail before it is due",
-    make: harness((inner) => ({ inbox: (session, query) => inner.inbox(session, { ...query, dueBy: Number.MAX_SAFE_INTEGER }) })),
+    make: harness((inner) => ({
+      inbox: (session, query) => inner.inbox(session, "ids" in query ? query : { ...query, dueBy: Number.MAX_SAFE_INTEGER }),
+    })),
+  },
+  {
+    does: "hands out mail that nobody asked for",
+    make: harness((inner) => ({
+      inbox: (session, query) => inner.inbox(session, "ids" in query ? { dueBy: Number.MAX_SAFE_INTEGER, limit: 1_000 } : query),
+    })),
   },
   {
     does: "hands out the mail that is due first instead of the oldest",
     make: harness((inner) => ({
-      inbox: async (session, { dueBy, limit }) =>
-        (await inner.inbox(session, { dueBy, limit: 1_000 })).toSorted((a, b) => a.due - b.due).slice(0, limit),
+      inbox: async (session, query) =>
+        "ids" in query
+          ? inner.inbox(session, query)
+          : (await inner.inbox(session, { ...query, limit: 1_000 })).toSorted((a, b) => a.due - b.due).slice(0, query.limit),
     })),
   },
   {

@@ -25,6 +25,8 @@ const isKnown = (known: Known, { text }: Mail): boolean => isDrained(known.text,
 
 const DRAFT_MS = 3_600_000;
 
+const fileName = (id: string): string => `${nameOf(id)}.json`;
+
 export class Inbox {
   readonly #path: string;
   /** The number of the session whose mail it is. */
@@ -65,12 +67,15 @@ export class Inbox {
   }
 
   /** Mail that waits, oldest first. */
-  waiting(drained: readonly string[], { dueBy, limit }: InboxQuery): Mail[] {
+  waiting(drained: readonly string[], query: InboxQuery): Mail[] {
     const taken = new Set(drained);
-    return this.#all()
-      .filter(({ id, due }) => !taken.has(id) && due <= dueBy)
-      .slice(0, limit)
-      .map(({ id, text, due }) => ({ id, text, due }));
+    const found =
+      "ids" in query
+        ? this.#named(query.ids.filter((id) => !taken.has(id)))
+        : this.#all()
+            .filter(({ id, due }) => !taken.has(id) && due <= query.dueBy)
+            .slice(0, query.limit);
+    return found.map(({ id, text, due }) => ({ id, text, due }));
   }
 
   /** From when on something waits that counts, which may be never; undefined where nothing waits. */
@@ -89,15 +94,24 @@ export class Inbox {
   }
 
   #all(): MailFile[] {
+    return this.#in(namesIn(this.#path).filter((name) => name.endsWith(".json") && !isDraft(name)));
+  }
+
+  /** Mail that waits in files of these names. */
+  #in(names: readonly string[]): MailFile[] {
     checkDirectory(this.#path);
-    return namesIn(this.#path)
-      .filter((name) => name.endsWith(".json") && !isDraft(name))
+    return names
       .flatMap((name) => {
         const mail = this.#read(join(this.#path, name));
         return mail !== undefined && this.#read(join(this.#path, "done", name)) === undefined ? [{ mail, name }] : [];
       })
       .sort((a, b) => a.mail.n - b.mail.n || (a.name < b.name ? -1 : 1))
       .map(({ mail }) => mail);
+  }
+
+  /** One that is damaged does not say what its id is: it is the one that was asked for. */
+  #named(ids: readonly string[]): MailFile[] {
+    return [...new Set(ids)].flatMap((id) => this.#in([fileName(id)]).map((mail) => ({ ...mail, id }))).sort((a, b) => a.n - b.n);
   }
 
   /** Those of these ids that wait. */
@@ -143,11 +157,11 @@ export class Inbox {
   }
 
   #file(id: string): string {
-    return join(this.#path, `${nameOf(id)}.json`);
+    return join(this.#path, fileName(id));
   }
 
   #doneFile(id: string): string {
-    return join(this.#path, "done", `${nameOf(id)}.json`);
+    return join(this.#path, "done", fileName(id));
   }
 
   /** What the file holds, if it is for this session. One that is damaged may be: its text says that it is. */

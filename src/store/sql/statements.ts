@@ -193,6 +193,11 @@ export function statementsIn(dialect: Dialect) {
   } as const;
 }
 
+/** Mail of a session that waits, of so many ids. Parameters: tenant, session, ids. */
+export const mailBy = (ids: number): string =>
+  `SELECT m.id, m.body, m.due FROM mail m JOIN session s ON m.session = s.no
+    WHERE s.tenant = ? AND s.id = ? AND m.id IN (${Array.from({ length: ids }, () => "?").join(", ")}) AND m.drained = 0 ORDER BY m.no`;
+
 /** Documents of a kind, newest first. Parameters: tenant, kind, whose where that is asked for, before which number, limit. */
 export const docsBy = (filter: { readonly of: boolean }): string =>
   `SELECT ${docColumns} FROM doc WHERE tenant = ? AND kind = ?${filter.of ? " AND whose = ?" : ""} AND no < ? ORDER BY no DESC LIMIT ${most}`;

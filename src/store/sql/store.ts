@@ -42,7 +42,7 @@ import type { SearchIndex } from "../search-port.js";
 import { Claims } from "./claims.js";
 import type { Database, Param, Row } from "./database.js";
 import { blobRow, docRow, docWithBody, epochRow, lineRow, mailRow, presentRow, saveRow, sessionRow } from "./rows.js";
-import { docsBy, type Statements, sessionsBy, statementsIn } from "./statements.js";
+import { docsBy, mailBy, type Statements, sessionsBy, statementsIn } from "./statements.js";
 import { freedOf, Writer } from "./writer.js";
 
 const COUNTED_AT_ONCE = 20_000;
@@ -239,8 +239,11 @@ export class SqlStore implements Store {
     return row && blobRow(row);
   }
 
-  async inbox(session: string, { dueBy, limit }: InboxQuery): Promise<readonly Mail[]> {
-    return (await this.#read(this.#sql.inbox, this.#tenant, session, dueBy, limit)).map(mailRow);
+  async inbox(session: string, query: InboxQuery): Promise<readonly Mail[]> {
+    if (!("ids" in query)) return (await this.#read(this.#sql.inbox, this.#tenant, session, query.dueBy, query.limit)).map(mailRow);
+    const { ids } = query;
+    this.#open();
+    return ids.length === 0 ? [] : (await this.#read(mailBy(ids.length), this.#tenant, session, ...ids)).map(mailRow);
   }
 
   watch(session: string, wake: () => void): () => void {

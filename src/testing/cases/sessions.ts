@@ -1,6 +1,7 @@
 /** Sessions, their lines, labels, leases and inboxes: making, finding, listing and moving them. */
 import assert from "node:assert/strict";
 import type { Save } from "../../core/save.js";
+import { MAX_IDS } from "../../store/port.js";
 import { all, type ContractCase, define, ok, refused, seqs } from "../case.js";
 import { begin, Fixture, lineOf } from "../fixture.js";
 
@@ -263,6 +264,29 @@ export const sessions: readonly ContractCase[] = [
       assert.deepEqual(await store.inbox("a", { dueBy: 0, limit: 1 }), [m]);
       assert.deepEqual(await store.inbox("b", { dueBy: 0, limit: 10 }), [{ id: "z", text: "to b", due: 0 }]);
       assert.deepEqual(await store.inbox("nobody", { dueBy: 0, limit: 10 }), []);
+    },
+  }),
+
+  define("mail is found by its id, whenever it is due, as long as it waits", {
+    async act(store) {
+      ok(await store.apply([begin("a"), begin("b")]));
+      for (const [i, id] of ["Z", "m", "a", "z"].entries()) assert.equal(await store.post("a", { id, text: `says ${id}`, due: 7 - i }), "posted");
+      assert.equal(await store.post("b", { id: "m", text: "to b", due: 0 }), "posted");
+      ok(await store.apply([{ session: "a", when: { epoch: 1 }, drained: ["a"] }]));
+      return undefined;
+    },
+    async check(store) {
+      const found = [
+        { id: "Z", text: "says Z", due: 7 },
+        { id: "m", text: "says m", due: 6 },
+      ];
+      assert.deepEqual(await store.inbox("a", { ids: ["m", "a", "unheard of", "Z"] }), found, "in the order in which they were posted");
+      assert.deepEqual(await store.inbox("a", { ids: ["m", "Z", "m"] }), found, "once each");
+      assert.deepEqual(await store.inbox("b", { ids: ["Z", "m"] }), [{ id: "m", text: "to b", due: 0 }]);
+      assert.deepEqual(await store.inbox("a", { ids: [] }), []);
+      assert.deepEqual(await store.inbox("nobody", { ids: ["m"] }), []);
+      const most = Array.from({ length: MAX_IDS - 1 }, (_, i) => `no ${i}`);
+      assert.equal((await store.inbox("a", { ids: [...most, "m"] })).length, 1);
     },
   }),
 
