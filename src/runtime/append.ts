@@ -17,8 +17,8 @@ import { fieldsOf, invalidValue, isList, itemsOf, type JsonObject } from "../cor
 import { blobsOf, type EncodedMessage, encodeMessage, type MessageInput } from "../core/message.js";
 import type { Ground } from "./ground.js";
 import { tryMessages } from "./holding.js";
-import { type Letter, noSession, readMail } from "./inbox.js";
-import { BESIDE, bellLetter, HIDDEN, keyLetter, letterText, partsOfLetter, waitsUnder } from "./letters.js";
+import { type Letter, noSession, readMail, tryPost } from "./inbox.js";
+import { BESIDE, bellLetter, HIDDEN, keyLetter, keyText, letterText, partLetters, partsOfText, waitsUnder } from "./letters.js";
 import { ensureSession, openHolding } from "./opening.js";
 import { flag, invalid, options } from "./options.js";
 import { takeIn } from "./outside.js";
@@ -44,17 +44,23 @@ export interface AppendResult {
 
 const MAX_MESSAGES = 10_000;
 const MAX_BYTES = 64 * 1024 * 1024;
-/** How many calls may wait in one session. */
-const MAX_WAITING = 100;
+/** How many calls may wait in one session, and how much text with them. Variable for tests. */
+export const waitingLimits = { calls: 100, bytes: 256 * 1024 * 1024 };
+const ONCE_TAKEN = " Append again once whoever holds it has taken them in.";
 
 interface Sending {
   readonly session: SessionId;
   readonly key: string;
+  /** Whether the key is one that others may know. */
+  readonly isKeyed: boolean;
   readonly messages: readonly MessageInput[];
   readonly encoded: readonly EncodedMessage[];
   /** Of all that they say: files by their digests. */
   readonly check: string;
 }
+
+/** `open`: nothing was sent under the key, but perhaps by one who failed. */
+type Standing = "open" | "sent" | "taken";
 
 export async function appendTo(
   ground: Ground,
@@ -74,16 +80,38 @@ export async function appendTo(
   const encoded = sent.map((each) => each.encoded);
   refuseTooMuch(encoded);
   if (isMade) await ensureSession(ground, session, label);
-  const sending = { session, key: name, messages, encoded, check: digest(encoded.map(({ text }) => text).join("\n")) };
-  const count = messages.length;
-  const posted = await ground.post(session, { kind: "append-key", check: sending.check }, { id: keyLetter(name), due: HIDDEN });
-  const waits = posted === "known" ? await waitsUnder(ground.store, session, name) : "key";
-  if (waits === undefined) return { count, taken: true };
-  if (waits === "key" && (await appendHere(ground, sending))) return { count, taken: true };
-  if (waits === "key") await postAll(ground, sending);
-  await takeIn(ground, session);
-  return { count, taken: (await waitsUnder(ground.store, session, name)) === undefined };
+  const check = digest(encoded.map(({ text }) => text).join("\n"));
+  const sending = { session, key: name, isKeyed: key !== undefined, messages, encoded, check };
+  let stands = sending.isKeyed ? await standing(ground, sending) : "open";
+  if (stands === "open") stands = await appendHere(ground, sending);
+  if (stands === "open") await postAll(ground, sending);
+  if (stands !== "taken") await takeIn(ground, session);
+  return { count: messages.length, taken: stands === "taken" || (await standing(ground, sending)) === "taken" };
 }
+
+const postKey = (ground: Ground, { session, key, check }: Sending) =>
+  tryPost(ground.store, session, { kind: "append-key", check }, { id: keyLetter(key), due: HIDDEN });
+
+/** E1: what became of a call with this key. Throws where it was another one. */
+async function standing(ground: Ground, sending: Sending): Promise<Standing> {
+  const { session, key, check } = sending;
+  if ((await postKey(ground, sending)) === "posted") return "open";
+  const waits = await waitsUnder(ground.store, session, key);
+  if (waits !== undefined) {
+    if (waits.bell?.check !== undefined && waits.bell.check !== check) throw conflict(sending);
+    return waits.bell === undefined ? "open" : "sent";
+  }
+  // It is taken in by now: what is kept of it tells whether it was the same.
+  if ((await postKey(ground, sending)) === "conflict") throw conflict(sending);
+  return "taken";
+}
+
+const conflict = ({ session, key }: Sending): HoldfastError =>
+  new HoldfastError(
+    "CONFLICT",
+    `Other messages were appended to session ${quote(session)} under the key ${quote(key)}. Append these under a key of their own.`,
+    { sessionId: session },
+  );
 
 function snapshot(message: MessageInput, path: string): MessageInput {
   const { createdAt: _createdAt, ...plain } = toPlain(message, path);
@@ -129,44 +157,73 @@ const tooLarge = (bytes: number): HoldfastError =>
     { path: "messages", limit: MAX_BYTES },
   );
 
-/** Where nobody holds the session, and nothing stands in the way, they are appended without being sent. Answers whether they are there. */
-async function appendHere(ground: Ground, { session, key, messages, encoded }: Sending): Promise<boolean> {
+/** Where nobody holds the session, and nothing stands in the way, they are appended without being sent. */
+async function appendHere(ground: Ground, sending: Sending): Promise<Standing> {
+  const { session, key, messages, encoded, check } = sending;
   try {
     const held = await openHolding(ground, session, undefined, { make: false });
     try {
-      // E1: by whoever held it before, perhaps. From here on nobody else can.
-      if ((await waitsUnder(ground.store, session, key)) === undefined) return true;
+      // By whoever held it before, perhaps. From here on nobody else can.
+      const stands = sending.isKeyed ? await standing(ground, sending) : "open";
+      if (stands !== "open") return stands;
       await tryMessages(ground, held.work, encoded);
-      const drained = [keyLetter(key), bellLetter(key)];
-      const letter: Letter = { id: bellLetter(key), doc: { kind: "append", check: "", parts: 0 }, appended: { messages, drained } };
-      return await held.takeLetter(letter);
+      const isOther = (await postKey(ground, sending)) === "conflict";
+      const letter: Letter = {
+        id: bellLetter(key),
+        doc: { kind: "append", tag: "", parts: 0, bytes: 0 },
+        // Not the bell: one that comes in this moment is another's, who is to hear that it was not taken in.
+        appended: { messages, drained: [keyLetter(key)], ...(isOther && { reworded: { id: keyLetter(key), text: keyText(check) } }) },
+      };
+      return (await held.takeLetter(letter)) ? "taken" : "open";
     } finally {
       await held.close({ discard: true });
     }
   } catch (error) {
     // Held by another, or the store is busy: it is sent.
-    if (error instanceof HoldfastError && error.retryable) return false;
+    if (error instanceof HoldfastError && error.retryable) return "open";
     throw error;
   }
 }
 
 /** Sends them to whoever holds the session. What could not be taken in there is refused here: nobody would hear of it. */
-async function postAll(ground: Ground, { session, key, messages, encoded, check }: Sending): Promise<void> {
+async function postAll(ground: Ground, sending: Sending): Promise<void> {
+  const { session, key, messages, encoded, check } = sending;
   const present = await ground.journal.present(session);
   if (present === undefined) throw noSession(session);
   const { fold, end } = await ground.loader.tail(present, { sized: false });
   await tryMessages(ground, new Workspace(ground, { head: present.head, fold, end, segments: [], latest: undefined }), encoded);
-  const waiting = (await readMail(ground, session)).filter(({ id, doc }) => doc.kind === "append" && id !== bellLetter(key));
-  if (waiting.length >= MAX_WAITING)
-    throw new HoldfastError("TOO_LARGE", `${MAX_WAITING} calls of append wait in session ${quote(session)} already.`, {
-      sessionId: session,
-      limit: MAX_WAITING,
-    });
   const text = letterText(await Promise.all(messages.map((message) => selfContained(ground, message))));
   if (text.length > 2 * MAX_BYTES) throw tooLarge(text.length);
-  const parts = partsOfLetter(key, check, text);
-  for (const { id, doc } of parts) await ground.post(session, doc, { id, due: HIDDEN });
-  await ground.post(session, { kind: "append", check, parts: parts.length }, { id: bellLetter(key), due: BESIDE });
+  const bytes = Buffer.byteLength(text);
+  await refuseTooMuchWaiting(ground, session, bytes);
+  const parts = partsOfText(text);
+  const bell = { kind: "append", check, tag: randomUUID(), parts: parts.length, bytes } as const;
+  const ids = partLetters(key, bell);
+  await postKey(ground, sending);
+  for (const [i, doc] of parts.entries()) await tryPost(ground.store, session, doc, { id: ids[i] as string, due: HIDDEN });
+  try {
+    await ground.post(session, bell, { id: bellLetter(key), due: BESIDE });
+  } catch (error) {
+    if (!(error instanceof HoldfastError) || error.code !== "CONFLICT") throw error;
+    // Another was first, with the same or with something else. That these parts are of no use is no harm, but for the room they take.
+    await ground.store.apply([{ session, when: {}, drained: ids }]).catch(() => {});
+  }
+}
+
+async function refuseTooMuchWaiting(ground: Ground, session: SessionId, bytes: number): Promise<void> {
+  const waiting = (await readMail(ground, session)).flatMap(({ doc }) => (doc.kind === "append" ? [doc] : []));
+  const { calls: most, bytes: mostBytes } = waitingLimits;
+  if (waiting.length >= most)
+    throw new HoldfastError("TOO_LARGE", `${most} calls of append wait in session ${quote(session)} already.${ONCE_TAKEN}`, {
+      sessionId: session,
+      limit: most,
+    });
+  if (waiting.reduce((sum, doc) => sum + doc.bytes, bytes) > mostBytes)
+    throw new HoldfastError(
+      "TOO_LARGE",
+      `messages: together with what waits in session ${quote(session)} already they would be more than ${mostBytes} bytes.${ONCE_TAKEN}`,
+      { sessionId: session, limit: mostBytes },
+    );
 }
 
 /** With the bytes of files that it only names: they may be gone when it is taken in, and it would not be. */

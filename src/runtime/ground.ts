@@ -66,7 +66,7 @@ export class Ground {
   /** Posts to a session, and tells who holds it, if that is somebody here. */
   async post(session: SessionId, doc: MailDoc, o?: PostOptions): Promise<"posted" | "known"> {
     const posted = await postMail(this.store, session, this.redactor?.mail(doc) ?? doc, o);
-    for (const holder of this.keeper.holders) if (holder.id === session) holder.takeMailSoon();
+    for (const holder of this.keeper.holders) if (holder.id === session) holder.takeMailSoon(doc.kind);
     this.watchers.changed(session);
     return posted;
   }

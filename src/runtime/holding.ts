@@ -16,7 +16,7 @@ import { lately } from "./breathe.js";
 import type { Ground } from "./ground.js";
 import { changesCourse, isOpen, type Letter, mailFor, mayAppend, takeIn } from "./inbox.js";
 import { type Holder, superseded } from "./lease-keeper.js";
-import { type HeadDoc, headRow, type LabelDoc, leaseRow } from "./rows.js";
+import { type HeadDoc, headRow, type LabelDoc, leaseRow, type MailDoc } from "./rows.js";
 import { SaveQueue } from "./save-queue.js";
 import { tellEvent } from "./telemetry.js";
 import { notStored, type Standing, Workspace } from "./workspace.js";
@@ -288,7 +288,9 @@ export class Holding implements Holder {
   // ---- the inbox
 
   /** Between steps, but not at every one of many quick saves: heartbeats look as well. */
-  takeMailSoon(): void {
+  takeMailSoon(posted?: MailDoc["kind"]): void {
+    // A run that comes to its next step before the look is done looks itself.
+    if (posted === "append") this.#appendsWait = true;
     this.#lookedForMailAt = performance.now();
     void this.takeMail({ ends: true }).catch(() => {
       // Left in the inbox: the next save or beat tries again.
@@ -317,6 +319,7 @@ export class Holding implements Holder {
   async takeLetter(letter: Letter): Promise<boolean> {
     const taking = this.#takesMail
       .catch(() => {})
+      .then(() => this.#rewordKeys([letter]))
       .then(async () => this.#work.isSaved && mayAppend(this.#work) && (await this.#save([letter], { ends: false })).length > 0);
     this.#takesMail = taking.then(
       () => {},
@@ -325,9 +328,18 @@ export class Holding implements Holder {
     return taking;
   }
 
+  /** Whoever posted a key first may have failed, and others have sent something else under it: what is kept of it is what is appended. */
+  async #rewordKeys(mail: readonly Letter[]): Promise<void> {
+    const reworded = mail.flatMap(({ appended }) => appended?.reworded ?? []);
+    if (reworded.length === 0) return;
+    const applied = await this.ground.store.apply([{ session: this.id, when: { epoch: this.lease.epoch }, reworded }]);
+    if (!applied.ok) throw this.endIfStale(superseded(this.id));
+  }
+
   async #takeMail({ ends }: { readonly ends: boolean }): Promise<void> {
     for (;;) {
       const all = await mailFor(this.ground, this.id, () => !this.isAsking && mayAppend(this.#work));
+      await this.#rewordKeys(all);
       // What is staged already, and could not be sealed, is not to be staged again.
       const mail = this.#drained.size === 0 ? all : all.filter(({ id }) => !this.#drained.has(id));
       // Before it is taken in: whoever is killed behind that tells nobody any more, and a parent would sleep on.

@@ -44,7 +44,7 @@ export async function mailFor(reader: Reader, session: SessionId, appended: () =
   const mail = await withMessages(reader, session, await readMail(reader, session), appended);
   const dropped = turnsTakenBack(mail);
   if (dropped.size === 0) return mail;
-  const later = await readMail(reader, session, Number.MAX_SAFE_INTEGER);
+  const later = await readMail(reader, session, BESIDE);
   return [
     ...mail,
     ...later.filter(({ id, doc }) => doc.kind === "turn" && dropped.has(doc.turn) && !mail.some((known) => known.id === id)),
@@ -76,10 +76,20 @@ export interface PostOptions {
   readonly due?: number;
 }
 
-/** Posts, and answers whether the same was posted before. */
-export async function postMail(store: Store, session: SessionId, doc: MailDoc, o: PostOptions = {}): Promise<"posted" | "known"> {
+/** Posts, and answers whether the same was posted before, or something else under its id. */
+export async function tryPost(
+  store: Store,
+  session: SessionId,
+  doc: MailDoc,
+  o: PostOptions = {},
+): Promise<"posted" | "known" | "conflict"> {
   const posted = await store.post(session, { id: o.id ?? randomUUID(), text: mailText(doc), due: o.due ?? 0 });
   if (posted === "absent") throw noSession(session);
+  return posted;
+}
+
+export async function postMail(store: Store, session: SessionId, doc: MailDoc, o: PostOptions = {}): Promise<"posted" | "known"> {
+  const posted = await tryPost(store, session, doc, o);
   if (posted === "conflict")
     throw new HoldfastError("CONFLICT", `Something else was sent to session ${quote(session)} under the key ${quote(o.id ?? "")}.`, {
       sessionId: session,

@@ -7,15 +7,15 @@ import { HoldfastError, quote } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
 import { type Lease, renewLease } from "../core/lease.js";
 import type { Store } from "../store/port.js";
-import { leaseOf, leaseRow } from "./rows.js";
+import { leaseOf, leaseRow, type MailDoc } from "./rows.js";
 
 export interface Holder {
   readonly id: SessionId;
   lease: Lease;
   readonly leaseMs: number;
   superseded(error: HoldfastError): void;
-  /** Looks whether others have posted anything. */
-  takeMailSoon(): void;
+  /** Looks whether others have posted anything. `posted`: what somebody here just did. */
+  takeMailSoon(posted?: MailDoc["kind"]): void;
   close(o: { readonly discard: boolean; readonly aborts?: boolean }): Promise<void>;
 }
 

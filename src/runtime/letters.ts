@@ -2,15 +2,17 @@
  * Letters with messages from outside a run. They are large, and few take an interest in them: no worker takes a session up for one, and
  * what they hold is read when it can be taken in, not at every look.
  *
- * B1  a letter is there once its last part is, and is seen from then on: `append` is posted behind all `append-part`s.
- * B2  `append-key` is posted before all else, and tells the same letter from another under the same key, also long after it was taken in.
+ * B1  a letter is there once its bell is, and is seen from then on: `append` is posted behind all `append-part`s, and names them.
+ * B2  `append-key` is posted before the bell. Alone it binds nobody: whoever posted it may have failed. With a bell, that says what was sent
+ *     under the key; once it was taken in, what is kept of it tells the same messages from others, long after.
+ * B3  only who holds the session takes in, and rewords, a key letter: what is kept of it is what was appended.
  */
-import { HoldfastError, quote } from "../core/errors.js";
+
 import { fromPlain, type PlainMessage } from "../core/formats/plain.js";
 import type { SessionId } from "../core/ids.js";
 import type { MessageInput } from "../core/message.js";
-import type { Mail, Store } from "../store/port.js";
-import { type MailDoc, mailOf } from "./rows.js";
+import { MAX_IDS, type Store } from "../store/port.js";
+import { type MailDoc, mailOf, mailText } from "./rows.js";
 
 /** Behind every time that a clock can tell. Mail that is due then is looked at, and no reason to take its session up. */
 export const BESIDE = 8.64e15 + 1;
@@ -19,20 +21,22 @@ export const HIDDEN = Number.MAX_SAFE_INTEGER;
 
 /** How much text one part has. */
 const PART_CHARS = 4 * 1024 * 1024;
-const MAX_MAIL = 10_000;
+
+export type Bell = Extract<MailDoc, { readonly kind: "append" }>;
 
 export const keyLetter = (key: string): string => `append:${key}`;
 export const bellLetter = (key: string): string => `bell:${key}`;
-const partLetter = (key: string, check: string, no: number): string => `part:${check}:${no}:${key}`;
+export const keyOfBell = (id: string): string => id.slice(bellLetter("").length);
+export const partLetters = (key: string, { tag, parts }: Pick<Bell, "tag" | "parts">): readonly string[] =>
+  Array.from({ length: parts }, (_, no) => `part:${tag}:${no}:${key}`);
 
-/** The parts of a letter, to be posted in this order. Never inside a character. */
-export function partsOfLetter(key: string, check: string, text: string): readonly { readonly id: string; readonly doc: MailDoc }[] {
-  const parts: { id: string; doc: MailDoc }[] = [];
+/** The text of a letter in parts, in their order. Never inside a character. */
+export function partsOfText(text: string): readonly MailDoc[] {
+  const parts: MailDoc[] = [];
   for (let from = 0; from < text.length || parts.length === 0; ) {
     let to = Math.min(from + PART_CHARS, text.length);
     if (to < text.length && isHighSurrogate(text.charCodeAt(to - 1))) to -= 1;
-    const no = parts.length;
-    parts.push({ id: partLetter(key, check, no), doc: { kind: "append-part", check, no, text: text.slice(from, to) } });
+    parts.push({ kind: "append-part", no: parts.length, text: text.slice(from, to) });
     from = to;
   }
   return parts;
@@ -56,11 +60,13 @@ export interface Appended {
   readonly messages: readonly MessageInput[];
   /** All that it came in. */
   readonly drained: readonly string[];
+  /** B3: other words for its key letter, before it is taken in. */
+  readonly reworded?: { readonly id: string; readonly text: string };
 }
 
 /**
- * What letters hold, by the id of each; one that is not whole is left out. Where its key letter is gone, the same was appended in another way
- * meanwhile: then it holds nothing.
+ * What letters hold, by the id of each; one that is not whole is left out. Where its key letter is gone, something was appended under the
+ * key in another way meanwhile: then it holds nothing.
  */
 export async function openLetters(
   store: Store,
@@ -68,50 +74,50 @@ export async function openLetters(
   letters: readonly { readonly id: string; readonly doc: MailDoc }[],
 ): Promise<ReadonlyMap<string, Appended>> {
   const found = new Map<string, Appended>();
-  const all = await store.inbox(session, { dueBy: HIDDEN, limit: MAX_MAIL });
-  // What is behind these is not known: nothing may be taken for gone.
-  if (all.length === MAX_MAIL) return found;
   for (const { id, doc } of letters) {
-    if (doc.kind !== "append") continue;
-    const key = id.slice(bellLetter("").length);
-    const parts = partsIn(all, session, key, doc);
-    const drained = [id, keyLetter(key), ...parts.map((part) => part.id)];
-    if (!isWaiting(all, key)) found.set(id, { messages: [], drained });
-    else if (parts.length === doc.parts) {
-      const messages = messagesIn(parts.map((part) => part.text).join(""));
-      // One that cannot be read is left where it is: it must not keep its session from being opened.
-      if (messages !== undefined) found.set(id, { messages, drained });
-    }
+    const opened = doc.kind === "append" ? await openLetter(store, session, keyOfBell(id), doc) : undefined;
+    if (opened !== undefined) found.set(id, opened);
   }
   return found;
 }
 
-const isWaiting = (all: readonly Mail[], key: string): boolean => all.some(({ id }) => id === keyLetter(key));
-
-/** Whether what was sent under a key is still to be taken in; undefined where that is asked of nobody. */
-export async function waitsUnder(store: Store, session: SessionId, key: string): Promise<"key" | "letter" | undefined> {
-  const all = await store.inbox(session, { dueBy: HIDDEN, limit: MAX_MAIL });
-  if (!isWaiting(all, key) && all.length === MAX_MAIL)
-    throw new HoldfastError("TOO_LARGE", `${MAX_MAIL} letters wait in session ${quote(session)}. Let somebody take them in first.`, {
-      sessionId: session,
-      limit: MAX_MAIL,
-    });
-  if (!isWaiting(all, key)) return undefined;
-  return all.some(({ id }) => id === bellLetter(key)) ? "letter" : "key";
+async function openLetter(store: Store, session: SessionId, key: string, bell: Bell): Promise<Appended | undefined> {
+  const own = keyLetter(key);
+  const [waits] = await store.inbox(session, { ids: [own] });
+  const former = bell.former === undefined ? [] : partLetters(key, bell.former);
+  const drained = [bellLetter(key), own, ...partLetters(key, bell), ...former];
+  if (bell.check !== undefined && waits === undefined) return { messages: [], drained };
+  const text = await textOf(store, session, key, bell);
+  // One that cannot be read is left where it is: it must not keep its session from being opened.
+  const messages = text === undefined ? undefined : messagesIn(text);
+  if (messages === undefined) return undefined;
+  const kept = bell.check === undefined ? undefined : keyText(bell.check);
+  return { messages, drained, ...(kept !== undefined && kept !== waits?.text && { reworded: { id: own, text: kept } }) };
 }
 
-function partsIn(
-  all: readonly Mail[],
-  session: SessionId,
-  key: string,
-  { check, parts }: { readonly check: string; readonly parts: number },
-) {
-  const wanted = new Set(Array.from({ length: parts }, (_, no) => partLetter(key, check, no)));
-  return all
-    .filter(({ id }) => wanted.has(id))
-    .flatMap(({ id, text }) => {
+export const keyText = (check: string): string => mailText({ kind: "append-key", check });
+
+/** What a letter says; undefined where a part of it is missing. */
+export async function textOf(store: Store, session: SessionId, key: string, bell: Bell): Promise<string | undefined> {
+  const ids = partLetters(key, bell);
+  const texts: string[] = [];
+  for (let at = 0; at < ids.length; at += MAX_IDS)
+    for (const { text } of await store.inbox(session, { ids: ids.slice(at, at + MAX_IDS) })) {
       const doc = mailOf(text, session);
-      return doc.kind === "append-part" ? [{ id, no: doc.no, text: doc.text }] : [];
-    })
-    .sort((a, b) => a.no - b.no);
+      if (doc.kind === "append-part") texts[doc.no] = doc.text;
+    }
+  return Object.keys(texts).length === bell.parts ? texts.join("") : undefined;
+}
+
+/**
+ * What waits under a key: a letter, with the check of its messages unless they were redacted, or only the key, which binds nobody. Undefined
+ * where neither does.
+ */
+export async function waitsUnder(store: Store, session: SessionId, key: string): Promise<{ readonly bell: Bell | undefined } | undefined> {
+  const mail = await store.inbox(session, { ids: [keyLetter(key), bellLetter(key)] });
+  const found = mail.find(({ id }) => id === bellLetter(key));
+  const doc = found && mailOf(found.text, session);
+  const bell = doc?.kind === "append" ? doc : undefined;
+  const hasKey = mail.some(({ id }) => id === keyLetter(key));
+  return hasKey || (bell !== undefined && bell.check === undefined) ? { bell } : undefined;
 }

@@ -139,11 +139,25 @@ export type MailDoc =
   /** Something changed for a child session that a call waits for. */
   | { readonly kind: "wake"; readonly child: string }
   | { readonly kind: "turn"; readonly turn: string; readonly key?: string; readonly input: Json }
-  /** Messages from outside a run. Their text is `check`'s, and comes in parts. */
-  | { readonly kind: "append"; readonly check: string; readonly parts: number }
-  | { readonly kind: "append-part"; readonly check: string; readonly no: number; readonly text: string }
-  /** Under which key messages with this text are appended, or were. */
+  /** Messages from outside a run. Their text comes in parts. */
+  | ({
+      readonly kind: "append";
+      /** Of what they say. Gone where they were redacted: then the letter stands for itself, and nobody can tell the same from others. */
+      readonly check?: string;
+      /** How much text waits with it. */
+      readonly bytes: number;
+      /** Parts that others were put in the place of. */
+      readonly former?: PartsOfLetter;
+    } & PartsOfLetter)
+  | { readonly kind: "append-part"; readonly no: number; readonly text: string }
+  /** Under which key messages are appended, or were. */
   | { readonly kind: "append-key"; readonly check: string };
+
+/** Which parts a letter has. The tag is random: nothing can be guessed from it. */
+interface PartsOfLetter {
+  readonly tag: string;
+  readonly parts: number;
+}
 
 export type Settlement = { readonly result: Json } | { readonly error: string } | { readonly retry: true };
 

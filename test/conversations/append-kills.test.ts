@@ -123,6 +123,44 @@ describe.each(stores)("append under kills on $name", ({ address }) => {
     expect(deaths).toBeGreaterThanOrEqual(6);
   });
 
+  test("of who sends: under its key something else may be sent, unless it was sent by then", async () => {
+    const { hold } = on.start();
+    const other: readonly MessageInput[] = [{ role: "user", content: "other" }];
+    const counts: number[] = [];
+    for (const isHeld of [false, true]) {
+      const held = new Map<string, Awaited<ReturnType<Holdfast["session"]>>>();
+      await atEachWrite(
+        async (dying, at) => {
+          const id = `${at}${isHeld}`;
+          await (await hold.session(id)).close();
+          if (isHeld) held.set(id, await hold.session(id));
+          await dying.sessions.append(id, some, { key: "k" });
+        },
+        async (at) => {
+          const id = `${at}${isHeld}`;
+          const answers: unknown[] = [];
+          for (const messages of [other, some, other])
+            answers.push(
+              await on
+                .start()
+                .hold.sessions.append(id, messages, { key: "k" })
+                .then(
+                  ({ count }) => count,
+                  ({ code }) => code,
+                ),
+            );
+          await held.get(id)?.close();
+          const count = await texts(hold, id);
+          expect(answers).toEqual(count === 2 ? ["CONFLICT", 2, "CONFLICT"] : [1, "CONFLICT", 1]);
+          expect(await hold.sessions.append(id, count === 2 ? some : other, { key: "k" })).toEqual({ count, taken: true });
+          counts.push(count);
+        },
+      );
+    }
+    // Killed early it has left the key to others, killed late it has not.
+    for (const count of [1, 2]) expect(counts.filter((one) => one === count).length).toBeGreaterThanOrEqual(4);
+  });
+
   test("of who takes it in", async () => {
     const { hold } = on.start();
     const deaths = await atEachWrite(
@@ -144,8 +182,12 @@ describe.each(stores)("append under kills on $name", ({ address }) => {
     const { hold } = on.start();
     const session = await on.start().hold.session("a");
     await hold.sessions.append("a", some, { key: "k" });
-    const letter = { id: "bell:k", doc: { kind: "append", check: "", parts: 1 } } as const;
-    const store = (inbox: readonly string[]) => ({ inbox: async () => inbox.map((id) => ({ id, text: "", due: 0 })) }) as never;
+    const letter = { id: "bell:k", doc: { kind: "append", check: "", tag: "t", parts: 1, bytes: 9 } } as const;
+    const store = (inbox: readonly string[]) =>
+      ({
+        inbox: async (_: string, { ids }: { ids: readonly string[] }) =>
+          inbox.filter((id) => ids.includes(id)).map((id) => ({ id, text: "", due: 0 })),
+      }) as never;
     expect((await openLetters(store([]), "a" as never, [letter])).get("bell:k")?.messages).toEqual([]);
     // Still to be taken in, and not whole: it waits.
     expect((await openLetters(store(["append:k"]), "a" as never, [letter])).size).toBe(0);

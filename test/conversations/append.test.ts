@@ -2,9 +2,16 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Holdfast, type MessageInput, textOf } from "../../src/index.js";
+import { openStore } from "../../src/open.js";
+import { waitingLimits } from "../../src/runtime/append.js";
+import { Holdfast as Opened } from "../../src/runtime/holdfast.js";
+import { HIDDEN } from "../../src/runtime/letters.js";
+import { thisMachine } from "../../src/store/machine.js";
+import type { Store } from "../../src/store/port.js";
 import { errorOf } from "../support/error-of.js";
 import { asks, coded, door, Processes, script } from "../support/processes.js";
 import { stores } from "../support/stores.js";
+import { wrapped } from "../support/wrapped.js";
 
 /** The texts of a session, as whoever opens it finds them. */
 const said = async (hold: Holdfast, id: string): Promise<string[]> => {
@@ -88,6 +95,25 @@ describe.each(stores)("append on $name", ({ address }) => {
     const others = Array.from({ length: 6 }, () => on.start().hold);
     await Promise.all(others.map((other) => other.sessions.append("a", [user("z")], { key: "z" })));
     expect((await said(hold, "a")).filter((line) => line === "user z")).toHaveLength(1);
+  });
+
+  test("E1: a call that fails leaves its key to others, and one that is refused for its key is told which it was", async () => {
+    const { hold } = on.start();
+    await hold.sessions.append("a", [user("x", { id: "m1" })], { create: true });
+    const wrong = [user("y", { id: "m1" })];
+    for (const key of ["free", "held"]) {
+      const session = key === "held" ? await on.start().hold.session("a") : undefined;
+      for (let i = 0; i < 2; i++) expect(await errorOf(() => hold.sessions.append("a", wrong, { key }))).toMatchObject(coded("CONFLICT"));
+      expect(await hold.sessions.append("a", [user(key)], { key })).toEqual({ count: 1, taken: key === "free" });
+      // As long as it waits, and once it was taken in.
+      for (let i = 0; i < 2; i++) {
+        const error = await errorOf(() => hold.sessions.append("a", wrong, { key }));
+        expect(error).toMatchObject({ code: "CONFLICT", message: expect.stringContaining(`under the key "${key}"`) as string });
+        await session?.close();
+      }
+      expect(await hold.sessions.append("a", [user(key)], { key })).toEqual({ count: 1, taken: true });
+    }
+    expect(await said(hold, "a")).toEqual(["user x", "user free", "user held"]);
   });
 
   test("E1: a message whose id is known is passed over; the same id with other words is a CONFLICT, and nothing is written", async () => {
@@ -366,8 +392,50 @@ describe("limits, which are above all stores", () => {
     const { hold } = on.start();
     const session = await on.start().hold.session("a");
     for (let i = 0; i < 100; i++) expect(await hold.sessions.append("a", [user(`${i}`)])).toMatchObject({ taken: false });
-    expect(await errorOf(() => hold.sessions.append("a", [user("x")]))).toMatchObject(coded("TOO_LARGE"));
+    expect(await errorOf(() => hold.sessions.append("a", [user("x")], { key: "k" }))).toMatchObject(coded("TOO_LARGE"));
     await session.close();
     expect(await said(hold, "a")).toEqual(Array.from({ length: 100 }, (_, i) => `user ${i}`));
+    // That it was refused uses up no key.
+    expect(await hold.sessions.append("a", [user("y")], { key: "k" })).toEqual({ count: 1, taken: true });
+  });
+
+  test("not more than so many bytes wait", async () => {
+    const { hold } = on.start();
+    const session = await on.start().hold.session("a");
+    const { bytes } = waitingLimits;
+    waitingLimits.bytes = 1_000;
+    try {
+      expect(await hold.sessions.append("a", [user("é".repeat(200))])).toMatchObject({ taken: false });
+      expect(await errorOf(() => hold.sessions.append("a", [user("é".repeat(300))], { key: "k" }))).toMatchObject({
+        code: "TOO_LARGE",
+        message: expect.stringContaining("more than 1000 bytes") as string,
+      });
+      expect(await hold.sessions.append("a", [user("é".repeat(200))], { key: "k" })).toMatchObject({ taken: false });
+      await session.close();
+      expect(await hold.sessions.append("a", [user("é".repeat(300))])).toMatchObject({ taken: true });
+      expect(await said(hold, "a")).toHaveLength(3);
+    } finally {
+      waitingLimits.bytes = bytes;
+    }
+  });
+
+  test("a letter is found, and told to be taken in, however much else waits; and none of that is read for it", async () => {
+    const store = await openStore("memory:");
+    const reads: number[] = [];
+    const inbox: Store["inbox"] = async (id, query) => {
+      const mail = await store.inbox(id, query);
+      reads.push(mail.length);
+      return mail;
+    };
+    const hold = new Opened(wrapped(store, { inbox }), thisMachine(), { now: Date.now }, 30_000);
+    const session = await new Opened(store, thisMachine(), { now: Date.now }, 30_000).session("a");
+    for (let i = 0; i < 10_001; i++) await store.post("a", { id: `append:${i}`, text: "never read", due: HIDDEN });
+    for (const taken of [false, true]) {
+      expect(await hold.sessions.append("a", [user("one")], { key: "k" })).toEqual({ count: 1, taken });
+      await session.close();
+    }
+    expect(await said(hold, "a")).toEqual(["user one"]);
+    expect(Math.max(...reads)).toBeLessThan(5);
+    await hold.close();
   });
 });

@@ -10,6 +10,7 @@ import { ensureAgent } from "../agents/ensure.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
 import { readMail } from "../inbox.js";
+import { BESIDE } from "../letters.js";
 import { openHolding, refuseOtherAgent, type SessionOptions } from "../opening.js";
 import { oneOf, options, signalOf } from "../options.js";
 import { cancelSession } from "../outside.js";
@@ -118,7 +119,7 @@ export class Runs {
 
   /** A session's turns wait in its inbox: not without end. */
   async refuseTooMany(id: SessionId, most: number): Promise<void> {
-    const waiting = (await readMail(this.#ground, id, Number.MAX_SAFE_INTEGER)).filter(({ doc }) => doc.kind === "turn");
+    const waiting = (await readMail(this.#ground, id, BESIDE)).filter(({ doc }) => doc.kind === "turn");
     if (waiting.length >= most)
       throw new HoldfastError("TOO_LARGE", `${most} turns wait in session ${quote(id)} already.`, { sessionId: id, limit: most });
   }

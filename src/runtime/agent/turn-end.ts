@@ -6,6 +6,7 @@ import { pendingOf } from "../effects/pending.js";
 import type { Ground } from "../ground.js";
 import { changesCourse, noSession, readMail } from "../inbox.js";
 import type { Standpoint } from "../journal.js";
+import { BESIDE } from "../letters.js";
 import { headOf, leaseOf } from "../rows.js";
 import type { Definition } from "./define.js";
 import { lastReply } from "./outcome.js";
@@ -82,7 +83,7 @@ export async function lookAtTurn(
     return { ...about, status, pending };
   }
   // While its letter is there it has not begun. This comes first: whoever waits looks often, and the past may be long.
-  const mail = await readMail(ground, session, Number.MAX_SAFE_INTEGER);
+  const mail = await readMail(ground, session, BESIDE);
   if (mail.some(({ doc }) => doc.kind === "turn" && doc.turn === turnId)) return undefined;
   const past = await pastTurn(ground, present.head.line, turnId);
   if (past?.isOver && past.end !== undefined) return endedAs(definition, about, past.end.status ?? "", past.end.reason, past.end.output);

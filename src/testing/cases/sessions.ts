@@ -270,7 +270,8 @@ export const sessions: readonly ContractCase[] = [
   define("mail is found by its id, whenever it is due, as long as it waits", {
     async act(store) {
       ok(await store.apply([begin("a"), begin("b")]));
-      for (const [i, id] of ["Z", "m", "a", "z"].entries()) assert.equal(await store.post("a", { id, text: `says ${id}`, due: 7 - i }), "posted");
+      for (const [i, id] of ["Z", "m", "a", "z"].entries())
+        assert.equal(await store.post("a", { id, text: `says ${id}`, due: 7 - i }), "posted");
       assert.equal(await store.post("b", { id: "m", text: "to b", due: 0 }), "posted");
       ok(await store.apply([{ session: "a", when: { epoch: 1 }, drained: ["a"] }]));
       return undefined;
