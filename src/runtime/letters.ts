@@ -19,8 +19,8 @@ export const BESIDE = 8.64e15 + 1;
 /** Mail that is due then is looked at by those who know what they are looking for. */
 export const HIDDEN = Number.MAX_SAFE_INTEGER;
 
-/** How much text one part has. */
-const PART_CHARS = 4 * 1024 * 1024;
+/** How much text one part has. Variable for tests. */
+export const partTuning = { chars: 4 * 1024 * 1024 };
 
 export type Bell = Extract<MailDoc, { readonly kind: "append" }>;
 
@@ -34,7 +34,7 @@ export const partLetters = (key: string, { tag, parts }: Pick<Bell, "tag" | "par
 export function partsOfText(text: string): readonly MailDoc[] {
   const parts: MailDoc[] = [];
   for (let from = 0; from < text.length || parts.length === 0; ) {
-    let to = Math.min(from + PART_CHARS, text.length);
+    let to = Math.min(from + partTuning.chars, text.length);
     if (to < text.length && isHighSurrogate(text.charCodeAt(to - 1))) to -= 1;
     parts.push({ kind: "append-part", no: parts.length, text: text.slice(from, to) });
     from = to;
@@ -98,7 +98,7 @@ async function openLetter(store: Store, session: SessionId, key: string, bell: B
 export const keyText = (check: string): string => mailText({ kind: "append-key", check });
 
 /** What a letter says; undefined where a part of it is missing. */
-export async function textOf(store: Store, session: SessionId, key: string, bell: Bell): Promise<string | undefined> {
+async function textOf(store: Store, session: SessionId, key: string, bell: Bell): Promise<string | undefined> {
   const ids = partLetters(key, bell);
   const texts: string[] = [];
   for (let at = 0; at < ids.length; at += MAX_IDS)

@@ -85,9 +85,8 @@ export class Redactor {
   }
 
   /** A letter, but for arguments: whoever posts those knows the tool they are for. */
-  /** Messages that are appended from outside have passed it before they were put into letters. */
   mail(doc: MailDoc): MailDoc {
-    return doc.kind === "append-part" ? doc : editMail(doc, this.#edit, true);
+    return editMail(doc, this.#edit, true);
   }
 }
 

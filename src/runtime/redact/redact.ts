@@ -13,12 +13,14 @@ import { editJson } from "../../core/redact-text.js";
 import type { Change, Scrubbed } from "../../store/port.js";
 import type { Entry } from "../agents/snapshot.js";
 import type { Ground } from "../ground.js";
-import { noSession } from "../inbox.js";
+import { noSession, tryPost } from "../inbox.js";
 import { superseded } from "../lease-keeper.js";
+import { HIDDEN } from "../letters.js";
 import { checkTags } from "../opening.js";
 import { callback, flag, invalid, options, signalOf, wholeNumber } from "../options.js";
-import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, mailOf, mailText } from "../rows.js";
+import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, type MailDoc, mailOf, mailText } from "../rows.js";
 import { Leases } from "./leases.js";
+import { LetterEdits } from "./letters.js";
 import { editMail } from "./mail.js";
 import { OpenCalls, sharersOf, stretchesOf } from "./reach.js";
 import { type Name, Rewriting, type Seen } from "./rewriting.js";
@@ -99,8 +101,8 @@ class Redacting {
   #leases: Leases | undefined;
   #looked = 0;
   #outsideChanged = false;
-  /** Whether messages wait to be appended. */
-  #waits = false;
+  /** Whether messages wait to be appended that cannot be read, or not yet. */
+  #lettersLeft = false;
   /** The agent, where what is kept of it holds the text. */
   #agentHolds: string | undefined;
 
@@ -122,7 +124,8 @@ class Redacting {
 
   async look(): Promise<RedactReport> {
     const { seen, sharers } = await this.#survey([]);
-    const outside = (await this.#outside(this.#session, seen, true)) !== undefined;
+    const { reworded, drained } = await this.#mail(seen);
+    const outside = reworded.length + drained.length > 0 || (await this.#outside(this.#session, seen, true)) !== undefined;
     return reportOf(seen, sharers, { outside, keptBlobs: [], left: [] });
   }
 
@@ -134,7 +137,7 @@ class Redacting {
       const rewriting = new Rewriting(this.#ground, this.#what, calls, this.#tick);
       const seen = await rewriting.survey(stretches);
       if (this.#what.holds(this.#session)) seen.names.push({ what: "session-id", at: this.#session });
-      if (this.#what.message !== undefined && !seen.isMessageThere) throw noMessage(this.#session, this.#what.message);
+      if (this.#what.message !== undefined && !seen.isMessageThere) await this.#requireInLetter(this.#what.message);
       const sharers = await sharersOf(this.#ground, this.#session, stretches, seen.first);
       // Whoever shares it may have calls that are not over: those are exempt as well.
       const others = sharers.filter((sharer) => !sessions.includes(sharer));
@@ -174,7 +177,7 @@ class Redacting {
   }
 
   #inLetters(): readonly string[] {
-    return this.#waits ? ["messages that wait to be appended, their files and their digests: run it again once they are taken in."] : [];
+    return this.#lettersLeft ? ["messages that are being sent, or wait and cannot be read: run it again once they are taken in."] : [];
   }
 
   /** Not the session's: other sessions are run by it. */
@@ -195,6 +198,8 @@ class Redacting {
   }
 
   async #changeAll(sharers: readonly SessionId[], seen: Seen): Promise<boolean> {
+    // First: of what it takes in nothing is to be kept either.
+    this.#outsideChanged = (await this.#changeMail(seen)) || this.#outsideChanged;
     this.#outsideChanged = (await this.#change(this.#session, seen)) || this.#outsideChanged;
     for (const sharer of sharers) await this.#change(sharer, seen);
     const agent = (await this.#ground.store.session(this.#session))?.head.agent ?? undefined;
@@ -239,13 +244,11 @@ class Redacting {
     const before = headOf(row);
     const head = this.#head(before, seen);
     const label = isOwn ? this.#label(labelOf(row)) : undefined;
-    const reworded = isOwn ? await this.#letters(id, seen) : [];
-    if (head === before && label === undefined && reworded.length === 0) return undefined;
+    if (head === before && label === undefined) return undefined;
     return {
       when: label === undefined ? {} : { version: label.version - 1 },
       ...(head !== before && { head: headRow(head) }),
       ...(label && { label: labelRow(label) }),
-      ...(reworded.length > 0 && { reworded }),
     };
   }
 
@@ -286,20 +289,50 @@ class Redacting {
     };
   }
 
-  async #letters(id: SessionId, seen: Seen): Promise<readonly { readonly id: string; readonly text: string }[]> {
+  // ---- mail
+
+  /** Changes what waits for the session. Answers whether there was anything. */
+  async #changeMail(seen: Seen): Promise<boolean> {
+    const { posted, reworded, drained } = await this.#mail(seen);
+    const anew: { id: string; text: string }[] = [];
+    for (const { id, doc } of posted)
+      if ((await tryPost(this.#ground.store, this.#session, doc, { id, due: HIDDEN })) === "conflict")
+        anew.push({ id, text: mailText(doc) });
+    if (reworded.length + drained.length === 0) return false;
+    const when = { epoch: (this.#leases as Leases).epoch(this.#session) };
+    // In this order: a bell speaks of parts that are there.
+    const applied = await this.#ground.store.apply([{ session: this.#session, when, reworded: [...anew, ...reworded], drained }]);
+    if (!applied.ok) throw superseded(this.#session);
+    return true;
+  }
+
+  async #mail(seen: Seen): Promise<Pick<LetterEdits, "posted" | "reworded" | "drained">> {
+    const id = this.#session;
     const edit = { text: this.#what.text, numbers: true };
     const open = await OpenCalls.of(this.#ground, [id]);
-    const most = Number.MAX_SAFE_INTEGER;
-    const waiting = await this.#ground.store.inbox(id, { dueBy: most, limit: most });
-    return waiting.flatMap((letter) => {
-      const doc = mailOf(letter.text, id);
+    const mail = await this.#waiting();
+    const letters = new LetterEdits(mail, this.#what, (name, what) => {
+      if (this.#what.holds(name) && !seen.names.some((known) => known.at === id && known.what === what)) seen.names.push({ what, at: id });
+    });
+    this.#lettersLeft = letters.isLeft;
+    const others = [...mail].flatMap(([letter, doc]) => {
       const isOpen = doc.kind === "approve" && open.ids.has(doc.effect);
       if (isOpen && editMail(doc, edit, false) !== editMail(doc, edit, true)) seen.exempt.add(doc.effect);
       const edited = editMail(doc, edit, isOpen);
-      // Files in it, and what is longer than one part, are gone over once they are taken in.
-      if (doc.kind === "append-part") this.#waits = true;
-      return edited === doc ? [] : [{ id: letter.id, text: mailText(edited) }];
+      return edited === doc ? [] : [{ id: letter, text: mailText(edited) }];
     });
+    return { posted: letters.posted, reworded: [...others, ...letters.reworded], drained: letters.drained };
+  }
+
+  async #waiting(): Promise<ReadonlyMap<string, MailDoc>> {
+    const mail = await this.#ground.store.inbox(this.#session, { dueBy: HIDDEN, limit: Number.MAX_SAFE_INTEGER });
+    return new Map(mail.map(({ id, text }) => [id, mailOf(text, this.#session)]));
+  }
+
+  /** A message that waits to be appended has the id that its sender gave it, or none yet. */
+  async #requireInLetter(message: string): Promise<void> {
+    const letters = new LetterEdits(await this.#waiting(), this.#what, () => {});
+    if (!letters.isMessageThere) throw noMessage(this.#session, message);
   }
 }
 
