@@ -163,18 +163,21 @@ async function appendHere(ground: Ground, sending: Sending): Promise<Standing> {
   try {
     const held = await openHolding(ground, session, undefined, { make: false });
     try {
-      // By whoever held it before, perhaps. From here on nobody else can.
-      const stands = sending.isKeyed ? await standing(ground, sending) : "open";
-      if (stands !== "open") return stands;
-      await tryMessages(ground, held.work, encoded);
-      const isOther = (await postKey(ground, sending)) === "conflict";
-      const letter: Letter = {
-        id: bellLetter(key),
-        doc: { kind: "append", tag: "", parts: 0, bytes: 0 },
-        // Not the bell: one that comes in this moment is another's, who is to hear that it was not taken in.
-        appended: { messages, drained: [keyLetter(key)], ...(isOther && { reworded: { id: keyLetter(key), text: keyText(check) } }) },
-      };
-      return (await held.takeLetter(letter)) ? "taken" : "open";
+      let stands: Standing = "open";
+      const isTaken = await held.takeLetter(async (): Promise<Letter | undefined> => {
+        // By whoever held it before, perhaps, or out of a letter just now. From here on nobody else can.
+        if (sending.isKeyed) stands = await standing(ground, sending);
+        if (stands !== "open") return undefined;
+        await tryMessages(ground, held.work, encoded);
+        const isOther = (await postKey(ground, sending)) === "conflict";
+        return {
+          id: bellLetter(key),
+          doc: { kind: "append", tag: "", parts: 0, bytes: 0 },
+          // Not the bell: one that comes in this moment is another's, who is to hear that it was not taken in.
+          appended: { messages, drained: [keyLetter(key)], ...(isOther && { reworded: { id: keyLetter(key), text: keyText(check) } }) },
+        };
+      });
+      return isTaken ? "taken" : stands;
     } finally {
       await held.close({ discard: true });
     }

@@ -315,12 +315,16 @@ export class Holding implements Holder {
     });
   }
 
-  /** Takes in a letter that was not posted. Answers whether it could be. */
-  async takeLetter(letter: Letter): Promise<boolean> {
+  /** Takes in a letter that was not posted. It is written while no other is taken in. Answers whether there is one, and it could be. */
+  async takeLetter(write: () => Promise<Letter | undefined>): Promise<boolean> {
     const taking = this.#takesMail
       .catch(() => {})
-      .then(() => this.#rewordKeys([letter]))
-      .then(async () => this.#work.isSaved && mayAppend(this.#work) && (await this.#save([letter], { ends: false })).length > 0);
+      .then(async () => {
+        const letter = await write();
+        if (letter === undefined) return false;
+        await this.#rewordKeys([letter]);
+        return this.#work.isSaved && mayAppend(this.#work) && (await this.#save([letter], { ends: false })).length > 0;
+      });
     this.#takesMail = taking.then(
       () => {},
       () => {},

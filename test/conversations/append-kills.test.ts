@@ -46,6 +46,32 @@ test("E1: a store that is away for a moment while messages are taken in does not
   await hold.close();
 });
 
+test("E1: a letter that comes while the same is appended without one, and is looked at just then, does not have it appended twice", async () => {
+  const store = await openStore("memory:");
+  const made = (on: Store): Holdfast => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
+  const other = made(store);
+  await (await other.session("a")).close();
+  let posts = 0;
+  const post: Store["post"] = async (session, mail) => {
+    const posted = await store.post(session, mail);
+    // It holds the session, and is about to append.
+    if (mail.id === "append:k" && ++posts === 3) {
+      expect(await other.sessions.append("a", some, { key: "k" })).toMatchObject({ taken: false });
+      // A look at the mail is what a signal brings about.
+      await hold.signal("a", "look", 1);
+    }
+    return posted;
+  };
+  const hold = made(wrapped(store, { post }));
+  expect(await hold.sessions.append("a", some, { key: "k" })).toEqual({ count: 2, taken: true });
+  expect(posts).toBeGreaterThanOrEqual(3);
+  const session = await other.session("a", { waitMs: 5_000 });
+  expect(session.messages).toHaveLength(2);
+  await session.close();
+  expect(await store.inbox("a", { dueBy: Number.MAX_SAFE_INTEGER, limit: 10 })).toEqual([]);
+  await hold.close();
+});
+
 describe.each(stores)("append under kills on $name", ({ address }) => {
   let on: Processes;
   beforeEach(async () => {
