@@ -299,8 +299,11 @@ describe.each(stores)("an index that is kept up: $name", ({ address }) => {
       async find(query, options) {
         const found = await index.find(query, options);
         return {
-          ...found,
-          hits: found.hits.flatMap((hit) => (hit?.kind === "message" ? [{ ...hit, seq: hit.seq + 1 }, { ...hit, passage: 7 }, hit] : [])),
+          count: 3 * found.count,
+          async read() {
+            const hits = await found.read(0, found.count);
+            return hits.flatMap((hit) => (hit?.kind === "message" ? [{ ...hit, seq: hit.seq + 1 }, { ...hit, passage: 7 }, hit] : []));
+          },
         };
       },
     }));

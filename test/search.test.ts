@@ -128,6 +128,51 @@ describe.each(stores)("search: $name", ({ address, traits }) => {
     expect(await found({ tag: "vip" })).toEqual(["a 1", "b 1"]);
   });
 
+  test("pages by agent and tag are full, whatever else there is", async () => {
+    const hold = await opened(address());
+    for (let i = 0; i < 24; i++)
+      await say(hold, `s${i}`, ["kelp"], i % 4 === 0 ? { agent: "x", tags: ["vip"], title: "Kelp" } : { agent: "y" });
+    for (const filter of [{ agent: "x" }, { tag: "vip" }]) {
+      const pages: (readonly [items: readonly string[], next: string | undefined])[] = [];
+      for (let cursor: string | undefined, n = 0; n === 0 || cursor !== undefined; n++) {
+        const { items, next } = await hold.sessions.search("kelp", { ...filter, limit: 5, ...(cursor && { cursor }) });
+        pages.push([where(items), next]);
+        cursor = next;
+      }
+      const found = [20, 16, 12, 8, 4, 0].flatMap((n) => [`s${n} title`, `s${n} 1`]);
+      expect(pages.flatMap(([items]) => items).toSorted()).toEqual(found.toSorted());
+      expect(pages.map(([items, next]) => [items.length, next])).toEqual([
+        [5, "f5"],
+        [5, "f10"],
+        [2, undefined],
+      ]);
+    }
+  });
+
+  test("titles of other sessions are none of a session's hits", async () => {
+    const hold = await opened(address());
+    for (let i = 0; i < 3; i++) await say(hold, `s${i}`, ["other words"], { title: `Kelp and what else there is in ${i}` });
+    await say(hold, "a", ["kelp"]);
+    const { items, next } = await hold.sessions.search("kelp", { sessionId: "a", limit: 1 });
+    expect(where(items)).toEqual(["a 1"]);
+    expect(next).toBeUndefined();
+  });
+
+  test("what a session shares counts as its own, also by agent and tag", async () => {
+    const hold = await opened(address());
+    const at = await say(hold, "a", ["shared kelp"], { agent: "x", tags: ["old"] });
+    await hold.fork(at, { id: "b" });
+    await hold.sessions.update("b", { tags: ["vip"], title: "Kelp of b" });
+    const found = async (filter: object) => where((await hold.sessions.search("kelp", filter)).items).sort();
+    expect(await found({ sessionId: "b" })).toEqual(["b 1", "b title"]);
+    expect(await found({ sessionId: "b", tag: "vip" })).toEqual(["b 1", "b title"]);
+    expect(await found({ sessionId: "b", agent: "x" })).toEqual(["b 1", "b title"]);
+    expect(await found({ sessionId: "b", tag: "old" })).toEqual([]);
+    expect(await found({ sessionId: "b", agent: "y" })).toEqual([]);
+    expect(await found({ sessionId: "a", tag: "vip" })).toEqual([]);
+    expect(await found({ sessionId: "a", tag: "old" })).toEqual(["a 1"]);
+  });
+
   test("titles that somebody gave, as they are now", async () => {
     const hold = await opened(address());
     await say(hold, "a", ["hello"], { title: "Kelp on rocks", agent: "x" });

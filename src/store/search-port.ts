@@ -30,8 +30,12 @@ export interface Document {
 }
 
 export interface FindOptions {
-  /** Only texts of these lines, up to a number, and the title of this session. */
-  readonly within?: { readonly session: string; readonly lines: ReadonlyMap<LineId, { readonly no: number; readonly upTo: number }> };
+  /** Only texts of these lines, up to a number, and the title of this session, which has a number too. */
+  readonly within?: {
+    readonly session: string;
+    readonly no: number;
+    readonly lines: ReadonlyMap<LineId, { readonly no: number; readonly upTo: number }>;
+  };
   /** Sessions whose line is theirs. Lines that no session owns are given whatever they are: the caller knows whose they are. */
   readonly agent?: string;
   readonly tag?: string;
@@ -39,9 +43,6 @@ export interface FindOptions {
   /** Wall times: from, and before. */
   readonly since?: number;
   readonly until?: number;
-  /** How many of the best are passed over, and how many are wanted. */
-  readonly offset: number;
-  readonly limit: number;
 }
 
 /** A passage that was found, and what it was found in. */
@@ -64,11 +65,14 @@ interface TitleHit {
 
 export type Hit = MessageHit | TitleHit;
 
-/** The best first; of equals the newer one, that on the newer line, the later one on it. Undefined: it is not there any more. */
+/**
+ * What was found by one look: the best first; of equals the newer one, that on the newer line, the later one on it. Only places are kept
+ * of it, so that whoever passes over many of them need not look again.
+ */
 export interface Found {
-  readonly hits: readonly (Hit | undefined)[];
-  /** Whether there are more behind them. */
-  readonly more: boolean;
+  readonly count: number;
+  /** Some of them, from the `offset`th on, as they stand in the store by now. Undefined: it is not there any more. */
+  read(offset: number, limit: number): Promise<readonly (Hit | undefined)[]>;
 }
 
 /** Of more hits than these the newest are ranked. */

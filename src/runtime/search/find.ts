@@ -14,14 +14,12 @@ import { parseQuery, type Query } from "../../core/search/query.js";
 import { snippetOf } from "../../core/search/snippet.js";
 import type { Words } from "../../core/search/words.js";
 import { isoTime } from "../../core/time.js";
-import type { LineRow, SessionRow } from "../../store/port.js";
-import { type Finder, type FindOptions, type Hit, type MessageHit, MOST_RANKED, ROLES } from "../../store/search-port.js";
+import { type Finder, type FindOptions, type Hit, MOST_RANKED, ROLES } from "../../store/search-port.js";
 import { breathe } from "../breathe.js";
-import { descendants } from "../family.js";
 import type { Ground } from "../ground.js";
 import { invalid, limitOf, numberOf, oneOf, options, type Page } from "../options.js";
-import { headOf, labelOf } from "../rows.js";
-import { textAt, titleIn } from "./texts.js";
+import { Owners, type Wanted } from "./owners.js";
+import { OpenedTexts, titleIn } from "./texts.js";
 
 export interface SearchFilter {
   /** Of the session in which it is found. */
@@ -71,57 +69,60 @@ export interface SearchPage extends Page<FoundItem> {
 const FILTERS = ["agent", "tag", "sessionId", "role", "since", "until", "limit", "cursor"] as const;
 /** How many hits are looked at for one page: a filter may leave few of them. Whoever wants more goes on with the cursor. */
 const MOST_LOOKED_AT = 2_000;
+/** How many of them are read at once, from the second time on. */
 const AT_ONCE = 50;
 
-interface Asked {
+export interface Asked {
   readonly query: Query;
-  readonly filter: Omit<FindOptions, "offset" | "limit">;
+  readonly filter: FindOptions;
   readonly limit: number;
   readonly offset: number;
 }
 
 export async function findTexts(ground: Ground, finder: Finder, asked: Asked): Promise<Page<FoundItem>> {
   const items: FoundItem[] = [];
-  const owners = new Owners(ground);
+  const shows = { owners: new Owners(ground, asked.filter), texts: new OpenedTexts(ground.journal), asked };
   let { offset } = asked;
-  const last = offset + MOST_LOOKED_AT;
-  for (let more = asked.query.all.length > 0; more; ) {
-    const limit = Math.min(AT_ONCE, last - offset, asked.limit - items.length);
-    const found = await finder.find(asked.query, { ...asked.filter, offset, limit });
-    for (const hit of found.hits) {
+  const found = await finder.find(asked.query, asked.filter);
+  const last = Math.min(found.count, offset + MOST_LOOKED_AT);
+  // No more saves are read than can be shown. Where some of them were not, a few more: not one by one.
+  for (let atOnce = Math.min(AT_ONCE, asked.limit); offset < last && items.length < asked.limit; atOnce = AT_ONCE) {
+    for (const hit of await found.read(offset, Math.min(atOnce, last - offset))) {
       await breathe();
       offset += 1;
-      const item = hit && (await show(ground, owners, asked, hit));
-      if (item !== undefined) items.push(item);
+      const item = hit && (await show(shows, hit));
+      if (item !== undefined && items.push(item) === asked.limit) break;
     }
-    more = found.more && found.hits.length > 0;
-    if (more && (items.length === asked.limit || offset >= last)) return { items, next: `f${offset}` };
   }
-  return { items };
+  return offset < found.count ? { items, next: `f${offset}` } : { items };
 }
 
-export async function askedOf(ground: Ground, words: unknown, given: SearchFilter | undefined): Promise<Asked> {
+/** Undefined where nothing can be found. */
+export async function askedOf(ground: Ground, words: unknown, given: SearchFilter | undefined): Promise<Asked | undefined> {
   if (typeof words !== "string") throw invalid("words", `what is looked for is text, not ${typeName(words)}`);
   const o = options(given, "sessions.search", FILTERS);
   const role = oneOf(o.role, "role", ROLES.slice(1) as readonly Role[]);
   const since = timeOf(o.since, "since");
   const until = timeOf(o.until, "until");
-  const within = o.sessionId === undefined ? undefined : await linesOf(ground, sessionId(o.sessionId));
   const offset = o.cursor === undefined ? 0 : numberOf(o.cursor, "f");
   if (offset > MOST_RANKED) throw invalid("cursor", "it did not come from this list");
-  return {
-    query: parseQuery(words),
-    filter: {
-      ...(o.agent === undefined ? undefined : { agent: checkName(o.agent, "agent") }),
-      ...(o.tag === undefined ? undefined : { tag: checkName(o.tag, "tag") }),
-      ...(role === undefined ? undefined : { role: ROLES.indexOf(role) }),
-      ...(since === undefined ? undefined : { since }),
-      ...(until === undefined ? undefined : { until }),
-      ...(within === undefined ? undefined : { within }),
-    },
-    limit: limitOf(o.limit, "limit"),
-    offset,
+  const limit = limitOf(o.limit, "limit");
+  const ofSession = {
+    ...(o.agent === undefined ? undefined : { agent: checkName(o.agent, "agent") }),
+    ...(o.tag === undefined ? undefined : { tag: checkName(o.tag, "tag") }),
   };
+  const session = o.sessionId === undefined ? undefined : sessionId(o.sessionId);
+  const query = parseQuery(words);
+  // Whatever is found in a session counts as its own, also what it shares: then the session is asked what it is, and not its lines.
+  const within = session === undefined ? undefined : await linesOf(ground, session, ofSession);
+  if (query.all.length === 0 || (session !== undefined && within === undefined)) return undefined;
+  const filter = {
+    ...(within === undefined ? ofSession : { within }),
+    ...(role === undefined ? undefined : { role: ROLES.indexOf(role) }),
+    ...(since === undefined ? undefined : { since }),
+    ...(until === undefined ? undefined : { until }),
+  };
+  return { query, filter, limit, offset };
 }
 
 function timeOf(value: unknown, path: string): number | undefined {
@@ -131,8 +132,11 @@ function timeOf(value: unknown, path: string): number | undefined {
   return at;
 }
 
-/** The lines of a session and those they go back to, each as far as it is shared. */
-async function linesOf({ store }: Ground, session: SessionId): Promise<NonNullable<FindOptions["within"]>> {
+/** The lines of a session and those they go back to, each as far as it is shared. Undefined where it is not one that was asked for. */
+async function linesOf(ground: Ground, session: SessionId, wanted: Wanted): Promise<FindOptions["within"]> {
+  const { store } = ground;
+  const row = await new Owners(ground, wanted).wanted(session);
+  if (row === undefined) return undefined;
   const lines = new Map<LineId, { readonly no: number; readonly upTo: number }>();
   for (const own of await store.lines({ session })) {
     let upTo = MAX_SEQ;
@@ -141,16 +145,22 @@ async function linesOf({ store }: Ground, session: SessionId): Promise<NonNullab
       upTo = origin?.seq ?? 0;
     }
   }
-  return { session, lines };
+  return { session, no: row.no, lines };
+}
+
+interface Shows {
+  readonly owners: Owners;
+  readonly texts: OpenedTexts;
+  readonly asked: Asked;
 }
 
 /** Undefined where it is not there any more, or is not what was asked for. */
-async function show({ journal }: Ground, owners: Owners, asked: Asked, hit: Hit): Promise<FoundItem | undefined> {
+async function show({ owners, texts, asked }: Shows, hit: Hit): Promise<FoundItem | undefined> {
   const { query, filter } = asked;
   try {
-    const owner = await ownerOf(owners, filter, hit);
-    if (owner === undefined) return undefined;
-    const found = hit.kind === "title" ? titleIn(hit.session) : hit.save && (await textAt(journal, hit.save, hit.seq));
+    const owner = filter.within?.session ?? (await owners.of(hit));
+    if (owner === undefined || (hit.kind === "title" && hit.session.id !== owner)) return undefined;
+    const found = hit.kind === "title" ? titleIn(hit.session) : hit.save && (await texts.at(hit.save, hit.seq));
     const words = found && passageOf(found.text, hit.kind === "title" ? 0 : hit.passage);
     const places = words && occurrences(query, words.words);
     if (found === undefined || words === undefined || places === undefined) return undefined;
@@ -169,58 +179,8 @@ async function show({ journal }: Ground, owners: Owners, asked: Asked, hit: Hit)
   }
 }
 
-/** The session that it is shown in; undefined where there is none, or it is not one that was asked for. */
-async function ownerOf(owners: Owners, { within, agent, tag }: Asked["filter"], hit: Hit): Promise<string | undefined> {
-  const id = hit.kind === "title" ? hit.session.id : (within?.session ?? hit.line.session ?? (await owners.of(hit)));
-  if (id === undefined || (within !== undefined && id !== within.session)) return undefined;
-  if (agent === undefined && tag === undefined) return id;
-  const row = hit.kind === "title" ? hit.session : await owners.session(id);
-  if (row === undefined || (agent !== undefined && headOf(row).agent !== agent)) return undefined;
-  return tag === undefined || labelOf(row).tags.includes(tag) ? id : undefined;
-}
-
 function passageOf(text: string, wanted: number): Words | undefined {
   let passage = 0;
   for (const words of passagesOf(text)) if (passage++ === wanted) return words;
   return undefined;
-}
-
-/** Which session a text is found in, looked up once for each search. */
-class Owners {
-  readonly #ground: Ground;
-  readonly #sessions = new Map<string, SessionRow | undefined>();
-  readonly #families = new Map<LineId, readonly LineRow[]>();
-
-  constructor(ground: Ground) {
-    this.#ground = ground;
-  }
-
-  async session(id: string): Promise<SessionRow | undefined> {
-    if (!this.#sessions.has(id)) this.#sessions.set(id, await this.#ground.store.session(id));
-    return this.#sessions.get(id);
-  }
-
-  /** That of a line that nobody owns. */
-  async of({ line, seq }: MessageHit): Promise<string | undefined> {
-    let family = this.#families.get(line.id);
-    if (family === undefined) {
-      family = await descendants(this.#ground, [line]);
-      this.#families.set(line.id, family);
-    }
-    return oldest(line.id, seq, family);
-  }
-}
-
-/** Of the sessions that share a record of a line, the one whose line is the oldest. */
-function oldest(line: LineId, seq: number, family: readonly LineRow[]): string | undefined {
-  const shares = new Set<string>([line]);
-  let first: LineRow | undefined;
-  // Whatever begins on a line was made after it.
-  for (const row of family.toSorted((a, b) => a.no - b.no)) {
-    const { origin, session } = row;
-    if (origin === null || !shares.has(origin.line) || (origin.line === line && origin.seq < seq)) continue;
-    shares.add(row.id);
-    if (session !== null) first ??= row;
-  }
-  return first?.session ?? undefined;
 }

@@ -1,7 +1,7 @@
 /** Search by going over everything that there is: for stores without an index, and what indexes are compared with. */
 import { HoldfastError } from "../../core/errors.js";
 import { MAX_SEQ } from "../../core/ids.js";
-import { frequency, occurrences, Scoring } from "../../core/search/match.js";
+import { frequency, Scoring } from "../../core/search/match.js";
 import type { Query } from "../../core/search/query.js";
 import type { LineRow, SessionRow, Store } from "../../store/port.js";
 import { type Document, type Finder, type FindOptions, type Found, type Hit, MOST_RANKED } from "../../store/search-port.js";
@@ -11,9 +11,10 @@ import { documentsIn, textsIn, titlesIn } from "./texts.js";
 
 const ROWS = 200;
 
-interface Matched {
-  readonly document: Document;
+/** What is kept of a text that matches: not its words, for it may be all that there is. */
+interface Matched extends Omit<Document, "words"> {
   readonly owner: LineRow | SessionRow;
+  readonly length: number;
   readonly frequencies: readonly number[];
 }
 
@@ -27,35 +28,36 @@ export class Scan implements Finder {
   }
 
   async find(query: Query, options: FindOptions): Promise<Found> {
-    const matched: Matched[] = [];
+    let matched: Matched[] = [];
     const counts = query.all.map(() => 0);
-    let documents = 0;
-    let words = 0;
+    const corpus = { documents: 0, words: 0 };
+    const lines = new LinesOf(this.#store, options);
     for await (const { document, owner } of this.#documents()) {
-      documents += 1;
-      words += document.words.length;
-      for (const [i, phrase] of query.all.entries()) if (frequency(phrase, document.words) > 0) counts[i] = (counts[i] as number) + 1;
-      if (!isWanted(document, owner, options)) continue;
-      const found = occurrences(query, document.words);
-      if (found !== undefined) matched.push({ document, owner, frequencies: found.map(({ length }) => length) });
+      const { words, ...place } = document;
+      corpus.documents += 1;
+      corpus.words += words.length;
+      const frequencies = query.all.map((phrase) => frequency(phrase, words));
+      for (const [i, often] of frequencies.entries()) if (often > 0) counts[i] = (counts[i] as number) + 1;
+      if (frequencies.includes(0) || query.none.some((phrase) => frequency(phrase, words) > 0)) continue;
+      if (!isWanted(document, owner, options) || (document.kind === "message" && !(await lines.has(owner as LineRow)))) continue;
+      matched.push({ ...place, owner, length: words.length, frequencies });
+      if (matched.length >= 2 * MOST_RANKED) matched = newest(matched);
     }
-    const scoring = new Scoring({ documents, words }, counts);
-    const scored = matched
-      .toSorted((a, b) => newerFirst(a.document, b.document))
-      .slice(0, MOST_RANKED)
-      .map((match) => ({ ...match, score: scoring.score(match.frequencies, match.document.words.length) }))
-      .sort((a, b) => b.score - a.score || newerFirst(a.document, b.document));
-    const { offset, limit } = options;
-    const hits = await Promise.all(scored.slice(offset, offset + limit).map((match) => this.#hit(match)));
-    return { hits, more: scored.length > offset + limit };
+    const scoring = new Scoring(corpus, counts);
+    const scored = newest(matched)
+      .map((match) => ({ ...match, score: scoring.score(match.frequencies, match.length) }))
+      .sort((a, b) => b.score - a.score || newerFirst(a, b));
+    return {
+      count: scored.length,
+      read: (offset, limit) => Promise.all(scored.slice(offset, offset + limit).map((match) => this.#hit(match))),
+    };
   }
 
-  async #hit({ document, owner, score }: Matched & { readonly score: number }): Promise<Hit> {
-    if (document.kind === "title") return { kind: "title", session: owner as SessionRow, score };
+  async #hit({ kind, owner, seq, passage, score }: Matched & { readonly score: number }): Promise<Hit> {
+    if (kind === "title") return { kind, session: owner as SessionRow, score };
     const line = owner as LineRow;
-    const { seq, passage } = document;
     const [save] = await this.#store.saves(line.id, { from: seq, to: seq, limit: 1, items: true, state: false });
-    return { kind: "message", line, save, seq, passage, score };
+    return { kind, line, save, seq, passage, score };
   }
 
   async *#documents(): AsyncGenerator<{ readonly document: Document; readonly owner: LineRow | SessionRow }> {
@@ -101,21 +103,46 @@ export async function readable(read: () => Promise<readonly Document[]>): Promis
 function isWanted(
   { kind, role, at, seq }: Document,
   owner: LineRow | SessionRow,
-  { within, agent, tag, role: wanted, since, until }: FindOptions,
+  { within, role: wanted, since, until, ...of }: FindOptions,
 ): boolean {
   if (wanted !== undefined && role !== wanted) return false;
   if ((since !== undefined && at < since) || (until !== undefined && at >= until)) return false;
-  if (kind === "title") {
-    const { id, head, label } = owner as SessionRow;
-    if (within !== undefined && within.session !== id) return false;
-    return (agent === undefined || head.agent === agent) && (tag === undefined || label.tags.includes(tag));
-  }
-  // Whose line it is, and what that session is, is looked at by the caller.
+  if (kind === "title") return within === undefined ? isOf(owner as SessionRow, of) : within.session === owner.id;
   const upTo = within?.lines.get((owner as LineRow).id)?.upTo;
   return within === undefined || (upTo !== undefined && seq <= upTo);
 }
 
+/** Lines of sessions that were asked for. One that no session owns is looked at by the caller. */
+class LinesOf {
+  readonly #store: Store;
+  readonly #options: FindOptions;
+  readonly #known = new Map<string, boolean>();
+
+  constructor(store: Store, options: FindOptions) {
+    this.#store = store;
+    this.#options = options;
+  }
+
+  async has({ session }: LineRow): Promise<boolean> {
+    const { agent, tag } = this.#options;
+    if (session === null || (agent === undefined && tag === undefined)) return true;
+    let known = this.#known.get(session);
+    if (known === undefined) {
+      const row = await this.#store.session(session);
+      known = row !== undefined && isOf(row, this.#options);
+      this.#known.set(session, known);
+    }
+    return known;
+  }
+}
+
+const isOf = ({ head, label }: SessionRow, { agent, tag }: FindOptions): boolean =>
+  (agent === undefined || head.agent === agent) && (tag === undefined || label.tags.includes(tag));
+
+const newest = (matched: readonly Matched[]): Matched[] =>
+  matched.length > MOST_RANKED ? matched.toSorted(newerFirst).slice(0, MOST_RANKED) : [...matched];
+
 /** Also the order of those with the same score. Lines and sessions are numbered apart: titles come first. */
-function newerFirst(a: Omit<Document, "words">, b: Omit<Document, "words">): number {
+function newerFirst(a: Matched, b: Matched): number {
   return b.at - a.at || (a.role === 0 ? 0 : 1) - (b.role === 0 ? 0 : 1) || b.of - a.of || b.seq - a.seq || a.passage - b.passage;
 }

@@ -41,7 +41,7 @@ export class Search {
 
   async find(words: string, filter?: SearchFilter): Promise<SearchPage> {
     const asked = await askedOf(this.#ground, words, filter);
-    if (asked.query.all.length === 0) return { items: [] };
+    if (asked === undefined) return { items: [] };
     if (this.#index === undefined || this.#filler === undefined) return findTexts(this.#ground, this.#scan, asked);
     try {
       await this.#index.begin(false);

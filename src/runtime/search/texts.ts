@@ -9,6 +9,8 @@ import { type Document, ROLES } from "../../store/search-port.js";
 import type { Journal } from "../journal.js";
 import { headOf, labelOf } from "../rows.js";
 
+const MOST_OPENED = 4;
+
 /** A message as it stands in a record, with all of its text. */
 export interface Text {
   readonly message: MessageInput;
@@ -26,9 +28,36 @@ export async function* textsIn(journal: Journal, save: Save): AsyncGenerator<Tex
   }
 }
 
-/** The message of a record. */
-export const textAt = (journal: Journal, save: Save, seq: number): Promise<Text | undefined> =>
-  textOf(journal, save, seq, recordsOf(save)[seq - firstSeq(save)]);
+/** Texts by the numbers of their records. A save may hold thousands of them: those that were opened last are not opened again. */
+export class OpenedTexts {
+  readonly #journal: Journal;
+  readonly #opened: Opened[] = [];
+
+  constructor(journal: Journal) {
+    this.#journal = journal;
+  }
+
+  at(given: Save, seq: number): Promise<Text | undefined> {
+    // What was verified is gone on with, and not what was read since.
+    const { save, records } = this.#opened.find((known) => isAsRead(known.save, given)) ?? this.#open(given);
+    return textOf(this.#journal, save, seq, records[seq - firstSeq(save)]);
+  }
+
+  #open(save: Save): Opened {
+    const opened = { save, records: recordsOf(save) };
+    if (this.#opened.push(opened) > MOST_OPENED) this.#opened.shift();
+    return opened;
+  }
+}
+
+interface Opened {
+  readonly save: Save;
+  readonly records: readonly JournalRecord[];
+}
+
+/** It may have been replaced, or damaged, meanwhile. */
+const isAsRead = (a: Save, b: Save): boolean =>
+  a.line === b.line && a.seq === b.seq && a.check === b.check && a.note === b.note && a.items === b.items;
 
 const recordsOf = (save: Save): readonly JournalRecord[] => (save.items === null || isGap(save) ? [] : open(save, { items: true }).items);
 

@@ -7,10 +7,10 @@
  */
 import type { LineId } from "../../../../core/ids.js";
 import type { Query } from "../../../../core/search/query.js";
-import type { Document, FindOptions, Found, Fresh, SearchIndex } from "../../../search-port.js";
+import type { Document, FindOptions, Found, Fresh, Hit, SearchIndex } from "../../../search-port.js";
 import { change, look, row, rowsOf } from "../../asks.js";
 import type { Ask, Database, Row, Steps } from "../../database.js";
-import { hitOf, hitParams } from "../../hits.js";
+import { hitOf, hitParams, type Numbered } from "../../hits.js";
 import { saveRow, sessionRow } from "../../rows.js";
 import { recordOf, type Statements, statementsIn } from "../../statements.js";
 import { indexKey } from "../../writer.js";
@@ -220,14 +220,14 @@ export class PostgresIndex implements SearchIndex {
   // ---- finding
 
   async find(query: Query, options: FindOptions): Promise<Found> {
-    return this.#write(() => this.#find(query, options));
+    const best = await this.#write(() => rank(this.#tenant, query, options));
+    return { count: best.length, read: (offset, limit) => this.#write(() => this.#read(best.slice(offset, offset + limit))) };
   }
 
-  *#find(query: Query, options: FindOptions): Steps<Found> {
-    const { best, more } = yield* rank(this.#tenant, query, options);
+  *#read(places: readonly Numbered[]): Steps<readonly (Hit | undefined)[]> {
     const { sessionByNo } = this.#sql;
-    const rows = yield best.map((one) => look(one.owner < 0 ? sessionByNo : this.#record, ...hitParams(one, this.#tenant)));
-    return { hits: best.map((one, i) => hitOf(one, rows[i]?.[0])), more };
+    const rows = yield places.map((one) => look(one.owner < 0 ? sessionByNo : this.#record, ...hitParams(one, this.#tenant)));
+    return places.map((one, i) => hitOf(one, rows[i]?.[0]));
   }
 
   /** What is removed from a table is removed from its files when the server vacuums it, as everything else in this store. */

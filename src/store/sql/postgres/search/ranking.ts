@@ -6,11 +6,6 @@ import { look } from "../../asks.js";
 import type { Ask, Param, Steps } from "../../database.js";
 import { bestFirst, type Numbered } from "../../hits.js";
 
-export interface RankedPage {
-  readonly best: readonly Numbered[];
-  readonly more: boolean;
-}
-
 /** What is looked for, for the policy of the words. */
 const looksFor = (words: string): Ask => look("SELECT set_config('holdfast.words', ?, true)", words);
 
@@ -20,7 +15,8 @@ export const byIndex = look("SELECT set_config('enable_bitmapscan', 'on', true),
 /** Said again beside the policy, for roles that are beyond it. */
 const isFound = "w.tenant = ? AND w.words @@ CAST(? AS tsquery)";
 
-export function* rank(tenant: string, query: Query, options: FindOptions): Steps<RankedPage> {
+/** The best first. */
+export function* rank(tenant: string, query: Query, options: FindOptions): Steps<readonly Numbered[]> {
   const corpus = look("SELECT documents, words FROM passage_state WHERE tenant = ?", tenant);
   const counts = query.all.flatMap((phrase) => {
     const words = phraseOf(phrase);
@@ -37,9 +33,7 @@ export function* rank(tenant: string, query: Query, options: FindOptions): Steps
     if (upTo !== undefined && (owner as number) > 0 && (seq as number) > (upTo.get(owner as number) ?? 0)) continue;
     found.push({ owner, seq, passage, at, score: scoring.score(often, length as number) } as Numbered);
   }
-  found.sort(bestFirst);
-  const { offset, limit } = options;
-  return { best: found.slice(offset, offset + limit), more: found.length > offset + limit };
+  return found.sort(bestFirst);
 }
 
 function asked(tenant: string, words: string, { all }: Query, { within, agent, tag, role, since, until }: FindOptions): Ask {
@@ -62,7 +56,7 @@ function asked(tenant: string, words: string, { all }: Query, { within, agent, t
   // A line that nobody owns is looked at by who asks.
   const orNobodys = "(d.owner > 0 AND l.no IS NOT NULL AND l.session IS NULL)";
   if (within !== undefined)
-    filter("(d.owner = ANY(CAST(? AS bigint[])) OR d.owner < 0)", arrayOf([...within.lines.values()].map(({ no }) => String(no))));
+    filter("d.owner = ANY(CAST(? AS bigint[]))", arrayOf([-within.no, ...[...within.lines.values()].map(({ no }) => no)].map(String)));
   if (agent !== undefined) filter(`(s.agent = ? OR ${orNobodys})`, agent);
   if (tag !== undefined)
     filter(`(EXISTS (SELECT 1 FROM tag t WHERE t.tenant = ? AND t.tag = ? AND t.session = s.no) OR ${orNobodys})`, tenant, tag);

@@ -8,32 +8,63 @@ import type { Prepared } from "../prepared.js";
 
 const docAt = "SELECT owner, seq, passage, at FROM doc WHERE no = ?";
 
-/** The best, from the `offset`th on, and whether there are more. */
-export function rank(
-  statements: Prepared,
-  query: Query,
-  options: FindOptions,
-): { readonly best: readonly Numbered[]; readonly more: boolean } {
-  const { text, params } = asked(query, options);
-  // Upwards is a sixth faster than downwards; only where there are too many does it matter which are left out.
-  let rows = statements.of(`${text} LIMIT ${MOST_RANKED + 1}`).all(...params);
-  if (rows.length > MOST_RANKED) rows = statements.of(`${text} ORDER BY text.rowid DESC LIMIT ${MOST_RANKED}`).all(...params);
-  const { within, offset, limit } = options;
-  if (within !== undefined) {
-    const upTo = new Map([...within.lines.values()].map((line) => [line.no, line.upTo]));
-    rows = rows.filter(([, , owner, seq]) => (owner as number) < 0 || (seq as number) <= (upTo.get(owner as number) ?? 0));
+interface Scored {
+  readonly no: number;
+  readonly score: number;
+}
+
+/** The documents that were found, by their scores. Where they are of is only looked up for those that somebody wants to see. */
+export class Ranked {
+  readonly #scored: readonly Scored[];
+  /** Where those up to `#known` are of, as far as anybody has asked. */
+  readonly #places: Numbered[] = [];
+  #known: number | undefined;
+
+  constructor(statements: Prepared, query: Query, options: FindOptions) {
+    const { text, params } = asked(query, options);
+    // Upwards is a sixth faster than downwards; only where there are too many does it matter which are left out.
+    let rows = statements.of(`${text} LIMIT ${MOST_RANKED + 1}`).all(...params);
+    if (rows.length > MOST_RANKED) rows = statements.of(`${text} ORDER BY text.rowid DESC LIMIT ${MOST_RANKED}`).all(...params);
+    const { within } = options;
+    if (within !== undefined) {
+      const upTo = new Map([...within.lines.values()].map((line) => [line.no, line.upTo]));
+      rows = rows.filter(([, , owner, seq]) => (owner as number) < 0 || (seq as number) <= (upTo.get(owner as number) ?? 0));
+    }
+    this.#scored = rows.map(([no, score]) => ({ no: no as number, score: rounded(-(score as number)) })).sort((a, b) => b.score - a.score);
   }
-  const scored = rows.map(([no, score]) => ({ no: no as number, score: rounded(-(score as number)) })).sort((a, b) => b.score - a.score);
-  // Those with the same score as the first or the last are of the page too, until it is known which of them come first.
-  let first = Math.min(offset, scored.length);
-  let last = Math.min(offset + limit, scored.length);
-  while (first > 0 && scored[first - 1]?.score === scored[first]?.score) first -= 1;
-  while (last > 0 && last < scored.length && scored[last]?.score === scored[last - 1]?.score) last += 1;
-  const found = scored.slice(first, last).map(({ no, score }) => {
-    const [owner, seq, passage, at] = statements.of(docAt).get(no) as number[];
-    return { owner, seq, passage, at, score } as Numbered;
-  });
-  return { best: found.sort(bestFirst).slice(offset - first, offset - first + limit), more: scored.length > offset + limit };
+
+  get count(): number {
+    return this.#scored.length;
+  }
+
+  /** Pages are asked for in their order. Undefined: it is not there any more. */
+  page(statements: Prepared, offset: number, limit: number): readonly (Numbered | undefined)[] {
+    const end = Math.min(offset + limit, this.count);
+    this.#known ??= this.#firstOfEquals(offset);
+    while (this.#known < end) this.#known = this.#order(statements, this.#known);
+    return Array.from({ length: Math.max(0, end - offset) }, (_, i) => this.#places[offset + i]);
+  }
+
+  #firstOfEquals(offset: number): number {
+    let first = Math.min(offset, this.count);
+    while (first > 0 && this.#scored[first - 1]?.score === this.#scored[first]?.score) first -= 1;
+    return first;
+  }
+
+  /** Those with the score of this one, from the first of them on, in the order of where they are of. Answers where they end. */
+  #order(statements: Prepared, first: number): number {
+    const score = this.#scored[first]?.score;
+    const equals: Numbered[] = [];
+    let end = first;
+    for (; this.#scored[end]?.score === score && end < this.count; end++) {
+      const found = statements.of(docAt).get((this.#scored[end] as Scored).no) as readonly number[] | undefined;
+      if (found === undefined) continue;
+      const [owner, seq, passage, at] = found;
+      equals.push({ owner, seq, passage, at, score } as Numbered);
+    }
+    for (const [i, place] of equals.sort(bestFirst).entries()) this.#places[first + i] = place;
+    return end;
+  }
 }
 
 function asked(query: Query, { within, agent, tag, role, since, until }: FindOptions): { readonly text: string; readonly params: Param[] } {
@@ -47,8 +78,8 @@ function asked(query: Query, { within, agent, tag, role, since, until }: FindOpt
   // A line that nobody owns is looked at by who asks.
   const orNobodys = "(d.owner > 0 AND l.no IS NOT NULL AND l.session IS NULL)";
   if (within !== undefined) {
-    const owners = JSON.stringify([...within.lines.values()].map(({ no }) => no));
-    filter("(d.owner IN (SELECT value FROM json_each(?)) OR d.owner < 0)", owners);
+    const owners = JSON.stringify([-within.no, ...[...within.lines.values()].map(({ no }) => no)]);
+    filter("d.owner IN (SELECT value FROM json_each(?))", owners);
   }
   if (agent !== undefined) filter(`(s.agent = ? OR ${orNobodys})`, agent);
   if (tag !== undefined) filter(`(EXISTS (SELECT 1 FROM store.tag t WHERE t.tag = ? AND t.session = s.no) OR ${orNobodys})`, tag);

@@ -11,10 +11,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError } from "../../../../core/errors.js";
 import type { LineId } from "../../../../core/ids.js";
 import type { Query } from "../../../../core/search/query.js";
-import type { Document, FindOptions, Found, Fresh, SearchIndex } from "../../../search-port.js";
+import type { Document, FindOptions, Found, Fresh, Hit, SearchIndex } from "../../../search-port.js";
 import { change } from "../../asks.js";
 import type { Database, Param, Row } from "../../database.js";
-import { hitOf, hitParams } from "../../hits.js";
+import { hitOf, hitParams, type Numbered } from "../../hits.js";
 import { saveRow, sessionRow } from "../../rows.js";
 import { recordOf, type Statements, sessionWith, statementsIn } from "../../statements.js";
 import { indexKey } from "../../writer.js";
@@ -22,7 +22,7 @@ import { translate } from "../committer.js";
 import { type Driver, failureOf } from "../driver.js";
 import { Prepared } from "../prepared.js";
 import { IndexFile, type IndexPlace } from "./index-file.js";
-import { rank } from "./ranking.js";
+import { Ranked } from "./ranking.js";
 import { Vocabulary } from "./vocabulary.js";
 
 /** Where the index is: the last save and the last note it has taken in, and how far it has gone over sessions (all: -1). */
@@ -303,20 +303,34 @@ export class SqliteIndex implements SearchIndex {
   // ---- finding
 
   async find(query: Query, options: FindOptions): Promise<Found> {
-    const { file, read } = this.#file();
+    const open = this.#file();
+    const ranked = this.#look(open, () => new Ranked(open.read, query, options));
+    return {
+      count: ranked.count,
+      read: async (offset, limit) => this.#look(open, () => this.#hits(open, ranked.page(open.read, offset, limit))),
+    };
+  }
+
+  #hits({ read }: Open, places: readonly (Numbered | undefined)[]): (Hit | undefined)[] {
+    return places.map((one) => {
+      if (one === undefined) return undefined;
+      const statement = read.of(one.owner < 0 ? this.#title : this.#record);
+      return hitOf(one, statement.get(...hitParams(one, this.#tenant)));
+    });
+  }
+
+  /** One look at both files: taking their locks for each of some forty statements was measured to cost a tenth of a search. */
+  #look<T>(open: Open, run: () => T): T {
+    // Numbers of another file say nothing about this one.
+    if (open !== this.#file()) throw translate(new Error("the index was made anew"));
+    const { reader } = open.file;
     try {
-      // One look at both files: taking their locks for each of some forty statements was measured to cost a tenth of a search.
-      file.reader.exec("BEGIN");
-      const { best, more } = rank(read, query, options);
-      const hits = best.map((one) => {
-        const statement = read.of(one.owner < 0 ? this.#title : this.#record);
-        return hitOf(one, statement.get(...hitParams(one, this.#tenant)));
-      });
-      return { hits, more };
+      reader.exec("BEGIN");
+      return run();
     } catch (error) {
       throw this.#failed(error);
     } finally {
-      if (this.#open?.file === file && file.reader.inTransaction) file.reader.exec("COMMIT");
+      if (this.#open === open && reader.inTransaction) reader.exec("COMMIT");
     }
   }
 
