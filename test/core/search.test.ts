@@ -46,6 +46,26 @@ describe("words", () => {
     expect(starts.map((start, i) => text.slice(start, ends[i]))).toEqual(["a", "Café", "日", "本", "語", "ｶﾞ"]);
   });
 
+  test("a long run of letters is divided where another script follows, and looked at once", () => {
+    const letters = "a".repeat(2_500);
+    expect(split(`${letters}, b`)).toMatchObject({ words: ["a".repeat(MAX_WORD), "b"], starts: [0, 2_502] });
+    const divided = { words: [..."123"].map(() => "a".repeat(MAX_WORD)), starts: [0, 1_000, 2_000], ends: [1_000, 2_000, 2_501] };
+    expect(split(`${letters}é`)).toEqual(divided);
+    expect(split(`${letters}日b`)).toMatchObject({ words: [...divided.words, "日", "b"], starts: [0, 1_000, 2_000, 2_500, 2_501] });
+    const ms = (count: number): number => {
+      const text = `${"a".repeat(count)}é`;
+      const times = Array.from({ length: 5 }, () => {
+        const start = performance.now();
+        split(text);
+        return performance.now() - start;
+      });
+      return Math.min(...times);
+    };
+    ms(10_000);
+    // Eight times as long where each letter is looked at once, and sixty-four times where a run looks at all behind it.
+    expect(ms(1_000_000) / ms(125_000)).toBeLessThan(25);
+  });
+
   test("W4, W5: they are bounded, and hold nothing but letters, numbers and marks; places rise and do not overlap", () => {
     fc.assert(
       fc.property(someText, (text) => {

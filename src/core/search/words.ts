@@ -50,6 +50,8 @@ const ASCII = Uint8Array.from({ length: 128 }, (_, code) => {
 export class Splitter {
   readonly #text: string;
   #at = 0;
+  /** Up to here letters of ASCII go on, and then comes what is not ASCII: known once, and not looked for again with each bounded run. */
+  #foreignAt = 0;
   #found: Found = { words: [], starts: [], ends: [] };
 
   constructor(text: string) {
@@ -90,12 +92,16 @@ export class Splitter {
 
   /** A run of letters that begins here, if one does. Answers where to go on. */
   #run(start: number): number {
+    if (start < this.#foreignAt) return this.#foreign(start);
     const text = this.#text;
     let kinds = 0;
     let at = start;
     for (; at < text.length; at++) {
       const code = text.charCodeAt(at);
-      if (code >= 128) return this.#foreign(start);
+      if (code >= 128) {
+        this.#foreignAt = at;
+        return this.#foreign(start);
+      }
       const kind = ASCII[code] as number;
       if (kind === 0) break;
       kinds |= kind;
