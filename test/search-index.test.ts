@@ -23,13 +23,15 @@ import { thisMachine } from "../src/store/machine.js";
 import type { Store } from "../src/store/port.js";
 import type { SearchIndex } from "../src/store/search-port.js";
 import { openDriver } from "../src/store/sql/sqlite/driver.js";
+import { PgClient } from "./support/pg-client.js";
 import { scratch, stores } from "./support/stores.js";
 import { wrapped } from "./support/wrapped.js";
 
-let holds: Holdfast[] = [];
+const holds: Holdfast[] = [];
+const ends: (() => Promise<void>)[] = [];
 afterEach(async () => {
   for (const hold of holds.splice(0)) await hold.close();
-  holds = [];
+  for (const end of ends.splice(0)) await end();
 });
 
 async function opened(address: string, options = {}): Promise<Holdfast> {
@@ -246,6 +248,23 @@ async function holdOn(address: string, change: (index: SearchIndex) => Partial<S
   return hold;
 }
 
+/** Statements on the tables of a store that has an index. */
+async function behindTheBack(place: string): Promise<(text: string) => Promise<readonly (readonly unknown[])[]>> {
+  if (existsSync(place)) {
+    const db = openDriver(place);
+    ends.push(async () => db.close());
+    return async (text) => db.prepare(text).all();
+  }
+  const url = new URL(place);
+  const schema = url.searchParams.get("schema");
+  url.searchParams.delete("schema");
+  const client = new PgClient({ connectionString: url.href });
+  await client.connect();
+  ends.push(() => client.end());
+  await client.query(`SET search_path TO "${schema}"; SET holdfast.tenant TO '='`);
+  return async (text) => (await client.query(text)).rows.map((row) => Object.values(row));
+}
+
 describe.each(stores)("an index that is kept up: $name", ({ address }) => {
   const indexed = async (): Promise<string | undefined> => {
     const place = address();
@@ -277,6 +296,51 @@ describe.each(stores)("an index that is kept up: $name", ({ address }) => {
     const { items, behind } = await hold.sessions.search("kelp");
     expect(items).toHaveLength(1);
     expect(behind).toBeGreaterThan(0);
+  });
+
+  test.each([
+    ["searches", false],
+    ["searches after somebody redacted", true],
+  ])("is given up where nobody takes in what is noted for it, and made anew by whoever %s", async (_, isPurged) => {
+    const place = await indexed();
+    if (place === undefined) return;
+    const rows = await behindTheBack(place);
+    const noted = () =>
+      rows("SELECT (SELECT count(*) FROM unindexed) AS notes, (SELECT count(*) FROM meta WHERE key LIKE 'search:%') AS kept");
+    const note = (many: number) =>
+      rows(
+        `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${many}) INSERT INTO unindexed (tenant, session) SELECT substr(key, 8), i FROM n, meta WHERE key LIKE 'search:%' RETURNING no`,
+      );
+    // Nothing is taken in by itself.
+    const hold = await holdOn(place, () => ({ exists: async () => false }));
+    const plain = await opened(place, { search: false });
+    await say(plain, "a", "kelp one", "kelp two");
+    await say(plain, "b", "kelp three");
+    expect(await count(hold, "kelp")).toBe(3);
+    await note(50_000);
+    await plain.sessions.update("a", { title: "Rock" });
+    const [few] = await noted();
+    expect(few?.map(Number)).toEqual([expect.any(Number), 1]);
+    expect(Number(few?.[0])).toBeGreaterThan(50_000);
+    await note(50_000);
+    await plain.sessions.delete("b");
+    expect((await noted())[0]?.map(Number)).toEqual([0, 0]);
+    await plain.gc();
+    if (isPurged) {
+      const store = await openStore(place);
+      await store.index?.purge();
+      await store.close();
+      if (existsSync(place)) expect(existsSync(`${place}-search`)).toBe(false);
+      else expect((await rows("SELECT count(*) FROM passage"))[0]?.map(Number)).toEqual([0]);
+    }
+    const found = async (by: Holdfast) =>
+      (await by.sessions.search("kelp")).items.map(({ score, ...item }) => ({ ...item, score: score.toFixed(7) }));
+    expect(await found(hold)).toHaveLength(2);
+    expect(await found(hold)).toEqual(await found(plain));
+    expect((await noted())[0]?.map(Number)).toEqual([0, 1]);
+    await plain.sessions.update("a", { title: "Kelp" });
+    expect(await found(hold)).toEqual(await found(plain));
+    expect(await found(hold)).toHaveLength(3);
   });
 
   test("that fails is no reason to find nothing", async () => {

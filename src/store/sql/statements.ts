@@ -4,6 +4,8 @@ import type { Dialect } from "./database.js";
 
 /** Not a bare parameter: SQLite looks at the value of one in LIMIT while planning, and then plans the statement anew at every call. */
 const most = "CAST(? AS bigint)";
+/** Of more notes than these for an index, all are dropped with it: a store must not grow for one that nobody keeps up. */
+const MOST_NOTED = 100_000;
 
 const sessionColumns =
   "s.no, s.id, s.status, s.agent, s.line, s.due, s.head, s.epoch, s.until, s.lease, s.version, s.archived, s.tags, s.label";
@@ -37,6 +39,7 @@ export type Statements = ReturnType<typeof statementsIn>;
 export function statementsIn(dialect: Dialect) {
   const { fresh, spend, text, savesWithin, lastSave, lastSaveNo, lastOfEach, messages, clock, claimable, claiming, locking } = dialect;
   const indexed = "EXISTS (SELECT 1 FROM meta WHERE key = ?)";
+  const noteOf = (order: "ASC" | "DESC") => `SELECT no FROM unindexed WHERE tenant = ? ORDER BY no ${order} LIMIT 1`;
 
   /** Saves that hold any of the records from..to. Parameters: line, from, to, line, to, limit. */
   const saves = (items: boolean, state: boolean, order: "ASC" | "DESC") => {
@@ -175,8 +178,13 @@ export function statementsIn(dialect: Dialect) {
       SELECT CAST(? AS text), CAST(? AS bigint), 1 + coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq DESC LIMIT 1), 0), CAST(? AS bigint), ${lastSaveNo}
       WHERE ${indexed}`,
     noteSession: `INSERT INTO unindexed (tenant, session) SELECT CAST(? AS text), CAST(? AS bigint) WHERE ${indexed}`,
-    isIndexed: "SELECT 1 FROM meta WHERE key = ?",
-    beginIndex: "INSERT INTO meta (key, value) VALUES (?, '1') ON CONFLICT DO NOTHING",
+    /** An index is given up where nobody has taken in its notes for too long. Parameters: what names it, and the tenant, three times. */
+    giveUpIndex: `DELETE FROM meta WHERE key = ? AND (${noteOf("DESC")}) - (${noteOf("ASC")}) >= ${MOST_NOTED}
+      AND EXISTS (${noteOf("ASC")} OFFSET ${MOST_NOTED})`,
+    dropNotes: `DELETE FROM unindexed WHERE tenant = ? AND NOT ${indexed}`,
+    /** The name of an index that notes are taken for: another each time one is begun. */
+    indexName: "SELECT value FROM meta WHERE key = ?",
+    beginIndex: "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO NOTHING",
 
     incarnation: "SELECT value FROM meta WHERE key = 'incarnation'",
     beginIncarnation: "INSERT INTO meta (key, value) VALUES ('incarnation', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",

@@ -210,7 +210,7 @@ export class Writer {
           change(this.#sql.deleteTags, no),
         );
     }
-    if (label) asks.push(change(this.#sql.noteSession, this.#tenant, no, this.#indexKey));
+    if (label) asks.push(...this.#noting(change(this.#sql.noteSession, this.#tenant, no, this.#indexKey)));
     for (const tag of label?.tags ?? []) asks.push(change(this.#sql.insertTag, tag, no));
     if (asks.length > 0) yield asks;
   }
@@ -226,9 +226,16 @@ export class Writer {
   *#remove(no: number): Steps<void> {
     const { bury, deleteTags, deleteMail, disownLines, spendSession, deleteSession } = this.#sql;
     yield [
-      change(this.#sql.noteSession, this.#tenant, no, this.#indexKey),
+      ...this.#noting(change(this.#sql.noteSession, this.#tenant, no, this.#indexKey)),
       ...[bury, deleteTags, deleteMail, disownLines, spendSession, deleteSession].flatMap((text) => (text ? change(text, no) : [])),
     ];
+  }
+
+  /** Notes for an index. Where there are too many of them, it is given up instead: whoever searches next makes it anew. */
+  #noting(...notes: readonly Ask[]): readonly Ask[] {
+    if (notes.length === 0) return notes;
+    const [key, tenant] = [this.#indexKey, this.#tenant];
+    return [...notes, change(this.#sql.giveUpIndex, key, tenant, tenant, tenant), change(this.#sql.dropNotes, tenant, key)];
   }
 
   *#append({ save, refs, blobs }: NewSave): Steps<boolean> {
@@ -310,7 +317,9 @@ export class Writer {
       ),
       ...replacements.map(({ save }) => change(this.#sql.deleteRefs, key.no, firstSeq(save), save.seq)),
       ...goes.map(({ save }) => change(this.#sql.deleteSaves, key.no, firstSeq(save), save.seq)),
-      ...goneTexts(replacements).map(([first, last]) => change(this.#sql.noteGone, this.#tenant, key.no, first, last, this.#indexKey)),
+      ...this.#noting(
+        ...goneTexts(replacements).map(([first, last]) => change(this.#sql.noteGone, this.#tenant, key.no, first, last, this.#indexKey)),
+      ),
       ...replacements.flatMap((replacement) => [
         this.#puts(key.no, replacement),
         ...replacement.refs.map((digest) => change(this.#sql.insertRef, key.no, replacement.save.seq, digest)),
@@ -349,7 +358,7 @@ export class Writer {
       asks.push(
         change(this.#sql.deleteRefs, no, lowest, MAX_SEQ),
         change(this.#sql.deleteSaves, no, lowest, MAX_SEQ),
-        change(this.#sql.noteCutTexts, this.#tenant, no, no, MAX_SEQ, this.#indexKey),
+        ...this.#noting(change(this.#sql.noteCutTexts, this.#tenant, no, no, MAX_SEQ, this.#indexKey)),
       );
     if (after === -1 && forked === 0 && pinned === 0) {
       if (this.#sql.spendLine) asks.push(change(this.#sql.spendLine, no));

@@ -265,6 +265,7 @@ export const migrations: readonly ((schema: string) => string)[] = [
     ceiling bigint,
     session bigint
   );
+  CREATE INDEX unindexed_by_tenant ON unindexed (tenant, no);
   ${secure("unindexed")}
   `,
 ];

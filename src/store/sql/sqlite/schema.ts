@@ -138,5 +138,6 @@ export const migrations: readonly string[] = [
     ceiling INTEGER,
     session INTEGER
   );
+  CREATE INDEX unindexed_by_tenant ON unindexed (tenant, no);
   `,
 ];

@@ -76,26 +76,27 @@ export class PostgresIndex implements SearchIndex {
 
   async begin(anew: boolean): Promise<void> {
     if (!anew && (await this.exists())) return;
-    const tenant = this.#tenant;
-    const { beginIndex } = this.#sql;
-    const fresh = `INSERT INTO passage_state (tenant, ${columns}, documents, words) SELECT ?, 0, 0, 0, ${oldestOpen}, 0, 0, 0, 0, 0, 0`;
-    await this.#write(function* () {
-      yield [change(beginIndex, indexKey(tenant))];
-      if (!anew) yield [change(`${fresh} ON CONFLICT DO NOTHING`, tenant)];
-      else {
-        yield* rowsOf("SELECT 1 FROM passage_state WHERE tenant = ? FOR UPDATE", tenant);
-        yield [
-          change("DELETE FROM passage WHERE tenant = ?", tenant),
-          change(
-            `${fresh} ON CONFLICT (tenant) DO UPDATE SET turn = passage_state.turn + 1, session = 0, is_new = 0, tx = excluded.tx, oldest = 0,
-            at_tx = 0, at_line = 0, at_seq = 0, documents = 0, words = 0`,
-            tenant,
-          ),
-        ];
-      }
-      return true;
-    });
+    await this.#write(() => this.#begin(anew));
     this.#isKept = true;
+  }
+
+  /** Empties it where it is new, or was given up, for more was noted than anybody took in; `anew` does so in any case. */
+  *#begin(anew: boolean): Steps<void> {
+    const tenant = this.#tenant;
+    const key = indexKey(tenant);
+    if (!anew && (yield* row(this.#sql.indexName, key)) !== undefined) return;
+    // Always first: whoever takes something in has it too.
+    yield* rowsOf("SELECT 1 FROM passage_state WHERE tenant = ? FOR UPDATE", tenant);
+    yield [
+      change(this.#sql.beginIndex, key, "1"),
+      change("DELETE FROM passage WHERE tenant = ?", tenant),
+      change(
+        `INSERT INTO passage_state (tenant, ${columns}, documents, words) SELECT ?, 0, 0, 0, ${oldestOpen}, 0, 0, 0, 0, 0, 0
+          ON CONFLICT (tenant) DO UPDATE SET turn = passage_state.turn + 1, session = 0, is_new = 0, tx = excluded.tx, oldest = 0,
+          at_tx = 0, at_line = 0, at_seq = 0, documents = 0, words = 0`,
+        tenant,
+      ),
+    ];
   }
 
   async behind(): Promise<number> {
@@ -146,7 +147,10 @@ export class PostgresIndex implements SearchIndex {
 
   /** Forgets what is gone. Answers where the index is, and of which sessions notes speak. */
   *#forget(limit: number): Steps<{ from: State; notes: readonly string[]; sessions: readonly string[]; isLast: boolean }> {
-    const found = yield* row(`SELECT ${columns} FROM passage_state WHERE tenant = ? FOR UPDATE`, this.#tenant);
+    const state = look(`SELECT ${columns} FROM passage_state WHERE tenant = ? FOR UPDATE`, this.#tenant);
+    const [states, named] = yield [state, look(this.#sql.indexName, indexKey(this.#tenant))];
+    if (named?.length === 0) yield* this.#begin(true);
+    const [found] = (named?.length === 0 ? (yield [state])[0] : states) ?? [];
     if (found === undefined) throw new TypeError("the index was not begun");
     const from = stateOf(found);
     const [gone = [], sessions = []] = yield [
@@ -233,10 +237,19 @@ export class PostgresIndex implements SearchIndex {
   /** What is removed from a table is removed from its files when the server vacuums it, as everything else in this store. */
   async purge(): Promise<void> {
     // Asked anew: another process may have begun it.
-    if ((await this.#db.read(this.#sql.isIndexed, [indexKey(this.#tenant)])).length === 0) return;
+    if ((await this.#db.read(this.#sql.indexName, [indexKey(this.#tenant)])).length === 0) return this.#write(() => this.#empty());
     do await this.#write(() => this.#forget(1));
     while (await this.#hasNotes());
     await this.#write(() => this.#forgetTitles());
+  }
+
+  /** What is left of one that was given up. */
+  *#empty(): Steps<void> {
+    yield* rowsOf("SELECT 1 FROM passage_state WHERE tenant = ? FOR UPDATE", this.#tenant);
+    yield [
+      change("DELETE FROM passage WHERE tenant = ?", this.#tenant),
+      change("UPDATE passage_state SET turn = turn + 1, documents = 0, words = 0 WHERE tenant = ?", this.#tenant),
+    ];
   }
 
   async #hasNotes(): Promise<boolean> {

@@ -81,6 +81,12 @@ export class IndexFile {
     }
   }
 
+  /** Removes one that is kept up for nobody, if there is one. */
+  static discard({ store, tenant }: IndexPlace): void {
+    const path = pathOf(store, tenant);
+    if (lstatSync(path, { throwIfNoEntry: false })?.isFile() && isIndex(path)) remove(path);
+  }
+
   /** Whether it is still the one that others use. */
   isThere(): boolean {
     return inodeOf(this.#path) === this.#inode;

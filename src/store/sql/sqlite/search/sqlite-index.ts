@@ -1,4 +1,5 @@
 /** The index for search of a SQLite store: full text in FTS5, in a file of its own (`index-file.ts`), which is opened, left and made anew here. */
+import { randomBytes } from "node:crypto";
 import type { Query } from "../../../../core/search/query.js";
 import type { Document, FindOptions, Found, Fresh, SearchIndex } from "../../../search-port.js";
 import { change } from "../../asks.js";
@@ -8,11 +9,13 @@ import { indexKey } from "../../writer.js";
 import { Filling } from "./filling.js";
 import { Finding } from "./finding.js";
 import { forgetForGood } from "./forgetting.js";
-import type { IndexPlace } from "./index-file.js";
+import { IndexFile, type IndexPlace } from "./index-file.js";
 import { Notes } from "./notes.js";
 import { notOpen, OpenIndex } from "./open-index.js";
 
 interface Open {
+  /** The one that the store takes notes for. */
+  readonly name: string;
   readonly index: OpenIndex;
   readonly filling: Filling;
 }
@@ -40,7 +43,7 @@ export class SqliteIndex implements SearchIndex {
 
   /** Looked up once: who begins one later keeps it up, too. */
   async exists(): Promise<boolean> {
-    this.#isKept ??= await this.#isBegun();
+    this.#isKept ??= (await this.#name()) !== undefined;
     if (this.#isKept) await this.begin(false);
     return this.#isKept;
   }
@@ -61,7 +64,7 @@ export class SqliteIndex implements SearchIndex {
     if (this.#closed || (!anew && this.#open?.index.isThere)) return;
     this.#leave();
     // From here on the store notes what goes.
-    if (!(await this.#isBegun())) await this.#noteFromNowOn();
+    if ((await this.#name()) === undefined) await this.#noteFromNowOn();
     this.#isKept = true;
     const { filling } = await this.#enter(anew);
     if (!(await filling.isOfAnotherTime())) return;
@@ -71,18 +74,26 @@ export class SqliteIndex implements SearchIndex {
 
   async #enter(anew: boolean): Promise<Open> {
     const [born] = await this.#db.read(this.#sql.incarnation, []);
+    const name = String(await this.#name());
     const note = await this.#notes.last();
-    const index = new OpenIndex(this.#place, `${this.#storeId} ${String(born?.[0] ?? "")}`, anew, note);
-    this.#open = { index, filling: new Filling(this.#db, this.#place.tenant, this.#notes, index) };
+    const index = new OpenIndex(this.#place, `${this.#storeId} ${String(born?.[0] ?? "")} ${name}`, anew, note);
+    this.#open = { name, index, filling: new Filling(this.#db, this.#place.tenant, this.#notes, index) };
     return this.#open;
   }
 
-  async #isBegun(): Promise<boolean> {
-    return (await this.#db.read(this.#sql.isIndexed, [indexKey(this.#place.tenant)])).length > 0;
+  async #name(): Promise<string | undefined> {
+    return (await this.#db.read(this.#sql.indexName, [indexKey(this.#place.tenant)]))[0]?.[0] as string | undefined;
+  }
+
+  /** One that was given up, for more was noted than anybody took in, is made anew: nobody knows what it should have forgotten. */
+  async #renew(): Promise<void> {
+    if (this.#open === undefined || this.#open.name === (await this.#name())) return;
+    this.#leave();
+    await this.begin(false);
   }
 
   async #noteFromNowOn(): Promise<void> {
-    const begins = change(this.#sql.beginIndex, indexKey(this.#place.tenant));
+    const begins = change(this.#sql.beginIndex, indexKey(this.#place.tenant), randomBytes(8).toString("hex"));
     await this.#db.write({
       locks: [],
       *steps() {
@@ -97,6 +108,7 @@ export class SqliteIndex implements SearchIndex {
   }
 
   async next(limit: number): Promise<Fresh> {
+    await this.#renew();
     return this.#opened().filling.next(limit);
   }
 
@@ -110,7 +122,11 @@ export class SqliteIndex implements SearchIndex {
 
   async purge(): Promise<void> {
     // Asked anew: another process may have begun it.
-    if (!(await this.#isBegun())) return;
+    if ((await this.#name()) === undefined) {
+      this.#leave();
+      return IndexFile.discard(this.#place);
+    }
+    await this.#renew();
     await this.begin(false);
     await forgetForGood(this.#opened().index, this.#notes);
   }
