@@ -265,7 +265,9 @@ export const migrations: readonly ((schema: string) => string)[] = [
     ceiling bigint,
     session bigint
   );
-  CREATE INDEX unindexed_by_tenant ON unindexed (tenant, no);
   ${secure("unindexed")}
+  `,
+  () => `
+  CREATE INDEX unindexed_by_tenant ON unindexed (tenant, no);
   `,
 ];

@@ -138,6 +138,8 @@ export const migrations: readonly string[] = [
     ceiling INTEGER,
     session INTEGER
   );
+  `,
+  `
   CREATE INDEX unindexed_by_tenant ON unindexed (tenant, no);
   `,
 ];
