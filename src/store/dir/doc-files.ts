@@ -8,10 +8,11 @@
 import { lstatSync } from "node:fs";
 import { basename, join } from "node:path";
 import { HoldfastError, quote } from "../../core/errors.js";
-import { type CheckpointId, type Place, parsePlace, placeId } from "../../core/ids.js";
+import { type CheckpointId, type Place, placeId } from "../../core/ids.js";
 import type { Doc, DocQuery, DocRow, Pin } from "../port.js";
 import { checkDirectory, isDraft, makeDirectory, namesIn, putFile, readFile, remove, syncDirectory } from "./files.js";
 import { nameOf } from "./names.js";
+import { byLine, PinIndex } from "./pin-index.js";
 import { sealedText, unsealed } from "./sealed.js";
 import { DAMAGED } from "./session-file.js";
 
@@ -39,6 +40,9 @@ export class DocFiles {
   readonly #pending: () => readonly DocStep[];
   /** By path. */
   #seen = new Map<string, Seen>();
+  /** Of all that was seen. */
+  #pins = new PinIndex();
+  readonly #damaged = new Set<string>();
   #writes = false;
 
   constructor(root: string, pending: () => readonly DocStep[]) {
@@ -50,6 +54,8 @@ export class DocFiles {
   beginWriting(): void {
     // All of it anew: what was seen before may be of another time.
     this.#seen = new Map();
+    this.#pins = new PinIndex();
+    this.#damaged.clear();
     this.#look();
     this.#writes = true;
   }
@@ -93,16 +99,13 @@ export class DocFiles {
   }
 
   pins(line: string): Pin[] {
-    const pins: Pin[] = [];
-    for (const [path, doc] of this.#all()) {
-      // What it keeps is not known: nothing is taken away until it is.
-      if (doc === undefined) throw damaged(path);
-      for (const pin of doc.pins) {
-        const place = parsePlace(pin);
-        if (place?.line === line) pins.push({ seq: place.seq, doc: doc.no });
-      }
-    }
-    return pins;
+    if (!this.#writes) this.#look();
+    // What it keeps is not known: nothing is taken away until it is.
+    const [unknown] = this.#damaged;
+    if (unknown !== undefined) throw damaged(unknown);
+    const pins = new Map(this.#pins.of(line));
+    for (const { kind, id } of this.#pending()) pins.set(this.#path(kind, id), byLine(this.get(kind, id)).get(line) ?? []);
+    return [...pins.values()].flat();
   }
 
   isPinned({ line, seq }: Place): boolean {
@@ -150,29 +153,37 @@ export class DocFiles {
   }
 
   #look(): void {
-    const before = this.#seen;
-    this.#seen = new Map();
+    const gone = new Set(this.#seen.keys());
+    for (const path of this.#paths()) {
+      gone.delete(path);
+      this.#read(path, this.#seen.get(path));
+    }
+    for (const path of gone) this.#note(path, undefined);
+  }
+
+  *#paths(): Generator<string> {
     if (!checkDirectory(this.#root)) return;
     for (const kind of namesIn(this.#root)) {
       // A draft is what one who was killed here has left.
       if (kind === LAST || isDraft(kind) || !checkDirectory(join(this.#root, kind))) continue;
-      for (const name of namesIn(join(this.#root, kind))) {
-        const path = join(this.#root, kind, name);
-        if (name.endsWith(".json")) this.#read(path, before.get(path));
-      }
+      for (const name of namesIn(join(this.#root, kind))) if (name.endsWith(".json")) yield join(this.#root, kind, name);
     }
   }
 
   /** What stands at a path, if it is not what was there before. */
   #read(path: string, known: Seen | undefined): Seen | undefined {
     const found = lstatSync(path, { throwIfNoEntry: false, bigint: true });
-    if (found === undefined) {
-      this.#seen.delete(path);
-      return undefined;
-    }
-    const file = `${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`;
-    const seen = known?.file === file ? known : { file, doc: readDoc(path) };
-    this.#seen.set(path, seen);
+    const file = found && `${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`;
+    if (file !== undefined && known?.file === file) return known;
+    return this.#note(path, file === undefined ? undefined : { file, doc: readDoc(path) });
+  }
+
+  #note(path: string, seen: Seen | undefined): Seen | undefined {
+    this.#pins.exchange(path, this.#seen.get(path)?.doc, seen?.doc);
+    if (seen === undefined) this.#seen.delete(path);
+    else this.#seen.set(path, seen);
+    if (seen !== undefined && seen.doc === undefined) this.#damaged.add(path);
+    else this.#damaged.delete(path);
     return seen;
   }
 }

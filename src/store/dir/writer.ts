@@ -358,6 +358,7 @@ export class Writer {
     const newest = journal.newest(Math.max(after, 0, ...forks), limit);
     const goes = newest.length < limit ? newest : upToGroup(journal, newest);
     const isWhole = after === -1 && forks.length === 0 && goes.length === journal.count();
+    if (goes.length === 0 && !isWhole) return { answer: freedOf([]), saves: [] };
     // Before anything goes: its anchor must not be taken for a witness of a loss.
     const marked = doc.cut.includes(line) ? doc : this.#change(doc, { cut: [...doc.cut, line] });
     if (journal.endGroupBefore(goes.length)) journal = this.#journal(line, standing.home);
