@@ -134,3 +134,36 @@ test("of saves that are synced side by side, one that fails lets none seem safe"
   for (const f of fixtures) expect(seqs(await again.saves(f.line, all))).toEqual(seqs(f.saves));
   await again.close();
 });
+
+test.each(["ended", "made anew", "changed"] as const)(
+  "S2: a document that is %s while a change of several is not finished stays so when that is",
+  async (what) => {
+    const { path, store } = await made();
+    const put = (version: number, text: string) => ({ of: null, version, text, body: null, pins: [] });
+    const [a, b] = ["a", "b"].map((id) => ({ kind: "k", id }) as const) as [{ kind: "k"; id: string }, { kind: "k"; id: string }];
+    // Made, and not put in place: the disk is full by then.
+    const rename = instead("renameSync", (from: string, to: string) => {
+      if (to.includes("documents")) throw failure("ENOSPC");
+      rename(from, to);
+    });
+    const both = [a, b].map((doc) => ({ ...doc, when: { absent: true as const }, put: put(1, "first") }));
+    expect(await store.apply([], both)).toEqual({ ok: true });
+    mend();
+    expect((await store.doc("k", "a"))?.text).toBe("first");
+    const later =
+      what === "changed"
+        ? [{ ...a, when: { version: 1 }, put: put(2, "later") }]
+        : [
+            { ...a, when: { version: 1 }, remove: true as const },
+            ...(what === "ended" ? [] : [{ ...a, when: { absent: true as const }, put: put(1, "later") }]),
+          ];
+    for (const one of later) expect(await store.apply([], [one])).toEqual({ ok: true });
+    const expected = what === "ended" ? undefined : "later";
+    expect((await store.doc("k", "a"))?.text).toBe(expected);
+    await store.close();
+    const again = await openDir(path);
+    await again.apply([begin("c")]);
+    expect([(await again.doc("k", "a"))?.text, (await again.doc("k", "b"))?.text]).toEqual([expected, "first"]);
+    await again.close();
+  },
+);

@@ -83,18 +83,23 @@ export class SessionFiles {
     const [only] = docs;
     const [step] = documents;
     if (docs.length === 1 && only !== undefined && step === undefined) this.#place(only, lasting);
-    else if (docs.length === 0 && documents.length === 1 && step !== undefined) this.documents.place(step);
     else {
+      // Else what stands unfinished would later be put in the place of a newer document: one that has ended has no version to tell by.
       this.finish();
-      putFile(this.#commit, sealedText({ sessions: docs, ...(documents.length === 0 ? undefined : { documents }) }));
-      // S2: made. Where one cannot be put in its place now, commit.json stays, and says what it is.
-      try {
-        this.finish();
-      } catch (error) {
-        if (error instanceof Unsure) throw error;
-      }
+      if (docs.length === 0 && documents.length === 1 && step !== undefined) this.documents.place(step);
+      else this.#putTogether(docs, documents);
     }
     for (const doc of docs) this.#remember(doc);
+  }
+
+  #putTogether(sessions: readonly SessionDoc[], documents: readonly DocStep[]): void {
+    putFile(this.#commit, sealedText({ sessions, ...(documents.length === 0 ? undefined : { documents }) }));
+    // S2: made. Where one cannot be put in its place now, commit.json stays, and says what it is.
+    try {
+      this.finish();
+    } catch (error) {
+      if (error instanceof Unsure) throw error;
+    }
   }
 
   /** S2 */
