@@ -18,7 +18,7 @@ import { hostname } from "node:os";
 import { basename, join, resolve, sep } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { seal } from "../src/core/save.js";
+import { drop, seal } from "../src/core/save.js";
 import { open } from "../src/open.js";
 import { Lock } from "../src/store/dir/lock.js";
 import { blobPath, isName, nameOf, sessionPath } from "../src/store/dir/names.js";
@@ -502,6 +502,53 @@ describe("ends that are not whole", () => {
     expect(existsSync(join(path, "commit.json"))).toBe(false);
     expect(docOf(path, "b").head?.status).toBe("completed");
     await reader.close();
+  });
+});
+
+describe("long lines", () => {
+  /** How often the event loop came round while something was waited for. */
+  async function turnsDuring(run: () => Promise<unknown>): Promise<number> {
+    let turns = 0;
+    let isOver = false;
+    const count = () => {
+      turns += 1;
+      if (!isOver) setImmediate(count);
+    };
+    setImmediate(count);
+    await run();
+    isOver = true;
+    return turns;
+  }
+
+  test("others have their turn while the beginning of one is looked for, blobs are, and saves are put in the place of others", async () => {
+    const path = fresh();
+    const f = new Fixture("a");
+    const store = await openDir(path);
+    await store.apply([f.begin()]);
+    const saves = Array.from({ length: 1_000 }, () => f.save({ items: 1, mark: true }).saves?.[0] as NewSave);
+    await store.apply([{ session: "a", when: { epoch: 1 }, saves }]);
+    await store.close();
+    const again = await openDir(path);
+    const first = { ...all, to: 1, limit: 1 };
+    expect(await turnsDuring(() => again.saves(f.line, first))).toBeGreaterThanOrEqual(4);
+    expect(await turnsDuring(() => again.saves(f.line, first)), "once").toBeLessThan(4);
+    expect(await turnsDuring(() => again.sweep(10, true))).toBeGreaterThanOrEqual(4);
+    const replacements = saves.map(({ save }) => ({
+      save: drop(save, { items: false, state: false, mark: true, prior: 0 }),
+      refs: [],
+      was: [save],
+    }));
+    expect(await turnsDuring(() => again.replace(f.line, replacements, { line: 1, doc: 0 }))).toBeGreaterThanOrEqual(4);
+    expect(await again.saves(f.line, all)).toEqual(replacements.map(({ save }) => save));
+    // Refused whole where one is not as it was read any more.
+    const stale = [
+      ...replacements.slice(0, 999).map(({ save }) => ({ save, refs: [], was: [save] })),
+      replacements[999] as (typeof replacements)[0],
+    ];
+    expect(await again.replace(f.line, stale, { line: 1, doc: 0 })).toBe(false);
+    expect(await again.saves(f.line, all)).toEqual(replacements.map(({ save }) => save));
+    expect(readdirSync(ofSession(path, "a")).filter((name) => name.endsWith(".draft"))).toEqual([]);
+    await again.close();
   });
 });
 

@@ -26,8 +26,8 @@ export interface GcReport {
   readonly returnedBytes: number;
 }
 
-/** Where going over a store is one long step, it is one. */
-const IN_BULK = 100_000;
+/** Where every step goes over all of the store, there are few: blobs at once, lines and saves some hundreds at a time. */
+const IN_BULK = { blobs: 100_000, lines: 1_000, saves: 250 };
 
 /** `idle`: it is no reason for a process to stay alive. */
 export async function gc(ground: Ground, given: GcOptions | undefined, { idle = false } = {}): Promise<GcReport> {
@@ -39,6 +39,8 @@ export async function gc(ground: Ground, given: GcOptions | undefined, { idle = 
     idle,
   }).run();
 }
+
+const fixed = (size: number) => ({ least: size, most: size, first: size });
 
 interface Collecting {
   readonly dryRun: boolean;
@@ -75,10 +77,14 @@ class Collection {
     this.#how.onProgress?.(this.#report);
   }
 
-  #pace(sizes: Omit<PaceOptions, "signal" | "idle">): Pace {
+  #pace(sizes: Omit<PaceOptions, "signal" | "idle">, inBulk: number): Pace {
     const { store } = this.#ground;
-    const bulk = { least: IN_BULK, most: IN_BULK, first: IN_BULK };
-    return new Pace(store, { ...sizes, ...(store.traits.inBulk ? bulk : undefined), signal: this.#how.signal, idle: this.#how.idle });
+    return new Pace(store, {
+      ...sizes,
+      ...(store.traits.inBulk ? fixed(inBulk) : undefined),
+      signal: this.#how.signal,
+      idle: this.#how.idle,
+    });
   }
 
   async #lines(): Promise<void> {
@@ -97,7 +103,7 @@ class Collection {
   /** Lines that are nobody's, and those that begin on others: all that says how far a past is needed. Newest first. */
   async #nodes(): Promise<readonly LineNode[]> {
     const { store } = this.#ground;
-    const pace = this.#pace({ least: 50, most: 5_000, first: 200, rests: false });
+    const pace = this.#pace({ least: 50, most: 5_000, first: 200, rests: false }, IN_BULK.lines);
     const nodes: LineNode[] = [];
     let before = Number.MAX_SAFE_INTEGER;
     const look = async (limit: number): Promise<boolean> => {
@@ -112,7 +118,7 @@ class Collection {
 
   async #blobs(): Promise<void> {
     const { store } = this.#ground;
-    const pace = this.#pace({ least: 32, most: 5_000, first: 64, rests: true });
+    const pace = this.#pace({ least: 32, most: 5_000, first: 64, rests: true }, IN_BULK.blobs);
     for (let after: Digest | undefined; ; ) {
       const { count, bytes, next } = await pace.step((limit) => store.sweep(limit, this.#how.dryRun, after));
       if (count > 0) this.#tell({ blobs: count, freedBytes: bytes });
@@ -123,7 +129,7 @@ class Collection {
 
   async #room(): Promise<void> {
     const { store } = this.#ground;
-    const pace = this.#pace({ least: 16, most: 1_000, first: 32, rests: true });
+    const pace = this.#pace({ least: 16, most: 1_000, first: 32, rests: true }, IN_BULK.blobs);
     const giveBack = async (limit: number): Promise<boolean> => {
       const { count, bytes } = await store.compact(limit);
       if (bytes > 0) this.#tell({ returnedBytes: bytes });
@@ -148,7 +154,7 @@ export async function cutLines(
   { dryRun, signal, idle, onCut }: CutOptions,
 ): Promise<void> {
   const needed = reach(family);
-  const sizes = store.traits.inBulk ? { least: 1_000, most: 1_000, first: 1_000 } : { least: 32, most: 2_000, first: 64 };
+  const sizes = store.traits.inBulk ? fixed(IN_BULK.saves) : { least: 32, most: 2_000, first: 64 };
   const pace = new Pace(store, { ...sizes, rests: !dryRun, signal, idle });
   for (const { id } of lines) {
     const after = needed.get(id) ?? -1;

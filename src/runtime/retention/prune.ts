@@ -7,6 +7,7 @@
  * it; such saves are gone over again once the checkpoints are gone. A step whose saves are not as they were read, or that does not know of a
  * fork, is refused; then all is planned anew.
  */
+import { setImmediate as breathe } from "node:timers/promises";
 import { acts } from "../../core/effect.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { type LineId, MAX_SEQ, placeId } from "../../core/ids.js";
@@ -15,7 +16,6 @@ import { refsOf } from "../../core/refs.js";
 import { type Keep, type KeptPlace, needed, touches } from "../../core/retention.js";
 import { drop, firstSeq, gap, isEmpty, isGap, open, type Save } from "../../core/save.js";
 import type { KnownNeeds, Replacement } from "../../store/port.js";
-import { breathe } from "../breathe.js";
 import type { Ground } from "../ground.js";
 import { hole } from "../journal.js";
 import type { LineSurvey, MarkAt } from "./line-survey.js";
@@ -25,7 +25,8 @@ const AT_ONCE = { least: 16, most: 200, first: 32 } as const;
 /** Where to take from a line means to write all of it anew, as much at once as can be held in memory. */
 const IN_BULK = { least: 20_000, most: 20_000, first: 20_000 } as const;
 const MOST_BYTES = 16 * 1024 * 1024;
-const PAGE = 200;
+/** What is read before others have their turn: there, an answer that is at hand keeps everybody waiting. */
+const PAGE = { inBulk: 25, else: 200 };
 
 export interface Removal {
   /** How many checkpoints went. */
@@ -92,6 +93,8 @@ async function planFor({ loader }: Ground, { segments, marks, pinned, end }: Lin
 interface Changed {
   readonly was: Save;
   readonly save: Save;
+  /** Blobs that this refers to. */
+  readonly refs: Replacement["refs"];
 }
 
 class Rewriting {
@@ -141,15 +144,17 @@ class Rewriting {
     let next = at;
     let bytes = 0;
     const changes: Changed[] = [];
+    const page = Math.min(limit, store.traits.inBulk ? PAGE.inBulk : PAGE.else);
     while (next >= from && changes.length < limit && bytes < MOST_BYTES) {
-      const saves = await store.saves(line, { from, to: next, limit: Math.min(limit, PAGE), newestFirst: true, items: true, state: true });
+      const saves = await store.saves(line, { from, to: next, limit: page, newestFirst: true, items: true, state: true });
       if (saves.length === 0) throw hole(line, next);
       for (const was of saves) {
         if (was.seq !== next) throw hole(line, next);
         next = firstSeq(was) - 1;
         // Verified first: what is written back must not make damage look sound.
         if (!isGap(was)) open(was, {});
-        changes.push({ was, save: this.#change(was) });
+        const save = this.#change(was);
+        changes.push({ was, save, refs: save === was || isGap(save) ? [] : refsIn(save) });
         bytes += textBytes(was.items) + textBytes(was.state);
       }
       await breathe();
@@ -193,7 +198,7 @@ class Rewriting {
   /** What is to be put in place. Gaps that come to stand side by side become one, also with the one that the last step has left. */
   #replacements(newestFirst: readonly Changed[]): { readonly replacements: readonly Replacement[]; readonly below: Save | undefined } {
     const replacements: Replacement[] = [];
-    let empty: Changed[] = this.#above === undefined ? [] : [{ was: this.#above, save: this.#above }];
+    let empty: Changed[] = this.#above === undefined ? [] : [{ was: this.#above, save: this.#above, refs: [] }];
     const closeGap = (): Save | undefined => {
       const [first, ...rest] = empty.toReversed();
       empty = [];
@@ -204,13 +209,13 @@ class Rewriting {
       return save;
     };
     for (const change of newestFirst) {
-      const { was, save } = change;
+      const { was, save, refs } = change;
       if (isGap(save)) {
         empty.push(change);
         continue;
       }
       closeGap();
-      if (save !== was) replacements.push({ save, refs: refsIn(save), was: [was] });
+      if (save !== was) replacements.push({ save, refs, was: [was] });
     }
     const below = closeGap();
     return { replacements: replacements.toReversed(), below };

@@ -17,7 +17,7 @@ import { Unsure } from "./failures.js";
 import { addFile, createFile, openFile, readRange, syncDirectory, syncFile, writeAll } from "./files.js";
 import { readSaves, type Wants } from "./read-saves.js";
 import { type Piece, Redraft } from "./redraft.js";
-import { bytesBefore, type Seal, saveText, sealOf } from "./save-rows.js";
+import { bytesBefore, isAsRead, type Seal, saveText, sealOf } from "./save-rows.js";
 import { type Span, Spans } from "./spans.js";
 import { walkBack } from "./walk.js";
 
@@ -118,6 +118,13 @@ export class JournalFile {
     });
   }
 
+  /** Comes nearer to the save with this number, by so many at once. Answers whether it is there: then no read has to go far for it. */
+  approach(seq: number, most: number): boolean {
+    let left = most;
+    this.#reach((oldest) => oldest >= seq && left-- > 0);
+    return this.#toBeginning || this.#fd === undefined || (this.#spans.first()?.seq ?? 0) < seq;
+  }
+
   /** How many saves have been found so far. */
   get length(): number {
     return this.#spans.length;
@@ -128,10 +135,10 @@ export class JournalFile {
     return this.#spans.lastSeq;
   }
 
-  /** How many saves there are. */
-  count(): number {
-    this.#reach(() => true);
-    return this.#spans.length;
+  /** Whether there are so many saves, and no more. */
+  hasOnly(count: number): boolean {
+    this.#reach(() => this.#spans.length <= count);
+    return this.#spans.length === count;
   }
 
   /** Whether saves stand at its end that do not count yet (K2). */
@@ -201,21 +208,17 @@ export class JournalFile {
     return spans;
   }
 
-  /** The seals of all saves, oldest first, some at a time. */
-  *seals(): Generator<readonly Seal[]> {
-    this.#reach(() => true);
-    for (let first = 0; first < this.#spans.length; first += 1_000) {
-      const spans = Array.from({ length: Math.min(1_000, this.#spans.length - first) }, (_, i) => this.#spans.at(first + i));
-      yield this.#read(spans, { items: false, state: false }).map(({ seal }) => seal);
-    }
+  /** The seals of the saves that end at this number or higher ones, oldest first. */
+  seals(from: number, limit: number): readonly Seal[] {
+    return this.#read(this.#upFrom(from, Number.MAX_SAFE_INTEGER, limit), { items: false, state: false }).map(({ seal }) => seal);
   }
 
   #read(spans: readonly Span[], wants: Wants): { readonly save: Save; readonly seal: Seal }[] {
     return spans.length === 0 ? [] : readSaves(this.#fd as number, this.line, spans, wants);
   }
 
-  #sealIn({ seal, end }: Span): Seal {
-    const found = sealOf(readRange(this.#fd as number, seal, end - 1));
+  #sealIn({ seal, end }: Span, fd = this.#fd as number): Seal {
+    const found = sealOf(readRange(fd, seal, end - 1));
     if (found === undefined) throw this.damaged("was changed while it was read");
     return found;
   }
@@ -346,8 +349,7 @@ export class JournalFile {
     const { more, refs = [] } = this.#sealIn(span);
     const [kept] = more ? this.#read([span], { items: true, state: true }) : [];
     if (kept === undefined) return false;
-    this.rewrite([{ save: kept.save, refs, was: [] }]);
-    return true;
+    return this.rewrite([{ save: kept.save, refs, was: [kept.save] }]);
   }
 
   /** Empties what a change that was never made has left under the name of a line that is new. */
@@ -376,31 +378,31 @@ export class JournalFile {
     syncFile(this.#fd as number);
   }
 
-  /** The seals of the saves that hold any records from `from` to `to`. */
-  sealsIn(from: number, to: number): Seal[] {
-    return this.#upFrom(from, to, Number.MAX_SAFE_INTEGER)
-      .map((span) => this.#sealIn(span))
-      .filter(({ seq, n }) => seq <= to && seq - n[0] - n[1] - n[2] + 1 >= from);
-  }
-
-  /** K3: saves in the place of others. What stands between and beside them is copied as it is, damage too. */
-  rewrite(replacements: readonly Replacement[]): void {
+  /**
+   * K3: saves in the place of others. What stands between and beside them is copied as it is, damage too. False where what is there is not
+   * what was read: then nothing is changed.
+   */
+  rewrite(replacements: readonly Replacement[]): boolean {
     const redraft = this.redraft(replacements);
     try {
-      redraft.copyNow();
+      if (!redraft?.copyNow()) return false;
       this.exchange(redraft);
+      return true;
     } finally {
-      redraft.end();
+      redraft?.end();
     }
   }
 
   /** The same in two parts: others may append in between. `isUnmoved` tells whether they did nothing else. */
-  redraft(replacements: readonly Replacement[]): Redraft & { readonly of: Moment } {
+  redraft(replacements: readonly Replacement[]): (Redraft & { readonly of: Moment }) | undefined {
     const pieces: Piece[] = [];
     let copied = 0;
-    for (const { save, refs } of replacements.toSorted((x, y) => x.save.seq - y.save.seq)) {
+    for (const { save, refs, was } of replacements.toSorted((x, y) => x.save.seq - y.save.seq)) {
       const gone = this.#upFrom(firstSeq(save), save.seq, Number.MAX_SAFE_INTEGER);
-      pieces.push({ from: copied, to: (gone[0] as Span).start }, { text: saveText(save, refs).text });
+      const [first] = gone;
+      if (first === undefined || gone.length !== was.length) return undefined;
+      const isThere = (fd: number) => gone.every((span, i) => isAsRead(this.#sealIn(span, fd), was[i] as Save));
+      pieces.push({ from: copied, to: first.start }, { text: (fd) => (isThere(fd) ? saveText(save, refs).text : undefined) });
       copied = (gone.at(-1) as Span).end;
     }
     pieces.push({ from: copied, to: this.#end });

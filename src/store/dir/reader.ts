@@ -12,6 +12,9 @@ import { DAMAGED, lineRow, type SessionDoc, sessionRow } from "./session-file.js
 import type { Found, SessionFiles } from "./session-files.js";
 import type { Waiting } from "./waiting.js";
 
+/** How many saves are walked over at once: some milliseconds. */
+export const FAR = 200;
+
 export class Reader {
   readonly #sessions: SessionFiles;
   readonly #journals: Journals;
@@ -130,9 +133,13 @@ export class Reader {
 
   // ---- saves
 
-  saves(line: LineId, query: SaveQuery): Save[] {
+  /** Undefined where they are far from the line's end: asked again, it is nearer to them. */
+  saves(line: LineId, query: SaveQuery): Save[] | undefined {
     const standing = this.#catalogue.line(line);
-    return (standing && this.journal(standing)?.read(query, (standing.origin?.seq ?? 0) + 1)) ?? [];
+    const journal = standing && this.journal(standing);
+    if (journal === undefined) return [];
+    if (!journal.approach(query.newestFirst ? query.to : query.from, FAR)) return undefined;
+    return journal.read(query, (standing?.origin?.seq ?? 0) + 1);
   }
 
   #journal(line: string): JournalFile | undefined {

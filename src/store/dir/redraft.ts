@@ -6,9 +6,14 @@ import { closeSync, fdatasync, openSync, renameSync } from "node:fs";
 import { setImmediate as breathe } from "node:timers/promises";
 import { createFile, draftName, readRange, remove, syncFile, writeAll } from "./files.js";
 
-/** A stretch of the file as it stands, damage too, or what stands there from now on. */
-export type Piece = { readonly from: number; readonly to: number } | { readonly text: string };
+/**
+ * A stretch of the file as it stands, damage too; or what stands there from now on, asked for when its turn comes, and undefined where what
+ * it takes the place of is not what it should be.
+ */
+export type Piece = { readonly from: number; readonly to: number } | { readonly text: (fd: number) => string | undefined };
 
+/** So long at once, and then others have their turn. */
+const AT_ONCE_MS = 1;
 /** Some tenths of a millisecond. */
 const COPIED_AT_ONCE = 256 * 1024;
 /** What is left to sync at the end shall be little. */
@@ -38,26 +43,39 @@ export class Redraft {
     }
   }
 
-  async copy(): Promise<void> {
+  /** False where a piece is not to be had: then it is not put in place. */
+  async copy(): Promise<boolean> {
+    let since = performance.now();
     for (const piece of this.#pieces) {
       for (const bytes of this.#bytesOf(piece)) {
+        if (bytes === undefined) return false;
         this.#put(bytes);
-        await breathe();
+        if (performance.now() - since > AT_ONCE_MS) {
+          await breathe();
+          since = performance.now();
+        }
         if (this.#at - this.#synced < SYNCED_AT_ONCE) continue;
         this.#synced = this.#at;
         await new Promise<void>((resolve, reject) => fdatasync(this.#made, (error) => (error === null ? resolve() : reject(error))));
       }
     }
+    return true;
   }
 
   /** All of it at once. */
-  copyNow(): void {
-    for (const piece of this.#pieces) for (const bytes of this.#bytesOf(piece)) this.#put(bytes);
+  copyNow(): boolean {
+    for (const piece of this.#pieces) {
+      for (const bytes of this.#bytesOf(piece)) {
+        if (bytes === undefined) return false;
+        this.#put(bytes);
+      }
+    }
+    return true;
   }
 
   /** Puts the draft in the place of the journal, with what stands behind `from` and before `to` of it by now. */
   exchange(from: number, to: number): void {
-    for (const bytes of this.#bytesOf({ from, to })) this.#put(bytes);
+    for (const bytes of this.#stretch(from, to)) this.#put(bytes);
     syncFile(this.#made);
     renameSync(this.#draft, this.#path);
   }
@@ -69,10 +87,14 @@ export class Redraft {
     remove(this.#draft);
   }
 
-  *#bytesOf(piece: Piece): Generator<Uint8Array> {
-    if ("text" in piece) return yield Buffer.from(piece.text);
-    for (let from = piece.from; from < piece.to; from += COPIED_AT_ONCE)
-      yield readRange(this.#fd, from, Math.min(piece.to, from + COPIED_AT_ONCE));
+  *#bytesOf(piece: Piece): Generator<Uint8Array | undefined> {
+    if ("from" in piece) return yield* this.#stretch(piece.from, piece.to);
+    const text = piece.text(this.#fd);
+    yield text === undefined ? undefined : Buffer.from(text);
+  }
+
+  *#stretch(begin: number, end: number): Generator<Uint8Array> {
+    for (let from = begin; from < end; from += COPIED_AT_ONCE) yield readRange(this.#fd, from, Math.min(end, from + COPIED_AT_ONCE));
   }
 
   #put(bytes: Uint8Array): void {

@@ -164,11 +164,12 @@ export function saveOf(
   };
 }
 
-/** Whether it is the save that was read: the same sections there and gone. */
+/** Whether it is the save that was read: the same records, the same sections there and gone. */
 export function isAsRead(seal: Seal, was: Save): boolean {
   const gone = (section: Section | undefined): boolean => section === undefined || section[0] === 0;
   return (
     seal.seq === was.seq &&
+    seal.n[0] + seal.n[1] + seal.n[2] === was.nItems + was.nState + was.nMark &&
     seal.check === was.check &&
     (seal.note ?? null) === was.note &&
     gone(seal.items) === (was.items === null) &&

@@ -3,6 +3,7 @@
  * readers as there are.
  */
 import { join } from "node:path";
+import { setImmediate as breathe } from "node:timers/promises";
 import type { Digest } from "../../core/digest.js";
 import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
@@ -209,7 +210,7 @@ export class DirStore implements Store {
     if (typeof begun === "boolean") return begun;
     try {
       // Others write meanwhile: a journal of hundreds of megabytes takes its time.
-      await begun.redraft.copy();
+      if (!(await begun.redraft.copy())) return false;
       this.#open();
       return await this.#committer.submit((writer) => writer.replace(line, replacements, known, begun));
     } catch (error) {
@@ -281,8 +282,12 @@ export class DirStore implements Store {
     return this.#read(() => this.#reader.lines(of));
   }
 
-  saves(line: LineId, query: SaveQuery): Promise<readonly Save[]> {
-    return this.#read(() => this.#reader.saves(line, query));
+  async saves(line: LineId, query: SaveQuery): Promise<readonly Save[]> {
+    for (;;) {
+      const found = await this.#read(() => this.#reader.saves(line, query));
+      if (found !== undefined) return found;
+      await breathe();
+    }
   }
 
   doc(kind: string, id: string): Promise<(DocRow & { readonly body: string | null }) | undefined> {

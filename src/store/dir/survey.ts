@@ -11,7 +11,7 @@ import { namesIn } from "./files.js";
 import type { IndexFile } from "./index-file.js";
 import type { Lock } from "./lock.js";
 import { blobPath } from "./names.js";
-import type { Reader } from "./reader.js";
+import { FAR, type Reader } from "./reader.js";
 import { sessionDirectories } from "./rebuild.js";
 import { type Seal, textBytes } from "./save-rows.js";
 import { readDoc, type SessionFiles } from "./session-files.js";
@@ -29,6 +29,13 @@ export interface Surveyed {
 }
 
 const BREATHE_EVERY = 200;
+
+/** Seals of a line from a number on, oldest first. */
+interface Sealed {
+  readonly line: Standing;
+  readonly from: number;
+  readonly seals: readonly Seal[];
+}
 
 export class Survey {
   readonly #of: Surveyed;
@@ -59,9 +66,9 @@ export class Survey {
   /** Counts what no save refers to, and frees it where it is told how. `since`: what saves refer to that come while it looks. */
   async sweep(limit: number, free: ((digest: Digest) => void) | undefined, since: ReadonlySet<Digest>, after: string): Promise<Swept> {
     const used = new Set<Digest>();
-    for await (const { seals, line } of this.#allSeals()) {
-      checkWhole(line, seals);
-      for (const { refs = [] } of seals) for (const digest of refs) used.add(digest);
+    for await (const sealed of this.#allSeals()) {
+      checkWhole(sealed);
+      for (const { refs = [] } of sealed.seals) for (const digest of refs) used.add(digest);
     }
     const freed = { count: 0, bytes: 0 };
     const passed = after === "" ? "" : blobPath(after);
@@ -86,21 +93,38 @@ export class Survey {
     return freed;
   }
 
-  /** The seals of every line. Those of one line at once: its file may be closed whenever others run. */
-  async *#allSeals(): AsyncGenerator<{ readonly line: Standing; readonly seals: readonly Seal[] }> {
-    const { index, reader, read } = this.#of;
+  /** The seals of every line, some at a time: others write in between. */
+  async *#allSeals(): AsyncGenerator<Sealed> {
+    const { index, read } = this.#of;
     let seen = 0;
     await read(() => {});
     for (const { id, lines } of index.catalogue.entries()) {
       for (const line of lines) {
-        const standing = { ...line, home: id };
-        const seals = await read(() => [...(reader.journal(standing)?.seals() ?? [])].flat());
-        yield { line: standing, seals };
-        seen += 1 + seals.length;
-        if (seen < BREATHE_EVERY) continue;
-        seen = 0;
-        await breathe();
+        for await (const some of this.#sealsOf({ ...line, home: id })) {
+          yield some;
+          seen += 1 + some.seals.length;
+          if (seen < BREATHE_EVERY) continue;
+          seen = 0;
+          await breathe();
+        }
       }
+    }
+  }
+
+  async *#sealsOf(line: Standing): AsyncGenerator<Sealed> {
+    const { reader, read } = this.#of;
+    let from = (line.origin?.seq ?? 0) + 1;
+    for (let isFar = true; isFar; ) {
+      isFar = await read(() => reader.journal(line)?.approach(from, FAR) === false);
+      if (isFar) await breathe();
+    }
+    for (;;) {
+      // Where others have written it anew meanwhile, it may be far again: that is rare.
+      const seals = await read(() => reader.journal(line)?.seals(from, BREATHE_EVERY) ?? []);
+      const last = seals.at(-1);
+      if (last === undefined) return;
+      yield { line, from, seals };
+      from = last.seq + 1;
     }
   }
 
@@ -155,10 +179,11 @@ export class Survey {
 }
 
 /** Blobs are needed as long as a save refers to them: where one cannot be read, nobody knows which those are. */
-function checkWhole({ id, origin }: Standing, seals: readonly Seal[]): void {
-  let next = (origin?.seq ?? 0) + 1;
+function checkWhole({ line: { id }, from, seals }: Sealed): void {
+  let next = from;
   for (const { seq, n } of seals) {
-    if (seq - n[0] - n[1] - n[2] + 1 !== next)
+    // One that begins before: saves that were looked at have become one with it since.
+    if (seq - n[0] - n[1] - n[2] + 1 > next)
       throw new HoldfastError("CORRUPT", `Record ${next} of line ${id} is missing, and with it which blobs are needed: none is removed.`, {
         line: id,
         seq: next,

@@ -38,7 +38,7 @@ import type { JournalFile } from "./journal-file.js";
 import type { Journals } from "./journals.js";
 import { nameOf } from "./names.js";
 import { type Append, type Ground, Plan } from "./plan.js";
-import { isAsRead, type Seal, textBytes } from "./save-rows.js";
+import { type Seal, textBytes } from "./save-rows.js";
 import { removeRemains } from "./scrub.js";
 import type { SessionDoc } from "./session-file.js";
 import type { SessionFiles } from "./session-files.js";
@@ -67,7 +67,7 @@ export interface Done<T> {
 /** A journal, and the draft that is to take its place. */
 export interface Replacing {
   readonly journal: JournalFile;
-  readonly redraft: ReturnType<JournalFile["redraft"]>;
+  readonly redraft: NonNullable<ReturnType<JournalFile["redraft"]>>;
 }
 
 const SETTLED = 10_000;
@@ -315,34 +315,30 @@ export class Writer {
 
   /** False where it is refused, and true where nothing is to be done. */
   beginReplacing(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Done<Replacing | boolean> {
-    const journal = this.#toReplace(line, replacements, known);
+    const journal = this.#toReplace(line, known);
     if (journal === undefined || replacements.length === 0) return { answer: journal !== undefined, saves: [] };
-    return { answer: { journal, redraft: journal.redraft(replacements) }, saves: [] };
+    const redraft = journal.redraft(replacements);
+    return { answer: redraft === undefined ? false : { journal, redraft }, saves: [] };
   }
 
   /** Puts in place what was drafted. Where more than appends came in between, it is done at once, if it still may be done. */
   replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds, { journal, redraft }: Replacing): Done<boolean> {
-    const now = this.#toReplace(line, replacements, known);
+    const now = this.#toReplace(line, known);
     if (now === undefined) return no;
     this.#keepBlobs([{ saves: replacements }]);
-    if (now === journal && now.isUnmoved(redraft.of)) now.exchange(redraft);
-    else now.rewrite(replacements);
+    if (now !== journal || !now.isUnmoved(redraft.of)) return now.rewrite(replacements) ? yes : no;
+    now.exchange(redraft);
     return yes;
   }
 
-  /** The journal, if it may be done. */
-  #toReplace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): JournalFile | undefined {
+  /** The journal, if it may be done as far as forks and pins go. */
+  #toReplace(line: LineId, known: KnownNeeds): JournalFile | undefined {
     const { index, sessions } = this.#parts;
     const standing = index.catalogue.line(line);
     if (standing === undefined || index.catalogue.forksOf(line).some((fork) => fork.no > known.line)) return undefined;
     if (sessions.documents.pins(line).some(({ doc }) => doc > known.doc)) return undefined;
     this.sync();
-    const journal = this.#journal(line, standing.home);
-    for (const { save, was } of replacements) {
-      const there = journal.sealsIn(firstSeq(save), save.seq);
-      if (there.length === 0 || there.length !== was.length || !there.every((seal, i) => isAsRead(seal, was[i] as Save))) return undefined;
-    }
-    return journal;
+    return this.#journal(line, standing.home);
   }
 
   cut(line: LineId, after: number, limit: number): Done<Freed> {
@@ -357,7 +353,7 @@ export class Writer {
     let journal = this.#journal(line, standing.home);
     const newest = journal.newest(Math.max(after, 0, ...forks), limit);
     const goes = newest.length < limit ? newest : upToGroup(journal, newest);
-    const isWhole = after === -1 && forks.length === 0 && goes.length === journal.count();
+    const isWhole = after === -1 && forks.length === 0 && journal.hasOnly(goes.length);
     if (goes.length === 0 && !isWhole) return { answer: freedOf([]), saves: [] };
     // Before anything goes: its anchor must not be taken for a witness of a loss.
     const marked = doc.cut.includes(line) ? doc : this.#change(doc, { cut: [...doc.cut, line] });
