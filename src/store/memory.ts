@@ -427,7 +427,8 @@ function applyDoc(into: Contents, { kind, id, when, put, remove }: DocChange): R
   if (remove) into.remove(into.docs, key);
   if (put === undefined) return undefined;
   if (!put.pins.every((place) => saveAt(into, place) !== undefined)) return "origin";
-  into.put(into.docs, key, { ...put, kind, id, no: there?.no ?? into.nextDoc++, pins: there?.pins ?? put.pins });
+  const known = remove ? undefined : there;
+  into.put(into.docs, key, { ...put, kind, id, no: known?.no ?? into.nextDoc++, pins: known?.pins ?? put.pins });
   return undefined;
 }
 

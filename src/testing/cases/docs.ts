@@ -1,5 +1,6 @@
 /** Documents beside the sessions, the places they pin, and looking at an agent's sessions at one moment. */
 import assert from "node:assert/strict";
+import type { Place } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
 import type { Doc, DocChange, Present, Store } from "../../store/port.js";
 import { all, anything, type ContractCase, define, ok, refused, seqs } from "../case.js";
@@ -209,6 +210,39 @@ export const docs: readonly ContractCase[] = [
       assert.ok((await store.cut(line, -1, 100, true)).count <= 2);
       await store.cut(line, -1, 100, false);
       assert.deepEqual(seqs(await store.saves(line, all)), [first, seq]);
+    },
+  }),
+
+  define("P8 P10 a document that ends, and is made anew with the same apply, is another one, with pins of its own", {
+    async act(store) {
+      const f = new Fixture("a", { agent: "x" });
+      ok(await store.apply([f.begin()]));
+      for (let i = 0; i < 2; i++) ok(await store.apply([f.save({ items: 1, mark: true })]));
+      const [one, two] = f.saves.map(({ line, seq }) => ({ line, seq })) as [Place, Place];
+      for (const id of ["s", "t", "u"]) ok(await pinned(store, "x", made("snap", id, { pins: [one] })));
+      const old = await Promise.all(["s", "t", "u"].map(async (id) => (await store.doc("snap", id))?.no as number));
+      const ends = { when: { version: 1 }, remove: true } as const;
+      const anew = put("anew", { pins: [two] });
+      ok(await pinned(store, "x", { kind: "snap", id: "s", ...ends, put: anew }));
+      const both = [{ kind: "snap", id: "t", ...ends }, made("snap", "t", { ...anew })];
+      ok(await store.capture({ agent: "x", limit: 100, hold: false }, () => ({ changes: [], docs: both })));
+      // Refused behind that, all is as it was.
+      const refusedOnce = [{ kind: "snap", id: "u", ...ends, put: anew }, made("snap", "t")];
+      refused(await store.capture({ agent: "x", limit: 100, hold: false }, () => ({ changes: [], docs: refusedOnce })), "exists", 1);
+      return { line: f.line, old, one, two };
+    },
+    async check(store, { line, old, one, two }) {
+      const [s, t, u] = await Promise.all(["s", "t", "u"].map((id) => store.doc("snap", id)));
+      assert.deepEqual([s?.text, t?.text, u?.text], ["anew", "anew", "snap u"]);
+      assert.ok(Math.min(s?.no ?? 0, t?.no ?? 0) > Math.max(...old));
+      assert.equal(u?.no, old[2]);
+      const pins = (await store.pins(line)).toSorted((a, b) => a.doc - b.doc);
+      const expected = [
+        { seq: one.seq, doc: u?.no },
+        { seq: two.seq, doc: s?.no },
+        { seq: two.seq, doc: t?.no },
+      ];
+      assert.deepEqual(pins, expected);
     },
   }),
 
