@@ -1,9 +1,11 @@
 /** A store in Postgres: opening it, what it refuses and says, tenants, poolers, and what is asked of the server. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Save } from "../src/core/save.js";
 import { HoldfastError, open } from "../src/index.js";
 import { openStore } from "../src/open.js";
-import { storeContract } from "../src/testing/index.js";
+import { Fixture } from "../src/testing/fixture.js";
+import { type Store, storeContract } from "../src/testing/index.js";
 import { errorOf } from "./support/error-of.js";
 import { type Client, PgClient } from "./support/pg-client.js";
 import { type Server, startPostgres } from "./support/postgres.mjs";
@@ -316,6 +318,33 @@ describe("what is asked of the server", () => {
     // A connection tells the server what it has read when it ends.
     await expect.poll(rowsRead).toBeGreaterThan(before + 1_490);
     expect((await rowsRead()) - before).toBeLessThan(2 * 1_500);
+  });
+
+  test("whoever captures, begins lines and takes from them waits for others in one order: nobody has to be let go of", async () => {
+    const address = at(freshSchema());
+    const all = await Promise.all(Array.from({ length: 3 }, () => openStore(address)));
+    const [capturing, beginning, taking] = all as [Store, Store, Store];
+    const deadlocks = async () => Number((await server.run("SELECT sum(deadlocks) AS n FROM pg_stat_database"))[0]?.["n"]);
+    const before = await deadlocks();
+    const f = new Fixture("a", { agent: "x" });
+    expect(await capturing.apply([f.begin()])).toEqual({ ok: true });
+    expect(await capturing.apply([f.save({ items: 1, mark: true })])).toEqual({ ok: true });
+    const end = performance.now() + 1_500;
+    const again = async (run: () => Promise<unknown>) => {
+      while (performance.now() < end) await run();
+    };
+    // Pins, then sessions; a session, then the line it begins on; a line, and pins.
+    await Promise.all([
+      ...[1, 2].map(() => again(() => capturing.capture({ agent: "x", limit: 10, hold: true }, () => undefined))),
+      ...[1, 2].map(() =>
+        again(() => beginning.apply([{ session: "a", when: { epoch: 1 }, line: f.fork("a", (f.saves[0] as Save).seq) }])),
+      ),
+      ...[1, 2, 3].map(() => again(() => taking.cut(f.line, -1, 10, false))),
+    ]);
+    // A connection tells the server what it has counted when it ends.
+    for (const store of all) await store.close();
+    await sleep(200);
+    expect((await deadlocks()) - before).toBe(0);
   });
 
   test("a pool of one with a short queue says when it is full, and works on", async () => {

@@ -136,7 +136,7 @@ export class PostgresDatabase implements Database {
     return answer;
   }
 
-  /** Always in one order: those who want several of the same do not wait for each other in a circle. */
+  /** Always in one order, also with those of `lockAll`, which come later: nobody waits for others in a circle. */
   #locksOf(locks: readonly Lock[]): readonly Statement[] {
     const keys = new Map<string, { readonly order: string; readonly shared: boolean }>();
     for (const lock of locks) {
@@ -241,11 +241,11 @@ export class PostgresDatabase implements Database {
   }
 }
 
-/** What a lock is called, behind its place in the order that all take them in. */
+/** What a lock is called, behind its place in the order that all take them in: a capture has that of pins before it knows its sessions. */
 function namesOf(lock: Lock): readonly [kind: string, name: string] {
-  if ("session" in lock) return ["1 session", lock.session];
-  if ("line" in lock) return ["2 line", lock.line];
-  return "blobs" in lock ? ["3 blobs", ""] : ["4 pins", ""];
+  if ("session" in lock) return ["2 session", lock.session];
+  if ("line" in lock) return ["3 line", lock.line];
+  return "blobs" in lock ? ["4 blobs", ""] : ["1 pins", ""];
 }
 
 const statementOf = ({ text, params }: { readonly text: string; readonly params: readonly Param[] }): Statement => ({
