@@ -214,12 +214,22 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
   ])("%s that follow each other without end let timers run", async (_, again) => {
     const { free } = await two();
     const session = await free.session("a");
-    let ticks = 0;
-    const timer = setInterval(() => ticks++, 5);
-    const start = performance.now();
-    for (let n = 0; performance.now() - start < 300; n++) await again(free, session, n);
+    // A disk or a machine that is slow may hold up one of them for long. But once a timer is late, it is not made to wait for many more.
+    let late = 0;
+    let most = 0;
+    let ran = performance.now();
+    const timer = setInterval(() => {
+      late = 0;
+      ran = performance.now();
+    }, 5);
+    const start = ran;
+    for (let n = 0; n < 60 || performance.now() - start < 300; n++) {
+      await again(free, session, n);
+      if (performance.now() - ran > 75) late += 1;
+      most = Math.max(most, late);
+    }
     clearInterval(timer);
-    expect(ticks).toBeGreaterThan(3);
+    expect(most).toBeLessThanOrEqual(20);
   });
 
   test("a holder whose session was deleted, and made again by others under its name, cannot fork what it had", async () => {
