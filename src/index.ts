@@ -57,7 +57,7 @@ export {
 } from "./runtime/agent/definition.js";
 export type { AgentEvent } from "./runtime/agent/events.js";
 export type { RunResult } from "./runtime/agent/result.js";
-export type { AgentPage, Agents, AgentWithSessions } from "./runtime/agents/agents.js";
+export type { AgentPage, Agents, AgentWithSessions, SnapshotPage } from "./runtime/agents/agents.js";
 export type { AutoSnapshot, AutoSnapshotOptions } from "./runtime/agents/auto-snapshot.js";
 export type { AgentInput, AgentRecord } from "./runtime/agents/record.js";
 export type { RestoreOptions, RestoreReport, Restoring } from "./runtime/agents/restoring.js";

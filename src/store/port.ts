@@ -349,7 +349,7 @@ export interface Store {
    */
   capture(query: CaptureQuery, decide: (sessions: readonly Present[]) => Decision | undefined): Promise<Applied>;
   doc(kind: string, id: string): Promise<(DocRow & { readonly body: string | null }) | undefined>;
-  /** Newest first. */
+  /** Newest first. One that is damaged so that nobody can say whose it is comes with those of every owner, last and with none. */
   docs(query: DocQuery): Promise<readonly DocRow[]>;
   /** The places of a line that documents pin. */
   pins(line: LineId): Promise<readonly Pin[]>;

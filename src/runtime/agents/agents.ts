@@ -13,7 +13,18 @@ import { cutLines } from "../retention/gc.js";
 import { RETENTION } from "../retention/stored.js";
 import { type AutoSnapshot, type AutoSnapshotOptions, autoSnapshot } from "./auto-snapshot.js";
 import { capture } from "./capture.js";
-import { type AgentDoc, type AgentInput, type AgentRecord, agentOf, checkAgent, putAgent, recordOf, redacted } from "./record.js";
+import {
+  type AgentDoc,
+  type AgentInput,
+  type AgentRecord,
+  agentOf,
+  checkAgent,
+  emptyAfter,
+  putAgent,
+  recordOf,
+  redacted,
+  soundAgent,
+} from "./record.js";
 import { Restore, type RestoreOptions, type RestoreReport } from "./restoring.js";
 import {
   digestOf,
@@ -38,6 +49,14 @@ export interface AgentPage extends Page<AgentRecord> {
   readonly damaged?: readonly string[];
 }
 
+export interface SnapshotPage extends Page<Snapshot> {
+  /**
+   * Snapshots of this page that cannot be read, whatever their kind; absent where there are none. Of one that a directory holds nobody can
+   * say whose it was: it is named with every agent.
+   */
+  readonly damaged?: readonly { readonly id: string; readonly message: string }[];
+}
+
 const MAX_ACTIVE = 1_000;
 const UNDER_WAY = (Object.keys(statusTable) as SessionStatus[]).filter(isUnderWay);
 const KINDS = ["automatic", "manual", "pre-operation", "recovery"] as const satisfies readonly CheckpointKind[];
@@ -53,15 +72,20 @@ export class Agents {
 
   // ---- records
 
-  /** Makes an agent, or changes it. What is not given stays as it is; its version is one more with each save. */
+  /**
+   * Makes an agent, or changes it. What is not given stays as it is; its version is one more with each save. A record that is damaged is
+   * made anew by a save that names no version, from what is given alone.
+   */
   async save(agent: AgentInput): Promise<AgentRecord> {
     const { id, version, next } = checkAgent(agent);
     for (;;) {
-      const before = await this.#doc(id);
+      const row = await this.#ground.store.doc(AGENT, id);
+      const now = this.#ground.wallMs();
+      const before = row && (version === undefined ? (soundAgent(row) ?? emptyAfter(row, now)) : agentOf(row));
       const found = before?.version ?? 0;
       if (version !== undefined && version !== found) throw conflict(id, version, found);
-      const after = redacted(this.#ground.redactor, next(before, this.#ground.wallMs()));
-      if ((await this.#ground.store.apply([], [putAgent(after, before)])).ok) return recordOf(after);
+      const after = redacted(this.#ground.redactor, next(before, now));
+      if ((await this.#ground.store.apply([], [putAgent(after, row)])).ok) return recordOf(after);
       // Somebody else saved it in between: read it again, and change that.
     }
   }
@@ -90,13 +114,9 @@ export class Agents {
     const { limit, cursor } = options(o, "agents.list", ["limit", "cursor"]);
     const damaged: string[] = [];
     const page = await this.#page({ kind: AGENT }, limit, cursor, (row) => {
-      try {
-        return recordOf(agentOf(row));
-      } catch (error) {
-        if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
-        damaged.push(row.id);
-        return undefined;
-      }
+      const doc = soundAgent(row);
+      if (doc === undefined) damaged.push(row.id);
+      return doc && recordOf(doc);
     });
     return { ...page, ...(damaged.length === 0 ? undefined : { damaged }) };
   }
@@ -129,7 +149,8 @@ export class Agents {
   async delete(id: string): Promise<{ readonly sessions: number; readonly snapshots: number; readonly keptFor: readonly string[] }> {
     const agent = checkName(id, "agent id");
     for (let tries = 0; tries < TRIES; tries++) {
-      const record = await this.#doc(agent);
+      // By their rows: what is damaged goes like the rest.
+      const record = await this.#ground.store.doc(AGENT, agent);
       const snapshots = await this.#allSnapshots(agent);
       const policy = await this.#ground.store.doc(RETENTION, agent);
       const { children, lines } = await this.#belongings(agent);
@@ -197,7 +218,12 @@ export class Agents {
     const family = (await descendants(this.#ground, lines)).map((line) =>
       isGone(line.session) ? { ...line, owned: false, session: null } : line,
     );
-    await cutLines(this.#ground, lines, family, { dryRun: false });
+    try {
+      await cutLines(this.#ground, lines, family, { dryRun: false });
+    } catch (error) {
+      // The agent is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
+      if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
+    }
     return [...new Set(family.flatMap(({ session }) => session ?? []))].sort();
   }
 
@@ -261,23 +287,32 @@ export class Agents {
     return `snap-${this.#ground.newLineId()}`;
   }
 
-  /** Newest first. */
+  /** Newest first. One that is damaged does not hide the others: it is named apart. */
   async snapshots(
     id: string,
     o?: { readonly kind?: CheckpointKind; readonly limit?: number; readonly cursor?: string },
-  ): Promise<Page<Snapshot>> {
+  ): Promise<SnapshotPage> {
     const agent = checkName(id, "agent id");
     const { kind, limit, cursor } = options(o, "agents.snapshots", ["kind", "limit", "cursor"]);
     const only = oneOf(kind, "kind", KINDS);
-    return this.#page({ kind: SNAPSHOT, of: agent }, limit, cursor, (row) => {
-      const snapshot = snapshotOf(row);
-      return only === undefined || snapshot.kind === only ? snapshot : undefined;
+    const damaged: { readonly id: string; readonly message: string }[] = [];
+    const page = await this.#page({ kind: SNAPSHOT, of: agent }, limit, cursor, (row) => {
+      try {
+        const snapshot = snapshotOf(row);
+        return only === undefined || snapshot.kind === only ? snapshot : undefined;
+      } catch (error) {
+        if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
+        damaged.push({ id: row.id, message: error.message });
+        return undefined;
+      }
     });
+    return { ...page, ...(damaged.length === 0 ? undefined : { damaged }) };
   }
 
+  /** Those that are known to be the agent's. */
   async #allSnapshots(agent: string): Promise<readonly DocRow[]> {
     const all: DocRow[] = [];
-    for await (const row of documents(this.#ground.store, { kind: SNAPSHOT, of: agent })) all.push(row);
+    for await (const row of documents(this.#ground.store, { kind: SNAPSHOT, of: agent })) if (row.of === agent) all.push(row);
     return all;
   }
 

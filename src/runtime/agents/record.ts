@@ -141,8 +141,23 @@ export function agentOf(row: DocRow): AgentDoc {
   return deepFreeze(doc);
 }
 
+/** Undefined where it is damaged. */
+export function soundAgent(row: DocRow): AgentDoc | undefined {
+  try {
+    return agentOf(row);
+  } catch (error) {
+    if (error instanceof HoldfastError && error.code === "CORRUPT") return undefined;
+    throw error;
+  }
+}
+
+/** A record that says nothing, for the next to follow one that is damaged: with its version, where that is known. */
+export const emptyAfter = (row: DocRow, now: number): AgentDoc => ({ ...empty(row.id, now), version: versionIn(row) });
+
+export const versionIn = ({ version }: DocRow): number => (Number.isSafeInteger(version) && version > 0 ? version : 0);
+
 /** Puts a record in the place of the one that was read, or makes it. */
-export const putAgent = (next: AgentDoc, before: AgentDoc | undefined): DocChange => ({
+export const putAgent = (next: AgentDoc, before: Pick<DocRow, "version"> | undefined): DocChange => ({
   kind: AGENT,
   id: next.id,
   when: before === undefined ? { absent: true } : { version: before.version },
@@ -151,11 +166,12 @@ export const putAgent = (next: AgentDoc, before: AgentDoc | undefined): DocChang
 
 /** A record that came from outside: sealed by somebody, vouched for by nobody. It is believed in nothing. */
 export function agentFrom(id: string, text: string): DocChange {
-  const doc = unsealedOr<AgentDoc>(text, () => damagedAgent(id));
+  const doc = unsealedOr<AgentDoc>(text, () => damagedForeign(id));
   const { version, createdAt, updatedAt, ...fields } = doc;
   const checked = checkAgent(fields).next({ ...empty(id, createdAt), version: version - 1 }, updatedAt);
   const isFit = Number.isSafeInteger(version) && version >= 1 && isTime(createdAt) && isTime(updatedAt);
-  if (doc.id !== id || !isFit || !equal(checked as unknown as Json, doc as unknown as Json) || sealed(doc) !== text) throw damagedAgent(id);
+  if (doc.id !== id || !isFit || !equal(checked as unknown as Json, doc as unknown as Json) || sealed(doc) !== text)
+    throw damagedForeign(id);
   return putAgent(doc, undefined);
 }
 
@@ -163,4 +179,11 @@ export const recordOf = ({ createdAt, updatedAt, ...rest }: AgentDoc): AgentReco
   Object.freeze({ ...rest, createdAt: isoTime(createdAt), updatedAt: isoTime(updatedAt) });
 
 const damagedAgent = (id: string): HoldfastError =>
-  new HoldfastError("CORRUPT", `The record of agent ${quote(id)} is damaged. Run verify to see what else is.`, { found: id });
+  new HoldfastError(
+    "CORRUPT",
+    `The record of agent ${quote(id)} is damaged. Restore a snapshot of the agent, save it anew without a version, or delete it; verify says what else is damaged.`,
+    { found: id },
+  );
+
+const damagedForeign = (id: string): HoldfastError =>
+  new HoldfastError("CORRUPT", `The record of agent ${quote(id)} is damaged in what was brought here.`, { found: id });

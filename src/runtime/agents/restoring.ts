@@ -11,14 +11,14 @@ import { placeId, type SessionId } from "../../core/ids.js";
 import { equal } from "../../core/json.js";
 import { describeOwner, freeLease, grantLease, type Lease, releaseLease } from "../../core/lease.js";
 import type { SessionStatus } from "../../core/status.js";
-import type { Change, Decision, DocRow, Present } from "../../store/port.js";
+import { AGENT, type Change, type Decision, type DocRow, type Present } from "../../store/port.js";
 import { breathe } from "../breathe.js";
 import { unsettled } from "../effects/pending.js";
 import type { Ground } from "../ground.js";
 import { inThisIncarnation } from "../opening.js";
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, leaseOf, leaseRow, newLine, rootDigest } from "../rows.js";
 import { capture } from "./capture.js";
-import { type AgentDoc, type AgentRecord, agentOf, putAgent, recordOf } from "./record.js";
+import { type AgentRecord, putAgent, recordOf, soundAgent, versionIn } from "./record.js";
 import { type Contents, contentsOf, type Entry, entryOf, newSnapshot, type Snapshot, snapshotOf } from "./snapshot.js";
 
 export interface RestoreOptions {
@@ -194,8 +194,7 @@ export class Restore {
     const { store } = this.#ground;
     const { agent } = this.#snapshot;
     for (let tries = 0; tries < TRIES; tries++) {
-      const row = await store.doc("agent", agent);
-      const record = row && agentOf(row);
+      const row = await store.doc(AGENT, agent);
       const buried = new Map<string, number>();
       for (const id of verified.keys()) {
         const there = await store.session(id);
@@ -204,7 +203,7 @@ export class Restore {
       }
       let report: RestoreReport | undefined;
       const applied = await capture(this.#ground, { agent, hold: true, also: [...buried.keys()] }, (sessions) => {
-        const decided = this.#decide(sessions, verified, seized, buried, record, newId());
+        const decided = this.#decide(sessions, verified, seized, buried, row, newId());
         report = decided?.report;
         return decided?.decision;
       });
@@ -223,7 +222,7 @@ export class Restore {
     verified: ReadonlyMap<string, Verified>,
     seized: ReadonlyMap<string, Lease>,
     buried: ReadonlyMap<string, number>,
-    record: AgentDoc | undefined,
+    row: DocRow | undefined,
     recoveryId: string,
   ): { readonly decision: Decision; readonly report: RestoreReport } | undefined {
     const outcomes = this.#outcomes(sessions, verified);
@@ -246,11 +245,15 @@ export class Restore {
     const now = this.#ground.wallMs();
     const about = { id: recoveryId, agent: this.#snapshot.agent, kind: "recovery", createdAt: now, metadata: {} } as const;
     const name = `before ${this.#snapshot.name ?? this.#snapshot.id} was restored`.slice(0, 200).toWellFormed();
-    const recovery = newSnapshot({ ...about, name }, { agent: record ?? null, sessions: sessions.map(entryOf) });
+    const record = row && soundAgent(row);
+    const left = row !== undefined && record === undefined ? { damaged: row.text } : undefined;
+    const contents = { agent: record ?? null, ...left, sessions: sessions.map(entryOf) };
+    const recovery = newSnapshot({ ...about, name, ...(left && { description: LEFT }) }, contents);
     const docs = [recovery.change];
     const was = this.#contents.agent;
-    const next = was && { ...was, version: (record?.version ?? was.version) + 1, updatedAt: now };
-    if (next !== null) docs.push(putAgent(next, record));
+    const version = record?.version ?? Math.max(was?.version ?? 0, row === undefined ? 0 : versionIn(row));
+    const next = was && { ...was, version: version + 1, updatedAt: now };
+    if (next !== null) docs.push(putAgent(next, row));
     const report = this.#report(outcomes, { recovery: recovery.snapshot, ...(next === null ? undefined : { agent: recordOf(next) }) });
     return { decision: { changes, docs }, report };
   }
@@ -329,6 +332,8 @@ export class Restore {
 }
 
 const TRIES = 10;
+
+const LEFT = "The record of the agent was damaged. What was left of its text is kept here, and is not put back.";
 
 const isAt = ({ session, end, line }: Present, { place, digest }: Entry): boolean =>
   end === undefined

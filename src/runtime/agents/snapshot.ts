@@ -60,6 +60,8 @@ export interface Entry {
 
 export interface Contents {
   readonly agent: AgentDoc | null;
+  /** What was left of a record that could not be read. It is kept for people, and is not put back. */
+  readonly damaged?: string;
   readonly sessions: readonly Entry[];
 }
 
@@ -83,9 +85,10 @@ export function entryOf({ session, line, end }: Present): Entry {
 /** The document of a snapshot, and how it is seen. */
 export function newSnapshot(
   about: Omit<Snapshot, "sessions" | "version" | "createdAt"> & { readonly createdAt: number },
-  { agent, sessions }: Contents,
+  contents: Contents,
 ): { readonly change: DocChange; readonly snapshot: Snapshot; readonly digest: Digest } {
-  const body = JSON.stringify({ agent, sessions } satisfies Contents);
+  const { agent, sessions } = contents;
+  const body = JSON.stringify(contents);
   const named = digest(body);
   const doc: SnapshotDoc = {
     ...about,
@@ -130,7 +133,11 @@ export function withContents(row: DocRow, contents: Contents): DocChange {
 const shown = ({ createdAt, digest: _digest, ...rest }: SnapshotDoc): Snapshot => Object.freeze({ ...rest, createdAt: isoTime(createdAt) });
 
 const damagedSnapshot = (id: string): HoldfastError =>
-  new HoldfastError("CORRUPT", `Snapshot ${quote(id)} is damaged. Nothing was changed; run verify to see what else is.`, { found: id });
+  new HoldfastError(
+    "CORRUPT",
+    `Snapshot ${quote(id)} is damaged. Nothing was changed; delete it to do without it, or run verify to see what else is.`,
+    { found: id },
+  );
 
 export const noSnapshot = (id: string): HoldfastError =>
   new HoldfastError("NOT_FOUND", `There is no snapshot ${quote(id)}. List those of its agent.`, { found: id });

@@ -4,9 +4,12 @@
  * A change of one is made when its file is exchanged or removed; one of several, or together with sessions, by commit.json
  * (session-files.ts). The writer knows what there is; everybody else looks again at every call. One that is asked for by its id is read;
  * where all are gone over, those are read that are not the files they were.
+ *
+ * Of one that is damaged, kind and name are known from its path: it can be written over and removed. Whose it is, its number and what it
+ * pins are not.
  */
 import { lstatSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { type CheckpointId, type Place, placeId } from "../../core/ids.js";
 import type { Doc, DocQuery, DocRow, Pin } from "../port.js";
@@ -29,7 +32,7 @@ export type DocStep =
 interface Seen {
   /** Which file it was: inodes are used again, so its times and size count as well. */
   readonly file: string;
-  readonly doc: FiledDoc | undefined;
+  readonly doc: FiledDoc;
 }
 
 const LAST = "last.json";
@@ -70,58 +73,76 @@ export class DocFiles {
     const step = this.#step(kind, id);
     const path = this.#path(kind, id);
     const seen = this.#writes ? this.#seen.get(path) : this.#read(path, undefined);
-    if (seen !== undefined && seen.doc === undefined) throw damaged(path);
-    const found = seen?.doc;
+    const found = seen && (isDamaged(seen.doc) ? { ...seen.doc, kind, id } : seen.doc);
     if (step === undefined) return found;
     if ("put" in step) return found === undefined || found.version < step.put.version || found.no < step.put.no ? step.put : found;
-    return found?.no === step.ends ? undefined : found;
+    return found === undefined || isDamaged(found) || found.no === step.ends ? undefined : found;
   }
 
   list({ kind, of, before = Number.MAX_SAFE_INTEGER, limit }: DocQuery): DocRow[] {
-    return [...this.#all(kind)]
-      .map(([path, doc]) => (doc === undefined ? damagedRow(kind, path) : rowOf(doc)))
-      .filter((row) => (of === undefined || row.of === of || row.text === DAMAGED) && row.no < before)
-      .sort((a, b) => b.no - a.no)
-      .slice(0, limit);
+    const all = [...this.#all(kind).values()];
+    // Behind all others, each with a number of its own, so that they can be gone over in pages.
+    const damaged = all.filter(isDamaged).sort((a, b) => (a.id < b.id ? -1 : 1));
+    const rows = damaged.map((doc, i) => ({ ...rowOf(doc), no: DAMAGED_NO - i, text: DAMAGED }));
+    const sound = all.filter((doc) => !isDamaged(doc) && (of === undefined || doc.of === of));
+    return [...sound.sort((a, b) => b.no - a.no).map(rowOf), ...rows].filter(({ no }) => no < before).slice(0, limit);
   }
 
-  /** All of a kind, or of all kinds, by path; undefined where one is damaged. */
-  #all(kind?: string): Map<string, FiledDoc | undefined> {
+  /** All of a kind, or of all kinds, by path. */
+  #all(kind?: string): Map<string, FiledDoc> {
     if (!this.#writes) this.#look();
     const all = new Map([...this.#seen].map(([path, { doc }]) => [path, doc]));
-    for (const step of this.#pending()) all.set(this.#path(step.kind, step.id), this.get(step.kind, step.id));
-    const within = kind === undefined ? undefined : `${join(this.#root, nameOf(kind))}/`;
-    for (const [path, doc] of all) {
-      const ended = doc === undefined && !this.#seen.has(path);
-      if (ended || (within !== undefined && !path.startsWith(within))) all.delete(path);
+    for (const step of this.#pending()) {
+      const path = this.#path(step.kind, step.id);
+      const doc = this.get(step.kind, step.id);
+      if (doc === undefined) all.delete(path);
+      else all.set(path, doc);
     }
+    const within = kind === undefined ? undefined : `${join(this.#root, nameOf(kind))}/`;
+    if (within !== undefined) for (const path of all.keys()) if (!path.startsWith(within)) all.delete(path);
     return all;
   }
 
   pins(line: string): Pin[] {
     if (!this.#writes) this.#look();
-    // What it keeps is not known: nothing is taken away until it is.
-    const [unknown] = this.#damaged;
-    if (unknown !== undefined) throw damaged(unknown);
+    this.#refuseDamaged();
+    return this.#pinsOf(line);
+  }
+
+  isPinned({ line, seq }: Place): boolean {
+    if (!this.#writes) this.#look();
+    const isKnown = this.#pinsOf(line).some((pin) => pin.seq === seq);
+    if (!isKnown) this.#refuseDamaged();
+    return isKnown;
+  }
+
+  #pinsOf(line: string): Pin[] {
     const pins = new Map(this.#pins.of(line));
     for (const { kind, id } of this.#pending()) pins.set(this.#path(kind, id), byLine(this.get(kind, id)).get(line) ?? []);
     return [...pins.values()].flat();
   }
 
-  isPinned({ line, seq }: Place): boolean {
-    return this.pins(line).some((pin) => pin.seq === seq);
+  /** What a damaged one keeps is not known: nothing is taken away until it is. */
+  #refuseDamaged(): void {
+    if (this.#damaged.size === 0) return;
+    const exchanged = new Set(this.#pending().map(({ kind, id }) => this.#path(kind, id)));
+    for (const path of this.#damaged)
+      if (!exchanged.has(path))
+        throw new HoldfastError("CORRUPT", `${quote(path)} is damaged. Restore it, or delete it to do without what it says.`, { path });
   }
 
   /** What is damaged, in words. */
   check(): readonly string[] {
-    return [...this.#all()].flatMap(([path, doc]) => (doc === undefined ? `${quote(path)} is damaged.` : []));
+    return [...this.#all()].flatMap(([path, doc]) => (isDamaged(doc) ? `${quote(path)} is damaged.` : []));
   }
 
-  /** The highest number that any document ever had. */
+  /** No document ever had a higher number. */
   get last(): number {
     const ended = readFile(join(this.#root, LAST))?.toString();
     const highest = ended === undefined ? 0 : (unsealed<{ readonly no: number }>(ended)?.no ?? 0);
-    return Math.max(highest, ...[...this.#all().values()].map((doc) => doc?.no ?? 0));
+    const all = [...this.#all().values()];
+    // Numbers above those that are known can only be those of damaged ones.
+    return Math.max(highest, ...all.map(({ no }) => no)) + all.filter(isDamaged).length;
   }
 
   // ---- writing
@@ -129,7 +150,8 @@ export class DocFiles {
   /** Puts a change in place. What is there already is not done again. */
   place(step: DocStep): void {
     const path = this.#path(step.kind, step.id);
-    const { doc: found } = this.#read(path, undefined) ?? {};
+    const there = this.#read(path, undefined)?.doc;
+    const found = there === undefined || isDamaged(there) ? undefined : there;
     if ("put" in step) {
       if (found === undefined || found.no !== step.put.no || found.version < step.put.version) {
         makeDirectory(join(this.#root, nameOf(step.kind)));
@@ -175,30 +197,49 @@ export class DocFiles {
     const found = lstatSync(path, { throwIfNoEntry: false, bigint: true });
     const file = found && `${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`;
     if (file !== undefined && known?.file === file) return known;
-    return this.#note(path, file === undefined ? undefined : { file, doc: readDoc(path) });
+    const doc = file === undefined ? undefined : readDoc(path);
+    return this.#note(path, file === undefined || doc === undefined ? undefined : { file, doc });
   }
 
   #note(path: string, seen: Seen | undefined): Seen | undefined {
     this.#pins.exchange(path, this.#seen.get(path)?.doc, seen?.doc);
     if (seen === undefined) this.#seen.delete(path);
     else this.#seen.set(path, seen);
-    if (seen !== undefined && seen.doc === undefined) this.#damaged.add(path);
+    if (seen !== undefined && isDamaged(seen.doc)) this.#damaged.add(path);
     else this.#damaged.delete(path);
     return seen;
   }
 }
 
+/** One that is damaged has no number. */
+const DAMAGED_NO = -1;
+const isDamaged = ({ no }: FiledDoc): boolean => no <= DAMAGED_NO;
+
+/** Undefined where it has gone meanwhile. */
 function readDoc(path: string): FiledDoc | undefined {
   try {
     const text = readFile(path)?.toString();
-    const found = text === undefined ? undefined : unsealed<FiledDoc>(text);
-    return found !== undefined && `${nameOf(found.id)}.json` === basename(path) ? found : undefined;
+    if (text === undefined) return undefined;
+    const found = unsealed<FiledDoc>(text);
+    return found !== undefined && `${nameOf(found.id)}.json` === basename(path) ? found : damagedDoc(path, text);
   } catch (error) {
     // Something else stands in its place.
-    if (error instanceof HoldfastError && error.code === "CORRUPT") return undefined;
+    if (error instanceof HoldfastError && error.code === "CORRUPT") return damagedDoc(path, undefined);
     throw error;
   }
 }
+
+/** What is left of it is shown to whoever asks for it: no digest fits it. */
+const damagedDoc = (path: string, text = DAMAGED): FiledDoc => ({
+  kind: basename(dirname(path)),
+  id: basename(path, ".json"),
+  no: DAMAGED_NO,
+  of: null,
+  version: 0,
+  text,
+  body: null,
+  pins: [],
+});
 
 export const filedDoc = (kind: string, id: string, no: number, put: Omit<Doc, "kind" | "id">): FiledDoc => ({
   kind,
@@ -212,15 +253,3 @@ export const filedDoc = (kind: string, id: string, no: number, put: Omit<Doc, "k
 });
 
 export const rowOf = ({ no, kind, id, of, version, text }: FiledDoc): DocRow => ({ no, kind, id, of, version, text });
-
-const damagedRow = (kind: string, path: string): DocRow => ({
-  no: -1,
-  kind,
-  id: basename(path, ".json"),
-  of: null,
-  version: -1,
-  text: DAMAGED,
-});
-
-const damaged = (path: string): HoldfastError =>
-  new HoldfastError("CORRUPT", `${quote(path)} is damaged. Restore it, or remove it to do without what it says.`, { path });

@@ -202,7 +202,8 @@ export class Plan {
     if (put === undefined) return undefined;
     if (!put.pins.every(({ line, seq }) => this.#sealAt(line, seq)?.seq === seq)) return "origin";
     const known = remove ? undefined : there;
-    if (known === undefined) {
+    // One that is damaged has no number, and is made anew.
+    if (known === undefined || known.no < 0) {
       this.#lastDoc = (this.#lastDoc ?? this.#ground.documents.last) + 1;
       this.documents.push({ kind, id, put: filedDoc(kind, id, this.#lastDoc, put) });
     } else this.documents.push({ kind, id, put: { ...filedDoc(kind, id, known.no, put), pins: known.pins } });
