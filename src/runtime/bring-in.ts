@@ -283,7 +283,7 @@ export class BringIn {
       if (stale.has(id))
         throw new Refused(
           "CONFLICT",
-          `Line ${id} was redacted here after it was exported, and what follows may hold the same. Export it anew.`,
+          `Line ${id} was redacted here after it was exported, and what comes with it may hold the same. Export it anew.`,
         );
     }
   }
@@ -352,6 +352,8 @@ export class BringIn {
     const taken = own.find(({ owner }) => owner !== undefined);
     if (taken !== undefined)
       throw new Refused("CONFLICT", `Line ${taken.line.id} of session ${quote(id)} belongs to session ${quote(taken.owner ?? "?")} here.`);
+    // Its title, tags and metadata come as they were.
+    for (const { line } of own) this.#refuseStale(line.id);
     if (dryRun) await this.#flush();
     else await this.#make(id, head, label, own);
     return "imported";

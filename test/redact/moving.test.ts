@@ -106,18 +106,33 @@ describe.each(stores)("moving what was redacted, on $name", ({ name, address }) 
     await hold.close();
   });
 
-  test("a session that was deleted after its shared part was redacted comes back from it, as far as that goes", async () => {
+  test("a session that was deleted after its shared part was redacted does not come back with its title, tags and metadata", async () => {
     const hold = await open(address());
-    const session = await hold.session("p");
+    const session = await hold.session("p", { tags: [SECRET], metadata: { of: SECRET } });
     session.append({ role: "user", content: `I am ${SECRET}` });
     const { id } = await session.checkpoint();
     await session.close();
     const old = await exported(hold, "p");
     await hold.fork(id, { id: "f" });
-    await hold.sessions.redact("p", SECRET);
-    await hold.sessions.delete("p");
-    expect((await hold.import(old)).conflicts).toEqual([]);
-    expect(await textOf(hold, "p")).toBe('[["I am [redacted]"],{},null]');
+    await hold.fork(id, { id: "g" });
+    // One that said nothing of its own has a title all the same.
+    const oldG = await exported(hold, "g");
+    const redactsNothing = async () => {
+      await hold.sessions.delete("p");
+      expect((await hold.import(old)).conflicts).toEqual([]);
+      expect(await hold.sessions.get("p")).toMatchObject({ title: `I am ${SECRET}`, tags: [SECRET] });
+    };
+    // Negative control.
+    await redactsNothing();
+    await hold.sessions.redact("p", SECRET, { scrub: false });
+    for (const gone of ["p", "g"]) await hold.sessions.delete(gone);
+    for (const [gone, rows] of [["p", old] as const, ["g", oldG] as const]) {
+      const refused = [{ id: gone, code: "CONFLICT", message: expect.stringContaining("redacted here") }];
+      expect((await hold.import(rows, { dryRun: true })).conflicts).toEqual(refused);
+      expect((await hold.import(rows)).conflicts).toEqual(refused);
+      expect(await hold.sessions.get(gone)).toBeUndefined();
+    }
+    expect(await textOf(hold, "f")).toBe('[["I am [redacted]"],{},null]');
     expect((await hold.verify()).findings).toEqual([]);
     await hold.close();
   });

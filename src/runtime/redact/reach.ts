@@ -1,5 +1,5 @@
 /** How far a redaction reaches: the lines of a session and what they go back to, who shares what is changed, and which calls are not over. */
-import { type LineId, MAX_SEQ, type SessionId } from "../../core/ids.js";
+import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/ids.js";
 import type { LineRow } from "../../store/port.js";
 import { descendants } from "../family.js";
 import type { Ground } from "../ground.js";
@@ -35,24 +35,32 @@ export async function stretchesOf(ground: Ground, session: SessionId): Promise<r
   return stretches.toSorted((a, b) => b.row.no - a.row.no);
 }
 
-/** The other sessions that go back to a record that is changed. `first`: the lowest number that is changed on each line. */
-export async function sharersOf(
+/** Who goes back to a record that is changed. */
+export interface Shared {
+  /** The other sessions that do. */
+  readonly sharers: readonly SessionId[];
+  /** Whether a place does, be it of a session that was deleted. */
+  readonly by: (place: Place) => boolean;
+}
+
+/** `first`: the lowest number that is changed on each line. */
+export async function sharedBy(
   ground: Ground,
   session: SessionId,
   stretches: readonly Stretch[],
   first: ReadonlyMap<string, number>,
-): Promise<readonly SessionId[]> {
+): Promise<Shared> {
   const lines = stretches.flatMap(({ row }) => (first.has(row.id) ? [row] : []));
   const family = new Map((await descendants(ground, lines)).map((row) => [row.id as string, row]));
   const sharers = new Set<SessionId>();
   for (const { id, session: owner } of family.values()) {
     if (owner !== null && owner !== session && goesBackTo(family, id, first)) sharers.add(owner as SessionId);
   }
-  return [...sharers].toSorted();
+  return { sharers: [...sharers].toSorted(), by: ({ line, seq }) => goesBackTo(family, line, first, seq) };
 }
 
-function goesBackTo(family: ReadonlyMap<string, LineRow>, id: string, first: ReadonlyMap<string, number>): boolean {
-  let to = MAX_SEQ;
+function goesBackTo(family: ReadonlyMap<string, LineRow>, id: string, first: ReadonlyMap<string, number>, end = MAX_SEQ): boolean {
+  let to = end;
   for (let row = family.get(id); row !== undefined; row = row.origin === null ? undefined : family.get(row.origin.line)) {
     if ((first.get(row.id) ?? Number.POSITIVE_INFINITY) <= to) return true;
     to = row.origin?.seq ?? 0;

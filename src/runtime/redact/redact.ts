@@ -22,7 +22,7 @@ import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, type M
 import { Leases } from "./leases.js";
 import { LetterEdits } from "./letters.js";
 import { editMail } from "./mail.js";
-import { OpenCalls, sharersOf, stretchesOf } from "./reach.js";
+import { OpenCalls, type Shared, sharedBy, stretchesOf } from "./reach.js";
 import { type Name, Rewriting, type Seen } from "./rewriting.js";
 import { editSnapshots } from "./snapshots.js";
 import { type RedactWhat, type What, whatOf } from "./what.js";
@@ -60,7 +60,10 @@ export interface RedactReport {
   readonly names: readonly Name[];
   /** Bodies that hold it and stay, because other sessions need them. */
   readonly keptBlobs: readonly string[];
-  /** What may still be found outside the store's reach, or was busy, in words. Empty where nothing is left. */
+  /**
+   * What may still be found outside the store's reach, or was busy, in words. Empty where nothing is left. A dry run does not know what going
+   * over the store's files would leave.
+   */
   readonly left: readonly string[];
 }
 
@@ -79,7 +82,7 @@ export async function redactSession(ground: Ground, id: unknown, what: RedactWha
   if ((await ground.store.session(session)) === undefined) throw noSession(session);
   const scrubs = flag(o.scrub, "scrub") ?? true;
   const redacting = new Redacting(ground, session, wanted, hearers);
-  return flag(o.dryRun, "dryRun") ? redacting.look() : redacting.run(waitMs, scrubs);
+  return flag(o.dryRun, "dryRun") ? redacting.look(scrubs) : redacting.run(waitMs, scrubs);
 }
 
 function checkWith(text: unknown): string {
@@ -105,6 +108,8 @@ class Redacting {
   #lettersLeft = false;
   /** The agent, where what is kept of it holds the text. */
   #agentHolds: string | undefined;
+  /** Snapshots that could not be gone over. */
+  #damaged: readonly string[] = [];
 
   constructor(ground: Ground, session: SessionId, what: What, hearers: Hearers) {
     this.#ground = ground;
@@ -122,11 +127,12 @@ class Redacting {
 
   // ---- looking
 
-  async look(): Promise<RedactReport> {
-    const { seen, sharers } = await this.#survey([]);
+  async look(scrubs: boolean): Promise<RedactReport> {
+    const { seen, shared } = await this.#survey([]);
     const { reworded, drained } = await this.#mail(seen);
-    const outside = reworded.length + drained.length > 0 || (await this.#outside(this.#session, seen, true)) !== undefined;
-    return reportOf(seen, sharers, { outside, keptBlobs: [], left: [] });
+    const isChanged = reworded.length + drained.length > 0 || (await this.#outside(this.#session, seen, true)) !== undefined;
+    const outside = (await this.#snapshots(shared, seen, true)) || isChanged;
+    return reportOf(seen, shared.sharers, { outside, keptBlobs: [], left: [...this.#beside(), ...(scrubs ? [] : UNSCRUBBED.left)] });
   }
 
   /** What there is to change, and who shares it. `known`: sessions of which it is known that they do. */
@@ -138,10 +144,10 @@ class Redacting {
       const seen = await rewriting.survey(stretches);
       if (this.#what.holds(this.#session)) seen.names.push({ what: "session-id", at: this.#session });
       if (this.#what.message !== undefined && !seen.isMessageThere) await this.#requireInLetter(this.#what.message);
-      const sharers = await sharersOf(this.#ground, this.#session, stretches, seen.first);
+      const shared = await sharedBy(this.#ground, this.#session, stretches, seen.first);
       // Whoever shares it may have calls that are not over: those are exempt as well.
-      const others = sharers.filter((sharer) => !sessions.includes(sharer));
-      if ((await OpenCalls.of(this.#ground, others)).ids.size === 0) return { stretches, rewriting, seen, sharers };
+      const others = shared.sharers.filter((sharer) => !sessions.includes(sharer));
+      if ((await OpenCalls.of(this.#ground, others)).ids.size === 0) return { stretches, rewriting, seen, shared };
       sessions = [...sessions, ...others];
     }
   }
@@ -156,17 +162,17 @@ class Redacting {
       let found = await this.#survey([]);
       for (let tries = 1; ; tries++) {
         // Whoever shares it may have gone on before the lease was taken.
-        while (await leases.take(found.sharers)) found = await this.#survey(found.sharers);
-        const { sharers } = found;
+        while (await leases.take(found.shared.sharers)) found = await this.#survey(found.shared.sharers);
+        const { sharers } = found.shared;
         const seen = { ...found.seen };
         // First: titles are known from messages as they were.
-        const outside = await this.#changeAll(sharers, seen);
+        const outside = await this.#changeAll(found.shared, seen);
         if (await found.rewriting.rewrite(found.stretches)) {
           const keptBlobs = await this.#sweep(seen);
           const unpurged = scrubs ? await this.#purge() : [];
           const { left } = scrubs ? await this.#ground.store.scrub(this.#what.holds) : UNSCRUBBED;
           this.#hearers.onProgress?.(this.#looked);
-          return reportOf(seen, sharers, { outside, keptBlobs, left: [...this.#inLetters(), ...this.#inAgent(), ...unpurged, ...left] });
+          return reportOf(seen, sharers, { outside, keptBlobs, left: [...this.#beside(), ...unpurged, ...left] });
         }
         if (tries >= TRIES) throw busy(this.#session);
         found = await this.#survey(sharers);
@@ -174,6 +180,14 @@ class Redacting {
     } finally {
       await leases.release();
     }
+  }
+
+  /** What stays of what stands beside the journal. */
+  #beside(): readonly string[] {
+    const unread = this.#damaged.map(
+      (id) => `what snapshot ${quote(id)} says of sessions: it is damaged, and could not be gone over. Delete it.`,
+    );
+    return [...this.#inLetters(), ...this.#inAgent(), ...unread];
   }
 
   #inLetters(): readonly string[] {
@@ -197,17 +211,26 @@ class Redacting {
     }
   }
 
-  async #changeAll(sharers: readonly SessionId[], seen: Seen): Promise<boolean> {
+  async #changeAll(shared: Shared, seen: Seen): Promise<boolean> {
     // First: of what it takes in nothing is to be kept either.
     this.#outsideChanged = (await this.#changeMail(seen)) || this.#outsideChanged;
     this.#outsideChanged = (await this.#change(this.#session, seen)) || this.#outsideChanged;
-    for (const sharer of sharers) await this.#change(sharer, seen);
-    const agent = (await this.#ground.store.session(this.#session))?.head.agent ?? undefined;
-    const edit = (entry: Entry): Entry => this.#entry(entry, seen);
-    const edited = await editSnapshots(this.#ground, agent, this.#session, edit, this.#what.holds);
-    this.#agentHolds = edited.isInAgent ? agent : undefined;
-    this.#outsideChanged ||= edited.isChanged;
+    for (const sharer of shared.sharers) await this.#change(sharer, seen);
+    this.#outsideChanged = (await this.#snapshots(shared, seen, false)) || this.#outsideChanged;
     return this.#outsideChanged;
+  }
+
+  /** Whoever shares what is changed is of the same agent, be it deleted since. Answers whether there is anything to change. */
+  async #snapshots({ sharers, by }: Shared, seen: Seen, dryRun: boolean): Promise<boolean> {
+    const agent = (await this.#ground.store.session(this.#session))?.head.agent ?? undefined;
+    if (agent === undefined) return false;
+    const sessions = new Set<string>([this.#session, ...sharers]);
+    const edit = (entry: Entry): Entry =>
+      sessions.has(entry.id) || (entry.place !== null && by(entry.place)) ? this.#entry(entry, seen) : entry;
+    const edited = await editSnapshots(this.#ground, agent, { edit, holds: this.#what.holds, dryRun });
+    this.#agentHolds = edited.isInAgent ? agent : undefined;
+    this.#damaged = edited.damaged;
+    return edited.isChanged;
   }
 
   /** Frees bodies that nothing refers to any more. Answers those that were replaced, and are still needed. */
@@ -262,10 +285,11 @@ class Redacting {
     return { ...head, ...(newTitle !== undefined && { title: newTitle }), ...(newReason !== undefined && { reason: newReason }) };
   }
 
+  /** Of a session that only shares it, what was taken from there. */
   #entry(entry: Entry, seen: Seen): Entry {
-    const id = this.#session;
+    const id = entry.id as SessionId;
     const { title } = this.#head({ ...entry.head, id, line: "" as LineId, status: "in-progress" }, seen);
-    const label = this.#label({ ...entry.label, id, version: 0 });
+    const label = id === this.#session ? this.#label({ ...entry.label, id, version: 0 }) : undefined;
     if (title === entry.head.title && label === undefined) return entry;
     const { id: _id, version: _version, ...words } = label ?? { ...entry.label, id, version: 0 };
     return { ...entry, head: { ...entry.head, ...(title !== undefined && { title }) }, label: words };

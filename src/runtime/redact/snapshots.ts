@@ -1,6 +1,7 @@
 /** Snapshots of an agent hold, beside pointers, the titles, tags and metadata that its sessions had: these are texts like others. */
+import { HoldfastError } from "../../core/errors.js";
 import { AGENT } from "../../store/port.js";
-import { contentsOf, type Entry, SNAPSHOT, withContents } from "../agents/snapshot.js";
+import { type Contents, contentsOf, type Entry, SNAPSHOT, withContents } from "../agents/snapshot.js";
 import { breathe } from "../breathe.js";
 import { documents } from "../documents.js";
 import type { Ground } from "../ground.js";
@@ -10,45 +11,59 @@ export interface Edited {
   readonly isChanged: boolean;
   /** Whether the text is in what is kept of the agent, which is not the session's: there, or in a snapshot. */
   readonly isInAgent: boolean;
+  /** Snapshots that cannot be read. */
+  readonly damaged: readonly string[];
 }
 
-/** Changes what snapshots say of a session. `edit` answers the entry itself where nothing is to be changed. */
-export async function editSnapshots(
-  ground: Ground,
-  agent: string | undefined,
-  session: string,
-  edit: (entry: Entry) => Entry,
-  holds: (text: string) => boolean,
-): Promise<Edited> {
-  if (agent === undefined) return { isChanged: false, isInAgent: false };
+export interface Editing {
+  /** Answers the entry itself where nothing is to be changed. */
+  readonly edit: (entry: Entry) => Entry;
+  readonly holds: (text: string) => boolean;
+  readonly dryRun: boolean;
+}
+
+/** Changes what an agent's snapshots say of its sessions. */
+export async function editSnapshots(ground: Ground, agent: string, { edit, holds, dryRun }: Editing): Promise<Edited> {
+  const damaged: string[] = [];
   let isChanged = false;
   let isInAgent = holds((await ground.store.doc(AGENT, agent))?.text ?? "");
   for await (const { id } of documents(ground.store, { kind: SNAPSHOT, of: agent })) {
     await breathe();
     for (;;) {
-      const found = await change(ground, id, session, edit);
-      isInAgent ||= holds(found.text) || holds(JSON.stringify(found.agent));
+      const found = await change(ground, id, edit, dryRun);
+      if (found === "damaged") damaged.push(id);
+      if (found === "damaged" || found === undefined) break;
+      isInAgent ||= found.ofAgent.some(holds);
+      isChanged ||= found.isChanged;
       // Looked at again: somebody else may change, or remove, the same one.
-      if (!found.isChanged) break;
-      isChanged = true;
+      if (!found.isChanged || dryRun) break;
     }
   }
-  return { isChanged, isInAgent };
+  return { isChanged, isInAgent, damaged };
 }
 
+/** `ofAgent`: texts that are not the sessions'. Undefined where it is gone. */
 async function change(
   { store }: Ground,
   id: string,
-  session: string,
   edit: (entry: Entry) => Entry,
-): Promise<{ readonly isChanged: boolean; readonly agent: unknown; readonly text: string }> {
+  dryRun: boolean,
+): Promise<{ readonly isChanged: boolean; readonly ofAgent: readonly string[] } | "damaged" | undefined> {
   const row = await store.doc(SNAPSHOT, id);
-  if (row === undefined) return { isChanged: false, agent: null, text: "" };
-  const contents = contentsOf(row);
-  const { agent } = contents;
-  const { text } = row;
-  const sessions = contents.sessions.map((entry) => (entry.id === session ? edit(entry) : entry));
-  if (sessions.every((entry, i) => entry === contents.sessions[i])) return { isChanged: false, agent, text };
-  await store.apply([], [withContents(row, { ...contents, sessions })]);
-  return { isChanged: true, agent, text };
+  const contents = row && soundContents(row);
+  if (row === undefined || contents === undefined) return row && "damaged";
+  const { sessions, ...rest } = contents;
+  const edited = sessions.map(edit);
+  const isChanged = edited.some((entry, i) => entry !== sessions[i]);
+  if (isChanged && !dryRun) await store.apply([], [withContents(row, { ...contents, sessions: edited })]);
+  return { isChanged, ofAgent: [row.text, JSON.stringify(rest.agent), rest.damaged ?? ""] };
+}
+
+function soundContents(row: Parameters<typeof contentsOf>[0]): Contents | undefined {
+  try {
+    return contentsOf(row);
+  } catch (error) {
+    if (error instanceof HoldfastError && error.code === "CORRUPT") return undefined;
+    throw error;
+  }
 }
