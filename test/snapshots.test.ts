@@ -140,6 +140,42 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     expect((await hold.agents.get("ann"))?.activeSessions).toEqual(["s3"]);
   });
 
+  test("what a record cannot hold of an agent is left out, and named; the agent runs all the same", async () => {
+    const look = { mode: "repeatable", run: () => 1 } as const;
+    const tools = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`tool-${i}`, look]));
+    const run = async (hold: Holdfast, name: string, system: string, count: number) => {
+      const agent = hold.agent({ name, system, model: scriptedModel([{ content: "hello" }]), tools: tools(count) });
+      expect((await agent.run(`of ${name}`, "hi")).status).toBe("completed");
+      const {
+        system: kept,
+        capabilities,
+        metadata,
+      } = (await hold.agents.get(name)) as NonNullable<Awaited<ReturnType<typeof hold.agents.get>>>;
+      return { chars: kept?.length, capabilities: capabilities.length, metadata };
+    };
+    const hold = await fresh();
+    const most = 1024 * 1024;
+    expect(await run(hold, "full", "x".repeat(most), 1_000)).toEqual({ chars: most, capabilities: 1_000, metadata: {} });
+    const leftOut = ["system", "capabilities"];
+    expect(await run(hold, "more", "x".repeat(most + 1), 1_001)).toEqual({ capabilities: 1_000, metadata: { leftOut } });
+    // A hook may make it longer, or leave nothing of a name.
+    const hooked = await fresh(address(), {
+      redact: (text, where) => (where.in !== "agent" ? text : where.field === "system" ? text.repeat(2) : text),
+    });
+    expect(await run(hooked, "grows", "x".repeat(most), 2)).toEqual({ capabilities: 0, metadata: { leftOut: [...leftOut, "config"] } });
+    const emptied = await fresh(address(), { redact: (text, where) => (where.in === "agent" ? "" : text) });
+    expect(await run(emptied, "empty", "secret", 2)).toMatchObject({ capabilities: 0, metadata: { leftOut: [...leftOut, "config"] } });
+    // One that fails stores nothing.
+    const failing = await fresh(address(), {
+      redact: () => {
+        throw new Error("no");
+      },
+    });
+    const agent = failing.agent({ name: "fails", system: "x", model: scriptedModel([{ content: "hello" }]) });
+    await expect(agent.run("s", "hi")).rejects.toEqual(code("INVALID_OPTION"));
+    expect(await failing.agents.get("fails")).toBeUndefined();
+  });
+
   test("deleting an agent deletes all that is its own and nothing else, in one step", async () => {
     const place = address();
     const hold = await fresh(place);

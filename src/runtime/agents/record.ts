@@ -46,8 +46,8 @@ export interface AgentDoc extends Omit<AgentRecord, "createdAt" | "updatedAt"> {
   readonly updatedAt: number;
 }
 
-const MAX_SYSTEM = 1024 * 1024;
-const MAX_NAMES = 1_000;
+export const MAX_SYSTEM = 1024 * 1024;
+export const MAX_NAMES = 1_000;
 const MAX_STATE_BYTES = 4 * 1024 * 1024;
 const none: JsonObject = Object.freeze({});
 
