@@ -1,9 +1,11 @@
 /** Agents, and snapshots of an agent with all its sessions, on every store. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { baseTuning } from "../src/core/fold.js";
-import { type HoldfastError, type MessageInput, type OpenOptions, open, type Snapshot } from "../src/index.js";
+import type { SessionId } from "../src/core/ids.js";
+import { type HoldfastError, type MessageInput, type OpenOptions, open, type Session, type Snapshot } from "../src/index.js";
 import { openStore } from "../src/open.js";
 import { Holdfast } from "../src/runtime/holdfast.js";
+import { leaseRow } from "../src/runtime/rows.js";
 import { thisMachine } from "../src/store/machine.js";
 import type { Store } from "../src/store/port.js";
 import { scriptedModel } from "../src/testing/index.js";
@@ -493,6 +495,81 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     await say(hold, "a", "mine now", { agent: "bob" });
     await expect(hold.agents.restore(snap.id)).rejects.toEqual(code("CONFLICT"));
     expect(await said(hold, "a")).toEqual(["mine now"]);
+  });
+});
+
+describe.each(stores)("sessions that go on while they are restored, on $name", ({ address }) => {
+  /** Something is done each time, after the sessions to be moved are seized and before they are. */
+  async function meanwhile(act: (store: Store, time: number) => Promise<void>): Promise<{ hold: Holdfast; snap: Snapshot; store: Store }> {
+    const store = await openStore(address());
+    let holds = 0;
+    const capture: Store["capture"] = async (query, decide) => {
+      if (query.hold && ++holds % 2 === 0) await act(store, holds / 2);
+      return store.capture(query, decide);
+    };
+    const hold = new Holdfast(wrapped(store, { capture }), thisMachine(), { now: Date.now }, 30_000);
+    await say(hold, "a", "one");
+    await say(hold, "b", "one");
+    const snap = await hold.agents.snapshot("ann");
+    await say(hold, "a", "later");
+    return { hold, snap, store };
+  }
+
+  test.each([{ takeOver: true }, {}])("R2: one that was where it should be is seized too, %o", async (o) => {
+    const { hold, snap } = await meanwhile(async (_store, time) => {
+      if (time === 1) await say(hold, "b", "meanwhile");
+    });
+    try {
+      const { sessions, recovery } = await hold.agents.restore(snap.id, o);
+      expect(sessions).toEqual([
+        { id: "a", outcome: "moved" },
+        { id: "b", outcome: "moved" },
+      ]);
+      for (const id of ["a", "b"]) expect(await said(hold, id)).toEqual(["one"]);
+      await hold.agents.restore(recovery?.id as string, o);
+      expect(await said(hold, "b")).toEqual(["one", "meanwhile"]);
+      expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
+    } finally {
+      await hold.close();
+    }
+  });
+
+  test("one that is held by then is LEASE_HELD without takeOver, and is taken with it", async () => {
+    let session: Session | undefined;
+    const { hold, snap } = await meanwhile(async (_store, time) => {
+      if (time !== 1) return;
+      session = await hold.session("b");
+      session.append(user("meanwhile"));
+      await session.checkpoint();
+    });
+    try {
+      await expect(hold.agents.restore(snap.id)).rejects.toEqual(code("LEASE_HELD"));
+      expect(await said(hold, "a")).toEqual(["one", "later"]);
+      await hold.agents.restore(snap.id, { takeOver: true });
+      expect(await said(hold, "b")).toEqual(["one"]);
+    } finally {
+      await session?.close().catch(() => {});
+      await hold.close();
+    }
+  });
+
+  test("where that does not end, it is a CONFLICT that says so, and nothing is changed", async () => {
+    let taken = 0;
+    const { hold, snap } = await meanwhile(async (store) => {
+      taken += 1;
+      const row = await store.session("a");
+      const lease = { epoch: (row?.lease.epoch ?? 0) + 1, owner: null, until: 0 };
+      await store.apply([{ session: "a", when: {}, lease: leaseRow("a" as SessionId, lease) }]);
+    });
+    try {
+      const error = await hold.agents.restore(snap.id, { takeOver: true }).catch((thrown: HoldfastError) => thrown);
+      expect(error).toMatchObject({ code: "CONFLICT", message: expect.stringContaining("again and again") });
+      expect(taken).toBe(10);
+      expect((await hold.agents.snapshots("ann")).items).toEqual([snap]);
+      expect(await said(hold, "a")).toEqual(["one", "later"]);
+    } finally {
+      await hold.close();
+    }
   });
 });
 

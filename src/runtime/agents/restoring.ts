@@ -90,14 +90,20 @@ export class Restore {
 
   async run(newId: () => string): Promise<RestoreReport> {
     const verified = await this.#verify();
-    const seized = await this.#seize(verified);
-    try {
-      await this.#refuseOpenCalls(seized);
-      return await this.#apply(verified, seized, newId);
-    } catch (error) {
+    for (let tries = 0; tries < TRIES; tries++) {
+      this.#o.signal?.throwIfAborted();
+      const seized = await this.#seize(verified);
+      try {
+        await this.#refuseOpenCalls(seized);
+        const report = await this.#apply(verified, seized, newId);
+        if (report !== undefined) return report;
+      } catch (error) {
+        await this.#letGo(seized);
+        throw error;
+      }
       await this.#letGo(seized);
-      throw error;
     }
+    throw goesOn(this.#snapshot.agent);
   }
 
   /** R1 */
@@ -189,8 +195,12 @@ export class Restore {
     }
   }
 
-  /** R2 */
-  async #apply(verified: ReadonlyMap<string, Verified>, seized: ReadonlyMap<string, Lease>, newId: () => string): Promise<RestoreReport> {
+  /** R2. Undefined where a session is to be moved that is not seized, or not any more: then all of them are seized anew. */
+  async #apply(
+    verified: ReadonlyMap<string, Verified>,
+    seized: ReadonlyMap<string, Lease>,
+    newId: () => string,
+  ): Promise<RestoreReport | undefined> {
     const { store } = this.#ground;
     const { agent } = this.#snapshot;
     for (let tries = 0; tries < TRIES; tries++) {
@@ -202,11 +212,16 @@ export class Restore {
         else if (there.head.agent !== agent) throw another(id, agent);
       }
       let report: RestoreReport | undefined;
+      let isSeized = true;
       const applied = await capture(this.#ground, { agent, hold: true, also: [...buried.keys()] }, (sessions) => {
+        report = undefined;
+        isSeized = this.#isSeized(sessions, verified, seized);
+        if (!isSeized) return undefined;
         const decided = this.#decide(sessions, verified, seized, buried, row, newId());
         report = decided?.report;
         return decided?.decision;
       });
+      if (!isSeized) return undefined;
       if (report !== undefined && applied.ok) {
         for (const { id } of report.sessions) this.#ground.watchers.changed(id as SessionId);
         return report;
@@ -214,6 +229,14 @@ export class Restore {
       // Its record was saved, or a session deleted, in between.
     }
     throw new HoldfastError("BUSY", `Agent ${quote(agent)} was changed again and again while it was restored. Try again.`, {});
+  }
+
+  /** One that stood where it should may have gone on since, and one that was seized may have been taken over. */
+  #isSeized(sessions: readonly Present[], verified: ReadonlyMap<string, Verified>, seized: ReadonlyMap<string, Lease>): boolean {
+    const outcomes = this.#outcomes(sessions, verified);
+    return sessions.every(
+      ({ session }) => outcomes.get(session.id) !== "moved" || seized.get(session.id)?.epoch === leaseOf(session).epoch,
+    );
   }
 
   /** Undefined where something has changed since it was looked at. */
@@ -230,11 +253,8 @@ export class Restore {
     for (const present of sessions) {
       const { id } = present.session;
       const outcome = outcomes.get(id);
-      if (outcome === "moved") {
-        const lease = seized.get(id);
-        if (lease === undefined || leaseOf(present.session).epoch !== lease.epoch) throw held(id, "another process");
-        changes.push(this.#moved(present, verified.get(id) as Verified, lease));
-      } else if (outcome === "labelled" || outcome === "archived") changes.push(relabelled(present, verified.get(id)?.entry));
+      if (outcome === "moved") changes.push(this.#moved(present, verified.get(id) as Verified, seized.get(id) as Lease));
+      else if (outcome === "labelled" || outcome === "archived") changes.push(relabelled(present, verified.get(id)?.entry));
     }
     for (const [id, { entry, status, reason }] of verified) {
       if (outcomes.get(id) !== "made") continue;
@@ -352,6 +372,13 @@ function relabelled({ session }: Present, was: Entry | undefined): Change {
   const next: LabelDoc = { ...(was === undefined ? { ...before, archived: true } : was.label), id: before.id, version: before.version + 1 };
   return { session: session.id, when: { version: before.version }, label: labelRow(next) };
 }
+
+const goesOn = (agent: string): HoldfastError =>
+  new HoldfastError(
+    "CONFLICT",
+    `Sessions of agent ${quote(agent)} went on, or were taken over, again and again while they were to be put back. None was. Stop whoever works on them, and try again.`,
+    { found: agent },
+  );
 
 const another = (id: string, agent: string): HoldfastError =>
   new HoldfastError(
