@@ -384,12 +384,12 @@ describe.each(stores)("$name", (kind) => {
       let cuts = 0;
       // Just before the change that comes at this row, half of what is there goes: newest first, as a gc would.
       const cutting = wrapped(store, {
-        apply: async (changes) => {
+        apply: async (changes, docs) => {
           if (read >= at && cuts === 0) {
             cuts += 1;
             await store.cut(line, -1, 100, false);
           }
-          return store.apply(changes);
+          return store.apply(changes, docs);
         },
       });
       let read = 0;
@@ -569,12 +569,12 @@ test("a blob that came with another session is not swept from under the one that
   const store = await openStore("memory:");
   const other = holdOn(store);
   const sweeping = wrapped(store, {
-    apply: async (changes) => {
+    apply: async (changes, docs) => {
       if (changes.some(({ session, head }) => session === "b" && head !== undefined)) {
         await other.sessions.delete("a");
         await other.gc();
       }
-      return store.apply(changes);
+      return store.apply(changes, docs);
     },
   });
   expect(outcomes(await holdOn(sweeping).import(source.export()))).toEqual({ a: "imported", b: "imported" });

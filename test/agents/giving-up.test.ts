@@ -429,10 +429,10 @@ test("of two openings in one instant, one of which is told that the store is bus
   let grants = 0;
   const busy = wrapped(store, {
     now: async () => 1_000,
-    async apply(changes) {
+    async apply(changes, docs) {
       const isGrant = changes[0]?.lease !== undefined && changes[0].lease.until > 0 && changes[0].when.epoch !== undefined;
       if (isGrant && ++grants === 2) throw new HoldfastError("UNREACHABLE", "The connection was lost.");
-      return store.apply(changes);
+      return store.apply(changes, docs);
     },
   });
   const hold = new Opened(busy, thisMachine(), { now: Date.now }, 30_000);
@@ -450,9 +450,9 @@ test("of two openings in one instant, one of which is told that the store is bus
 /** A store before each write of which something is done. */
 const onApply = (store: Store, before: (text: string) => void): Store =>
   wrapped(store, {
-    async apply(changes) {
+    async apply(changes, docs) {
       before(JSON.stringify(changes));
-      return store.apply(changes);
+      return store.apply(changes, docs);
     },
   });
 

@@ -20,13 +20,13 @@ export function forgetful(store, is) {
   let behind = Promise.resolve();
   let owed = [];
   return wrapped(store, {
-    apply(changes) {
-      if (!carries(changes, is)) return behind.then(() => store.apply(changes));
+    apply(changes, docs) {
+      if (!carries(changes, is)) return behind.then(() => store.apply(changes, docs));
       const saves = changes.flatMap((change) => change.saves ?? []);
       owed.push(...saves);
       behind = behind
         .then(() => sleep(LATE_MS))
-        .then(() => store.apply(changes))
+        .then(() => store.apply(changes, docs))
         .then(() => {
           owed = owed.filter((save) => !saves.includes(save));
         });

@@ -49,8 +49,8 @@ test("a call whose time is up before it could begin is not made: others may have
     get(target, name) {
       const value = target[name as keyof Store] as unknown;
       if (name === "apply")
-        return async (changes: Parameters<Store["apply"]>[0]) => {
-          const applied = await store.apply(changes);
+        return async (...[changes, docs]: Parameters<Store["apply"]>) => {
+          const applied = await store.apply(changes, docs);
           if (changes.some(({ saves = [] }) => saves.some(({ save }) => save.state?.includes('"is":"intent"')))) await sleep(1_100);
           return applied;
         };

@@ -60,4 +60,4 @@ async function goOn(id) {
   return { status, error, reason, pending: pending.map(({ effectId, status: is }) => ({ effectId, is })) };
 }
 
-await rounds(hold, order, goOn);
+await rounds(child, hold, goOn);

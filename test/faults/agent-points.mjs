@@ -42,10 +42,10 @@ export class Points {
   /** The store, with the points around its commits. What it has acknowledged is said at once. */
   around(store) {
     return wrapped(store, {
-      apply: async (changes) => {
+      apply: async (changes, docs) => {
         const points = Object.keys(AROUND).flatMap((text) => (carries(changes, text) ? [AROUND[text]] : []));
         for (const [before] of points) this.at(before);
-        const applied = await store.apply(changes);
+        const applied = await store.apply(changes, docs);
         const saves = changes.flatMap(({ session, saves = [] }) =>
           saves.map(({ save: { line, seq, check } }) => ({ session, line, seq, check })),
         );

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { baseTuning } from "../../dist/core/fold.js";
 import { openStore } from "../../dist/open.js";
 import { Holdfast } from "../../dist/runtime/holdfast.js";
+import { leaseOf } from "../../dist/runtime/rows.js";
 import { thisMachine } from "../../dist/store/machine.js";
 import { Ledger } from "./agent-ledger.mjs";
 import { fail, Points } from "./agent-points.mjs";
@@ -24,13 +25,22 @@ export function begin(declared) {
 }
 
 /** Opens the store, with the points around its commits. `broken`: what becomes of it first. */
-export async function opened({ order: { address, leaseMs = 30_000 }, points }, broken = (store) => store) {
-  const store = points.around(broken(await openStore(address)));
-  return new Holdfast(store, thisMachine(), { now: Date.now }, leaseMs);
+export async function opened(child, broken = (store) => store) {
+  const { address, leaseMs = 30_000 } = child.order;
+  child.store = child.points.around(broken(await openStore(address)));
+  return new Holdfast(child.store, thisMachine(), { now: Date.now }, leaseMs);
+}
+
+/** Until nothing is held here. */
+async function letGo(store) {
+  for (const until = performance.now() + 10_000; performance.now() < until; await sleep(5)) {
+    const rows = await store.sessions({ limit: 1_000 });
+    if (!rows.some((row) => leaseOf(row).owner?.pid === process.pid)) return;
+  }
 }
 
 /** Runs all sessions as far as they go, says how far that was, and begins again when it is told to. */
-export async function rounds(hold, { sessions, ...order }, goOn) {
+export async function rounds({ store, order: { sessions, ...order } }, hold, goOn) {
   const round = async (told) => {
     const left = [...sessions];
     const ends = [];
@@ -38,8 +48,10 @@ export async function rounds(hold, { sessions, ...order }, goOn) {
       for (let id = left.shift(); id !== undefined; id = left.shift()) ends.push({ session: id, ...(await goOn(id, told)) });
     };
     await Promise.all([lane(), lane(), lane()]);
-    // What a superseded holder tells the next one is on its way, and waiting for orders stops everything.
+    // Waiting for orders stops everything: what a superseded holder tells the next one may be on its way, and an aide of a call that was
+    // cut notes what became of its own.
     if (ends.some(({ status }) => status === "stopped")) await sleep(100);
+    await letGo(store);
     return ends;
   };
   try {

@@ -36,8 +36,11 @@ const BREAKS = {
     wrapped(store, {
       inbox: async (session, query) =>
         (await store.inbox(session, query)).map((mail) => (isTurn(mail.id) ? { ...mail, text: withoutKey(mail.text, session) } : mail)),
-      apply: (changes) =>
-        store.apply(changes.map(({ drained = [], ...change }) => ({ ...change, drained: drained.filter((id) => !isTurn(id)) }))),
+      apply: (changes, docs) =>
+        store.apply(
+          changes.map(({ drained = [], ...change }) => ({ ...change, drained: drained.filter((id) => !isTurn(id)) })),
+          docs,
+        ),
     }),
 };
 

@@ -35,10 +35,10 @@ function killedAfter(store: Store, text: string): Store {
     get(target, name) {
       const value = target[name as keyof Store] as unknown;
       if (name === "apply")
-        return async (changes: Parameters<Store["apply"]>[0]) => {
+        return async (...[changes, docs]: Parameters<Store["apply"]>) => {
           if (isDead) return never();
           isDead = isLast(changes);
-          const applied = await store.apply(changes);
+          const applied = await store.apply(changes, docs);
           return isDead ? never() : applied;
         };
       if (typeof value !== "function") return value;

@@ -22,7 +22,7 @@ const hold = await opened(child, order.broken === "takes-no-for-yes" ? takesNoFo
 const bound = hold.agent(desk(child).desk);
 say({ opened: process.pid });
 
-await rounds(hold, order, async (id, { turns }) => {
+await rounds(child, hold, async (id, { turns }) => {
   try {
     // The broken one takes up what was cancelled.
     const isCancelled = order.broken === "goes-on" && (await hold.sessions.get(id))?.status === "cancelled";

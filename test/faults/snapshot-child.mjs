@@ -2,6 +2,7 @@
  * Works on an agent's sessions, one operation after the other, until it is killed. Before each it says what all of them will be when it is
  * done: whoever looks after the kill must find that, or what was before, and nothing in between.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import { baseTuning } from "../../dist/core/fold.js";
 import { open } from "../../dist/index.js";
 import { random } from "./random.mjs";
@@ -116,6 +117,8 @@ async function tornRestore(id, was) {
     session.splice("messages", 0, session.messages.length, ...was.sessions[name].texts.map((content) => ({ role: "user", content })));
     await session.checkpoint();
     await session.close();
+    // Long enough for a kill to fall between two of them.
+    await sleep(10);
   }
   return hold.agents.restore(id);
 }

@@ -109,11 +109,23 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
   },
   {
     does: "keeps the old words of mail",
-    make: harness((inner) => ({ apply: (changes) => inner.apply(changes.map(({ reworded: _reworded, ...change }) => change)) })),
+    make: harness((inner) => ({
+      apply: (changes, docs) =>
+        inner.apply(
+          changes.map(({ reworded: _reworded, ...change }) => change),
+          docs,
+        ),
+    })),
   },
   {
     does: "does not forget what mail said that was taken in",
-    make: harness((inner) => ({ apply: (changes) => inner.apply(changes.map(({ forgets: _forgets, ...change }) => change)) })),
+    make: harness((inner) => ({
+      apply: (changes, docs) =>
+        inner.apply(
+          changes.map(({ forgets: _forgets, ...change }) => change),
+          docs,
+        ),
+    })),
   },
   {
     does: "ignores how long a lease runs",
