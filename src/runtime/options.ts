@@ -8,6 +8,12 @@ export interface Page<T> {
   readonly next?: string;
 }
 
+/** Something of a page that cannot be shown. */
+export interface Damaged {
+  readonly id: string;
+  readonly message: string;
+}
+
 const MAX_PAGE = 1_000;
 
 export function invalid(path: string, why: string): HoldfastError {

@@ -15,7 +15,7 @@ import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
 import { checkLabel } from "./opening.js";
-import { flag, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
+import { type Damaged, flag, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
 import { childrenOf } from "./outside.js";
 import { type RedactOptions, type RedactReport, redactSession } from "./redact/redact.js";
 import type { RedactWhat } from "./redact/what.js";
@@ -51,11 +51,6 @@ export interface SessionFilter {
 export interface SessionPage extends Page<SessionSummary> {
   /** Sessions of this page that cannot be shown; absent where there are none. `verify` says more. */
   readonly damaged?: readonly Damaged[];
-}
-
-interface Damaged {
-  readonly id: string;
-  readonly message: string;
 }
 
 export interface SessionUpdate {

@@ -1,18 +1,14 @@
 /** Agents: what is kept of each, snapshots of one with all its sessions, and going back to them. */
 import { type CheckpointKind, checkMetadata, checkText } from "../../core/checkpoint.js";
 import { HoldfastError, quote } from "../../core/errors.js";
-import { checkName, type SessionId } from "../../core/ids.js";
+import { checkName } from "../../core/ids.js";
 import { isUnderWay, type SessionStatus, statusTable } from "../../core/status.js";
-import { AGENT, type DocRow, type LineRow, type SessionRow } from "../../store/port.js";
-import { documents } from "../documents.js";
-import { descendants } from "../family.js";
+import { AGENT, type DocRow } from "../../store/port.js";
 import type { Ground } from "../ground.js";
-import { callback, flag, limitOf, numberOf, oneOf, options, type Page, signalOf } from "../options.js";
-import { childrenOf } from "../outside.js";
-import { cutLines } from "../retention/gc.js";
-import { RETENTION } from "../retention/stored.js";
+import { callback, type Damaged, flag, limitOf, numberOf, oneOf, options, type Page, signalOf } from "../options.js";
 import { type AutoSnapshot, type AutoSnapshotOptions, autoSnapshot } from "./auto-snapshot.js";
 import { capture } from "./capture.js";
+import { type DeletedAgent, deleteAgent } from "./deleting.js";
 import {
   type AgentDoc,
   type AgentInput,
@@ -20,6 +16,7 @@ import {
   agentOf,
   checkAgent,
   emptyAfter,
+  noAgent,
   putAgent,
   recordOf,
   redacted,
@@ -37,6 +34,7 @@ import {
   type Snapshot,
   type SnapshotOptions,
   snapshotOf,
+  snapshotsOf,
 } from "./snapshot.js";
 
 /** An agent, and those of its sessions that are under way: the newest first, 1,000 at most. */
@@ -46,7 +44,7 @@ export interface AgentWithSessions extends AgentRecord {
 
 export interface AgentPage extends Page<AgentRecord> {
   /** Agents of this page whose record cannot be read; absent where there are none. */
-  readonly damaged?: readonly string[];
+  readonly damaged?: readonly Damaged[];
 }
 
 export interface SnapshotPage extends Page<Snapshot> {
@@ -54,7 +52,7 @@ export interface SnapshotPage extends Page<Snapshot> {
    * Snapshots of this page that cannot be read, whatever their kind; absent where there are none. Of one that a directory holds nobody can
    * say whose it was: it is named with every agent.
    */
-  readonly damaged?: readonly { readonly id: string; readonly message: string }[];
+  readonly damaged?: readonly Damaged[];
 }
 
 const MAX_ACTIVE = 1_000;
@@ -112,33 +110,35 @@ export class Agents {
   /** Newest first. */
   async list(o?: { readonly limit?: number; readonly cursor?: string }): Promise<AgentPage> {
     const { limit, cursor } = options(o, "agents.list", ["limit", "cursor"]);
-    const damaged: string[] = [];
-    const page = await this.#page({ kind: AGENT }, limit, cursor, (row) => {
-      const doc = soundAgent(row);
-      if (doc === undefined) damaged.push(row.id);
-      return doc && recordOf(doc);
-    });
-    return { ...page, ...(damaged.length === 0 ? undefined : { damaged }) };
+    return this.#page({ kind: AGENT }, limit, cursor, (row) => recordOf(agentOf(row)));
   }
 
+  /** What is damaged does not hide the rest. */
   async #page<T>(
     of: { readonly kind: string; readonly of?: string },
     limit: unknown,
     cursor: unknown,
     show: (row: DocRow) => T | undefined,
-  ): Promise<Page<T>> {
+  ): Promise<Page<T> & { readonly damaged?: readonly Damaged[] }> {
     const most = limitOf(limit, "limit");
     const items: T[] = [];
+    const damaged: Damaged[] = [];
+    const named = () => (damaged.length === 0 ? undefined : { damaged });
     for (let before = cursor === undefined ? undefined : numberOf(cursor, "d"); ; ) {
       const rows = await this.#ground.store.docs({ ...of, ...(before === undefined ? undefined : { before }), limit: most + 1 });
       for (const row of rows) {
         // One more is there; whether it will be shown is seen when it is asked for.
-        if (items.length === most) return { items, next: `d${before ?? row.no + 1}` };
+        if (items.length === most) return { items, ...named(), next: `d${before ?? row.no + 1}` };
         before = row.no;
-        const shown = show(row);
-        if (shown !== undefined) items.push(shown);
+        try {
+          const shown = show(row);
+          if (shown !== undefined) items.push(shown);
+        } catch (error) {
+          if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
+          damaged.push({ id: row.id, message: error.message });
+        }
       }
-      if (rows.length <= most) return { items };
+      if (rows.length <= most) return { items, ...named() };
     }
   }
 
@@ -146,85 +146,8 @@ export class Agents {
    * Deletes an agent in one step: its record, its snapshots, its sessions, and those that their calls ran. What forks of other agents
    * share with them is kept for those, and the answer names them.
    */
-  async delete(id: string): Promise<{ readonly sessions: number; readonly snapshots: number; readonly keptFor: readonly string[] }> {
-    const agent = checkName(id, "agent id");
-    for (let tries = 0; tries < TRIES; tries++) {
-      // By their rows: what is damaged goes like the rest.
-      const record = await this.#ground.store.doc(AGENT, agent);
-      const snapshots = await this.#allSnapshots(agent);
-      const policy = await this.#ground.store.doc(RETENTION, agent);
-      const { children, lines } = await this.#belongings(agent);
-      const gone = new Set<string>();
-      const applied = await capture(this.#ground, { agent, hold: true, also: children }, (sessions) => {
-        gone.clear();
-        for (const { session } of sessions) gone.add(session.id);
-        for (const child of children) gone.add(child);
-        if (record === undefined && snapshots.length === 0 && gone.size === 0) throw noAgent(agent);
-        return {
-          changes: [...gone].map((session) => ({ session, when: {}, remove: true as const })),
-          docs: [
-            ...snapshots.map((snapshot) => ({ kind: SNAPSHOT, id: snapshot.id, when: {}, remove: true as const })),
-            ...(policy === undefined ? [] : [{ kind: RETENTION, id: agent, when: {}, remove: true as const }]),
-            ...(record === undefined ? [] : [{ kind: AGENT, id: agent, when: {}, remove: true as const }]),
-          ],
-        };
-      });
-      // A child, or a snapshot, went in between.
-      if (!applied.ok) continue;
-      await this.#removeSnapshots(agent);
-      this.#ground.knownAgents.delete(agent);
-      for (const session of gone) this.#ground.watchers.changed(session as SessionId);
-      return { sessions: gone.size, snapshots: snapshots.length, keptFor: await this.#free(lines, gone) };
-    }
-    throw new HoldfastError("BUSY", `Agent ${quote(agent)} was changed again and again while it was deleted. Try again.`, {});
-  }
-
-  /** Those that were taken while it was being deleted: they would bring it back. Without sessions and a record no more can be. */
-  async #removeSnapshots(agent: string): Promise<void> {
-    for (const { id } of await this.#allSnapshots(agent))
-      await this.#ground.store.apply([], [{ kind: SNAPSHOT, id, when: {}, remove: true }]);
-  }
-
-  /** Sessions that calls of an agent's sessions run, be it under other agents, and the lines of all of them. */
-  async #belongings(agent: string): Promise<{ readonly children: readonly string[]; readonly lines: readonly LineRow[] }> {
-    const { store } = this.#ground;
-    const children = new Set<string>();
-    const lines: LineRow[] = [];
-    for (let before: number | undefined; ; ) {
-      const page = { agent, limit: MAX_ACTIVE, ...(before === undefined ? undefined : { before }) };
-      const rows: readonly SessionRow[] = await store.sessions(page);
-      for (const { id } of rows) {
-        lines.push(...(await store.lines({ session: id })));
-        await this.#addChildren(id as SessionId, children);
-      }
-      before = rows.at(-1)?.no;
-      if (rows.length < MAX_ACTIVE) break;
-    }
-    for (const child of children) lines.push(...(await store.lines({ session: child })));
-    return { children: [...children], lines };
-  }
-
-  async #addChildren(id: SessionId, found: Set<string>): Promise<void> {
-    for (const child of await childrenOf(this.#ground, id)) {
-      if (found.has(child)) continue;
-      found.add(child);
-      await this.#addChildren(child, found);
-    }
-  }
-
-  /** Frees what nobody needs of lines whose sessions are gone. Answers for whom some of it was kept. */
-  async #free(lines: readonly LineRow[], gone: ReadonlySet<string>): Promise<readonly string[]> {
-    const isGone = (session: string | null) => session === null || gone.has(session);
-    const family = (await descendants(this.#ground, lines)).map((line) =>
-      isGone(line.session) ? { ...line, owned: false, session: null } : line,
-    );
-    try {
-      await cutLines(this.#ground, lines, family, { dryRun: false });
-    } catch (error) {
-      // The agent is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
-      if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
-    }
-    return [...new Set(family.flatMap(({ session }) => session ?? []))].sort();
+  delete(id: string): Promise<DeletedAgent> {
+    return deleteAgent(this.#ground, checkName(id, "agent id"));
   }
 
   // ---- snapshots
@@ -295,25 +218,10 @@ export class Agents {
     const agent = checkName(id, "agent id");
     const { kind, limit, cursor } = options(o, "agents.snapshots", ["kind", "limit", "cursor"]);
     const only = oneOf(kind, "kind", KINDS);
-    const damaged: { readonly id: string; readonly message: string }[] = [];
-    const page = await this.#page({ kind: SNAPSHOT, of: agent }, limit, cursor, (row) => {
-      try {
-        const snapshot = snapshotOf(row);
-        return only === undefined || snapshot.kind === only ? snapshot : undefined;
-      } catch (error) {
-        if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
-        damaged.push({ id: row.id, message: error.message });
-        return undefined;
-      }
+    return this.#page({ kind: SNAPSHOT, of: agent }, limit, cursor, (row) => {
+      const snapshot = snapshotOf(row);
+      return only === undefined || snapshot.kind === only ? snapshot : undefined;
     });
-    return { ...page, ...(damaged.length === 0 ? undefined : { damaged }) };
-  }
-
-  /** Those that are known to be the agent's. */
-  async #allSnapshots(agent: string): Promise<readonly DocRow[]> {
-    const all: DocRow[] = [];
-    for await (const row of documents(this.#ground.store, { kind: SNAPSHOT, of: agent })) if (row.of === agent) all.push(row);
-    return all;
   }
 
   /** Puts an agent and its sessions back to where a snapshot found them. What was there before is a snapshot too, of kind `recovery`. */
@@ -371,7 +279,7 @@ export class Agents {
         return false;
       }
     };
-    return (await this.#allSnapshots(agent)).filter(isAutomatic).slice(0, most);
+    return (await snapshotsOf(this.#ground.store, agent)).filter(isAutomatic).slice(0, most);
   }
 
   /** With the store. */
@@ -386,5 +294,3 @@ const conflict = (id: string, version: number, found: number): HoldfastError =>
     `Agent ${quote(id)} is at version ${found}, and this save is of version ${version}: somebody else saved it. Read it again.`,
     { found },
   );
-
-const noAgent = (id: string): HoldfastError => new HoldfastError("NOT_FOUND", `There is no agent ${quote(id)}.`, { found: id });

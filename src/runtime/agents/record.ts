@@ -187,3 +187,5 @@ const damagedAgent = (id: string): HoldfastError =>
 
 const damagedForeign = (id: string): HoldfastError =>
   new HoldfastError("CORRUPT", `The record of agent ${quote(id)} is damaged in what was brought here.`, { found: id });
+
+export const noAgent = (id: string): HoldfastError => new HoldfastError("NOT_FOUND", `There is no agent ${quote(id)}.`, { found: id });

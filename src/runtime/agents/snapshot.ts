@@ -9,7 +9,8 @@ import type { Place } from "../../core/ids.js";
 import type { JsonObject } from "../../core/json.js";
 import { open } from "../../core/save.js";
 import { isoTime } from "../../core/time.js";
-import type { DocChange, DocRow, Present } from "../../store/port.js";
+import type { DocChange, DocRow, Present, Store } from "../../store/port.js";
+import { documents } from "../documents.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, lineOf, sealed, unsealedOr } from "../rows.js";
 import type { AgentDoc } from "./record.js";
 
@@ -141,3 +142,10 @@ const damagedSnapshot = (id: string): HoldfastError =>
 
 export const noSnapshot = (id: string): HoldfastError =>
   new HoldfastError("NOT_FOUND", `There is no snapshot ${quote(id)}. List those of its agent.`, { found: id });
+
+/** Those that are known to be the agent's, newest first. */
+export async function snapshotsOf(store: Store, agent: string): Promise<readonly DocRow[]> {
+  const all: DocRow[] = [];
+  for await (const row of documents(store, { kind: SNAPSHOT, of: agent })) if (row.of === agent) all.push(row);
+  return all;
+}

@@ -1,0 +1,100 @@
+/** Deleting an agent with all that is its own, and nothing else. */
+import { HoldfastError, quote } from "../../core/errors.js";
+import type { SessionId } from "../../core/ids.js";
+import { AGENT, type LineRow, type SessionRow } from "../../store/port.js";
+import { descendants } from "../family.js";
+import type { Ground } from "../ground.js";
+import { childrenOf } from "../outside.js";
+import { cutLines } from "../retention/gc.js";
+import { RETENTION } from "../retention/stored.js";
+import { capture } from "./capture.js";
+import { noAgent } from "./record.js";
+import { SNAPSHOT, snapshotsOf } from "./snapshot.js";
+
+export interface DeletedAgent {
+  readonly sessions: number;
+  readonly snapshots: number;
+  /** Sessions of other agents for which something shared is kept. */
+  readonly keptFor: readonly string[];
+}
+
+const AT_ONCE = 1_000;
+const TRIES = 10;
+
+/** In one step; what that leaves without an owner is freed after it. */
+export async function deleteAgent(ground: Ground, agent: string): Promise<DeletedAgent> {
+  const { store } = ground;
+  for (let tries = 0; tries < TRIES; tries++) {
+    // By their rows: what is damaged goes like the rest.
+    const record = await store.doc(AGENT, agent);
+    const snapshots = await snapshotsOf(store, agent);
+    const policy = await store.doc(RETENTION, agent);
+    const { children, lines } = await belongings(ground, agent);
+    const gone = new Set<string>();
+    const applied = await capture(ground, { agent, hold: true, also: children }, (sessions) => {
+      gone.clear();
+      for (const { session } of sessions) gone.add(session.id);
+      for (const child of children) gone.add(child);
+      if (record === undefined && snapshots.length === 0 && gone.size === 0) throw noAgent(agent);
+      const docs = [...snapshots, ...(policy === undefined ? [] : [policy]), ...(record === undefined ? [] : [record])];
+      return {
+        changes: [...gone].map((session) => ({ session, when: {}, remove: true as const })),
+        docs: docs.map(({ kind, id }) => ({ kind, id, when: {}, remove: true as const })),
+      };
+    });
+    // A child, or a snapshot, went in between.
+    if (!applied.ok) continue;
+    await removeSnapshots(ground, agent);
+    ground.knownAgents.delete(agent);
+    for (const session of gone) ground.watchers.changed(session as SessionId);
+    return { sessions: gone.size, snapshots: snapshots.length, keptFor: await free(ground, lines, gone) };
+  }
+  throw new HoldfastError("BUSY", `Agent ${quote(agent)} was changed again and again while it was deleted. Try again.`, {});
+}
+
+/** Those that were taken while it was being deleted: they would bring it back. Without sessions and a record no more can be. */
+async function removeSnapshots({ store }: Ground, agent: string): Promise<void> {
+  for (const { id } of await snapshotsOf(store, agent)) await store.apply([], [{ kind: SNAPSHOT, id, when: {}, remove: true }]);
+}
+
+/** Sessions that calls of an agent's sessions run, be it under other agents, and the lines of all of them. */
+async function belongings(
+  ground: Ground,
+  agent: string,
+): Promise<{ readonly children: readonly string[]; readonly lines: readonly LineRow[] }> {
+  const { store } = ground;
+  const children = new Set<string>();
+  const lines: LineRow[] = [];
+  for (let before: number | undefined; ; ) {
+    const rows: readonly SessionRow[] = await store.sessions({ agent, limit: AT_ONCE, ...(before === undefined ? undefined : { before }) });
+    for (const { id } of rows) {
+      lines.push(...(await store.lines({ session: id })));
+      await addChildren(ground, id as SessionId, children);
+    }
+    before = rows.at(-1)?.no;
+    if (rows.length < AT_ONCE) break;
+  }
+  for (const child of children) lines.push(...(await store.lines({ session: child })));
+  return { children: [...children], lines };
+}
+
+async function addChildren(ground: Ground, id: SessionId, found: Set<string>): Promise<void> {
+  for (const child of await childrenOf(ground, id)) {
+    if (found.has(child)) continue;
+    found.add(child);
+    await addChildren(ground, child, found);
+  }
+}
+
+/** Frees what nobody needs of lines whose sessions are gone. Answers for whom some of it was kept. */
+async function free(ground: Ground, lines: readonly LineRow[], gone: ReadonlySet<string>): Promise<readonly string[]> {
+  const isGone = (session: string | null) => session === null || gone.has(session);
+  const family = (await descendants(ground, lines)).map((line) => (isGone(line.session) ? { ...line, owned: false, session: null } : line));
+  try {
+    await cutLines(ground, lines, family, { dryRun: false });
+  } catch (error) {
+    // The agent is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
+    if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
+  }
+  return [...new Set(family.flatMap(({ session }) => session ?? []))].sort();
+}
