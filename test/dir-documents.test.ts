@@ -87,3 +87,18 @@ test("what pins a line is found by the line, however much else is pinned", () =>
   // Going over all of them for each takes some seconds.
   expect(performance.now() - begun).toBeLessThan(1_000);
 });
+
+test("S2: a document that ends with a change that is made, and not yet in place, is gone for everybody, and not damaged", () => {
+  const path = fresh();
+  const pending: DocStep[] = [];
+  const [writer, reader] = [new DocFiles(path, () => pending), new DocFiles(path, () => pending)];
+  writer.beginWriting();
+  for (const [i, id] of ["a", "b"].entries()) writer.place({ kind: "k", id, put: docOf(id, i + 1, [{ on: 0, seq: 1 }]) });
+  pending.push({ kind: "k", id: "a", ends: 1 });
+  for (const files of [writer, reader]) {
+    expect(files.get("k", "a")).toBeUndefined();
+    expect(files.list({ kind: "k", limit: 10 }).map((row) => row.id)).toEqual(["b"]);
+    expect(files.check()).toEqual([]);
+    expect(files.pins(line(0))).toEqual([{ seq: 1, doc: 2 }]);
+  }
+});
