@@ -29,6 +29,8 @@ interface Group {
   readonly results: (Result | Piece)[];
   /** Calls that have no answer yet. */
   readonly open: Map<string, CallPart>;
+  /** Calls that were asked for again under the same id, before anything was answered: only the last of them can be. */
+  readonly again: Set<PlainPart>;
 }
 
 type CallPart = Extract<PlainPart, { readonly type: "tool-call" }>;
@@ -58,7 +60,7 @@ export function arranged(messages: readonly PlainMessage[], format: string): rea
   for (const [of, message] of messages.entries()) {
     const whole = verbatimOf(message, format);
     if (whole !== undefined) {
-      groups.push({ pieces: [{ of, verbatim: whole }], results: [], open: new Map() });
+      groups.push({ ...emptyGroup(), pieces: [{ of, verbatim: whole }] });
       continue;
     }
     const { role, content, name, provider } = message;
@@ -74,8 +76,11 @@ export function arranged(messages: readonly PlainMessage[], format: string): rea
       group.results.push({ of, result, tool: result.name ?? call.name, ...(provider !== undefined && { provider }) });
     }
   }
-  return groups.map((group, i) => (i === groups.length - 1 ? group : answered(group)));
+  // At the end of all calls may still be answered.
+  return groups.map((group, i) => without(group, new Set([...group.again, ...(i === groups.length - 1 ? [] : group.open.values())])));
 }
+
+const emptyGroup = (): Group => ({ pieces: [], results: [], open: new Map(), again: new Set() });
 
 function addPiece(groups: Group[], callers: Map<string, Group>, piece: Piece): void {
   const last = groups.at(-1);
@@ -85,21 +90,22 @@ function addPiece(groups: Group[], callers: Map<string, Group>, piece: Piece): v
   }
   // A reply that comes in several messages, with calls among them: their answers follow the last of these.
   const goesOn = piece.role === "assistant" && last !== undefined && last.open.size > 0 && last.results.length === 0;
-  const group: Group = goesOn ? last : { pieces: [], results: [], open: new Map() };
+  const group = goesOn ? last : emptyGroup();
   if (!goesOn) groups.push(group);
   group.pieces.push(piece);
   if (piece.role !== "assistant" || typeof piece.content === "string") return;
   for (const part of piece.content) {
     if (part.type !== "tool-call" || part.by === "provider") continue;
+    const before = group.open.get(part.callId);
+    if (before !== undefined) group.again.add(before);
     group.open.set(part.callId, part);
     callers.set(part.callId, group);
   }
 }
 
-/** Without the calls that nobody has answered before more was said. */
-function answered(group: Group): Arranged {
-  if (group.open.size === 0) return group;
-  const left = new Set<PlainPart>(group.open.values());
+/** Without calls that nobody has answered before more was said. */
+function without(group: Group, left: ReadonlySet<PlainPart>): Arranged {
+  if (left.size === 0) return group;
   const pieces = group.pieces.flatMap((piece): (Piece | Verbatim)[] => {
     if ("verbatim" in piece || typeof piece.content === "string") return [piece];
     const content = piece.content.filter((part) => !left.has(part));

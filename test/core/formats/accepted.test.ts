@@ -98,6 +98,9 @@ describe.each(["openai", "openai-responses", "anthropic", "ai-sdk"] as const)("%
     expect(toFormat(format, [call, user]).messages).toEqual([more]);
     // At the end it is still to be answered.
     expect(toFormat(format, [call]).messages).toEqual([asks]);
+    // Of two calls with one id only one can be answered.
+    expect(toFormat(format, [call, call, answer, user]).messages).toEqual([asks, answers, more]);
+    expect(toFormat(format, [call, call]).messages).toEqual([asks]);
   });
 });
 
