@@ -18,7 +18,7 @@ import { blobsOf, type EncodedMessage, encodeMessage, type MessageInput } from "
 import type { Ground } from "./ground.js";
 import { tryMessages } from "./holding.js";
 import { type Letter, noSession, readMail, tryPost } from "./inbox.js";
-import { BESIDE, bellLetter, HIDDEN, keyLetter, keyText, letterText, partLetters, partsOfText, waitsUnder } from "./letters.js";
+import { BESIDE, bellLetter, HIDDEN, keyLetter, keyText, letterText, newTag, partLetters, partsOfText, waitsUnder } from "./letters.js";
 import { ensureSession, openHolding } from "./opening.js";
 import { flag, invalid, options } from "./options.js";
 import { takeIn } from "./outside.js";
@@ -200,16 +200,20 @@ async function postAll(ground: Ground, sending: Sending): Promise<void> {
   const bytes = Buffer.byteLength(text);
   await refuseTooMuchWaiting(ground, session, bytes);
   const parts = partsOfText(text);
-  const bell = { kind: "append", check, tag: randomUUID(), parts: parts.length, bytes } as const;
+  const bell = { kind: "append", check, tag: newTag(ground.wallMs()), parts: parts.length, bytes } as const;
   const ids = partLetters(key, bell);
   await postKey(ground, sending);
-  for (const [i, doc] of parts.entries()) await tryPost(ground.store, session, doc, { id: ids[i] as string, due: HIDDEN });
+  let isRung = false;
   try {
+    for (const [i, doc] of parts.entries()) await tryPost(ground.store, session, doc, { id: ids[i] as string, due: HIDDEN });
+    isRung = true;
     await ground.post(session, bell, { id: bellLetter(key), due: BESIDE });
   } catch (error) {
-    if (!(error instanceof HoldfastError) || error.code !== "CONFLICT") throw error;
-    // Another was first, with the same or with something else. That these parts are of no use is no harm, but for the room they take.
-    await ground.store.apply([{ session, when: {}, drained: ids }]).catch(() => {});
+    const code = error instanceof HoldfastError ? error.code : undefined;
+    // Parts that no bell speaks of are of no use to anybody. Where it is not known whether one does, redaction removes them when they are old.
+    if (!isRung || code === "CONFLICT" || code === "BUSY") await ground.store.apply([{ session, when: {}, drained: ids }]).catch(() => {});
+    // Another was first, with the same or with something else.
+    if (code !== "CONFLICT") throw error;
   }
 }
 

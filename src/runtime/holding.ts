@@ -320,6 +320,7 @@ export class Holding implements Holder {
     const taking = this.#takesMail
       .catch(() => {})
       .then(async () => {
+        await this.#sendTaken();
         const letter = await write();
         if (letter === undefined) return false;
         await this.#rewordKeys([letter]);
@@ -340,8 +341,14 @@ export class Holding implements Holder {
     if (!applied.ok) throw this.endIfStale(superseded(this.id));
   }
 
+  /** What was taken in, and could not be saved for a passing reason, goes first: it would be taken in again. */
+  async #sendTaken(): Promise<void> {
+    if (this.#queue.takesMail && this.#ended === undefined) await this.flush();
+  }
+
   async #takeMail({ ends }: { readonly ends: boolean }): Promise<void> {
     for (;;) {
+      await this.#sendTaken();
       const all = await mailFor(this.ground, this.id, () => !this.isAsking && mayAppend(this.#work));
       await this.#rewordKeys(all);
       // What is staged already, and could not be sealed, is not to be staged again.

@@ -8,6 +8,8 @@
  * B3  only who holds the session takes in, and rewords, a key letter: what is kept of it is what was appended.
  */
 
+import { randomUUID } from "node:crypto";
+import { HoldfastError } from "../core/errors.js";
 import { fromPlain, type PlainMessage } from "../core/formats/plain.js";
 import type { SessionId } from "../core/ids.js";
 import type { MessageInput } from "../core/message.js";
@@ -27,6 +29,12 @@ export type Bell = Extract<MailDoc, { readonly kind: "append" }>;
 export const keyLetter = (key: string): string => `append:${key}`;
 export const bellLetter = (key: string): string => `bell:${key}`;
 export const keyOfBell = (id: string): string => id.slice(bellLetter("").length);
+/** Another one for each try. It says when that was: what is left of one that was killed is known by its age. */
+export const newTag = (wallMs: number): string => `${wallMs}-${randomUUID()}`;
+const TAG = /^part:(\d{1,16})-/;
+const LEFT_MS = 3_600_000;
+/** Whether a part that no bell speaks of will have none: its sender was killed, or failed, long ago. */
+export const isLeftBehind = (id: string, wallMs: number): boolean => wallMs - Number(TAG.exec(id)?.[1] ?? wallMs) > LEFT_MS;
 export const partLetters = (key: string, { tag, parts }: Pick<Bell, "tag" | "parts">): readonly string[] =>
   Array.from({ length: parts }, (_, no) => `part:${tag}:${no}:${key}`);
 
@@ -91,22 +99,33 @@ async function openLetter(store: Store, session: SessionId, key: string, bell: B
   // One that cannot be read is left where it is: it must not keep its session from being opened.
   const messages = text === undefined ? undefined : messagesIn(text);
   if (messages === undefined) return undefined;
-  const kept = bell.check === undefined ? undefined : keyText(bell.check);
+  // A key that says nothing was redacted: what was sent before that is not to be told by its digest either.
+  const kept = bell.check === undefined || waits?.text === keyText("") ? undefined : keyText(bell.check);
   return { messages, drained, ...(kept !== undefined && kept !== waits?.text && { reworded: { id: own, text: kept } }) };
 }
 
 export const keyText = (check: string): string => mailText({ kind: "append-key", check });
 
-/** What a letter says; undefined where a part of it is missing. */
+/** What a letter says; undefined where a part of it is missing, or damaged. */
 async function textOf(store: Store, session: SessionId, key: string, bell: Bell): Promise<string | undefined> {
   const ids = partLetters(key, bell);
   const texts: string[] = [];
   for (let at = 0; at < ids.length; at += MAX_IDS)
     for (const { text } of await store.inbox(session, { ids: ids.slice(at, at + MAX_IDS) })) {
-      const doc = mailOf(text, session);
-      if (doc.kind === "append-part") texts[doc.no] = doc.text;
+      const doc = soundMail(text, session);
+      if (doc?.kind === "append-part") texts[doc.no] = doc.text;
     }
   return Object.keys(texts).length === bell.parts ? texts.join("") : undefined;
+}
+
+/** Undefined where it is damaged: `verify` says so, and the rest of its session is not kept from anybody. */
+export function soundMail(text: string, session: SessionId): MailDoc | undefined {
+  try {
+    return mailOf(text, session);
+  } catch (error) {
+    if (error instanceof HoldfastError && error.code === "CORRUPT") return undefined;
+    throw error;
+  }
 }
 
 /**

@@ -33,6 +33,11 @@ export class SaveQueue {
     return this.#pending.length === 0;
   }
 
+  /** Whether mail goes with what is still on its way: until then it is in the inbox, as if nobody had looked at it. */
+  get takesMail(): boolean {
+    return this.#pending.some(({ drained }) => drained.length > 0);
+  }
+
   /** The record before the first that is still on its way. */
   get sentUpTo(): number {
     return firstSeq((this.#pending[0] as Sealed).save.save) - 1;

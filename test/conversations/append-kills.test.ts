@@ -1,10 +1,11 @@
 /** E1 under kills: whoever dies, and at whichever write, what is sent under a key is there once. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { MAX_SEQ } from "../../src/core/ids.js";
 import { type Holdfast, HoldfastError, type MessageInput } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
 import { Holdfast as Opened } from "../../src/runtime/holdfast.js";
-import { openLetters } from "../../src/runtime/letters.js";
+import { HIDDEN, openLetters, partTuning } from "../../src/runtime/letters.js";
 import { thisMachine } from "../../src/store/machine.js";
 import type { Store } from "../../src/store/port.js";
 import { Processes } from "../support/processes.js";
@@ -15,6 +16,54 @@ const some: readonly MessageInput[] = [
   { role: "user", content: "one" },
   { role: "user", content: [{ type: "file", mediaType: "a/b", data: { bytes: Uint8Array.from([1, 2]) } }] },
 ];
+test("parts that no bell speaks of do not stay where their sender knows it", async () => {
+  const { chars } = partTuning;
+  partTuning.chars = 20;
+  const store = await openStore("memory:");
+  let fails = "";
+  const post: Store["post"] = async (session, mail) => {
+    if (fails !== "" && mail.id.startsWith(fails)) throw new HoldfastError("BUSY", "busy for now");
+    return store.post(session, mail);
+  };
+  const made = (on: Store): Holdfast => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
+  const [holder, hold] = [made(store), made(wrapped(store, { post }))];
+  const session = await holder.session("a");
+  const parts = async () => (await store.inbox("a", { dueBy: HIDDEN, limit: 100 })).filter(({ id }) => id.startsWith("part:"));
+  try {
+    for (fails of ["bell:", "part:"]) await expect(hold.sessions.append("a", some, { key: "k" })).rejects.toMatchObject({ code: "BUSY" });
+    expect(await parts()).toEqual([]);
+    fails = "";
+    expect(await hold.sessions.append("a", some, { key: "k" })).toMatchObject({ taken: false });
+    expect((await parts()).length).toBeGreaterThan(3);
+  } finally {
+    partTuning.chars = chars;
+  }
+  await session.close();
+  expect(await parts()).toEqual([]);
+  await hold.close();
+});
+
+test("a part of a letter that is damaged keeps nobody from its session", async () => {
+  const store = await openStore("memory:");
+  const inbox: Store["inbox"] = async (session, query) =>
+    (await store.inbox(session, query)).map((mail) =>
+      mail.id.startsWith("part:") ? { ...mail, text: `${mail.text.slice(0, -9)}~` } : mail,
+    );
+  const made = (on: Store): Holdfast => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
+  const hold = made(wrapped(store, { inbox }));
+  // A call is open: what comes must wait.
+  const call: MessageInput = { role: "assistant", content: [{ type: "tool-call", callId: "c", name: "look", input: {} }] };
+  const answer: MessageInput = { role: "tool", content: [{ type: "tool-result", callId: "c", outcome: "ok", output: 1 }] };
+  await hold.sessions.append("a", [call], { create: true });
+  expect(await hold.sessions.append("a", some, { key: "k" })).toMatchObject({ taken: false });
+  expect(await hold.sessions.append("a", [answer])).toMatchObject({ taken: true });
+  const session = await hold.session("a");
+  expect(session.messages).toHaveLength(2);
+  await session.close();
+  expect((await hold.sessions.redact("a", "one")).left.join()).toContain("messages");
+  await hold.close();
+});
+
 /** Every write that there is, before it and behind it. */
 const MOST = 40;
 
@@ -45,6 +94,36 @@ test("E1: a store that is away for a moment while messages are taken in does not
   expect(again.messages).toHaveLength(1);
   await hold.close();
 });
+
+test.each(["messages", "a signal"])(
+  "E1: where the save that takes in %s fails for a passing reason, the next look does not take them in again",
+  async (what) => {
+    const store = await openStore("memory:");
+    let fails = 0;
+    const apply: Store["apply"] = async (changes, docs) => {
+      if (changes.some(({ drained = [] }) => drained.length > 0) && fails-- > 0) throw new HoldfastError("BUSY", "busy for now");
+      return store.apply(changes, docs);
+    };
+    const made = (on: Store): Holdfast => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
+    const [holder, hold] = [made(wrapped(store, { apply })), made(store)];
+    const session = await holder.session("a");
+    fails = 2;
+    if (what === "messages") expect(await hold.sessions.append("a", some, { key: "k" })).toMatchObject({ taken: false });
+    else await hold.signal("a", "news", 1, { key: "k" });
+    // Whatever is posted in the same process is a reason to look.
+    for (let i = 0; i < 5; i++) await holder.signal("a", "look", i).then(() => sleep(10));
+    expect(fails).toBeLessThanOrEqual(0);
+    await session.checkpoint();
+    await session.close();
+    const again = await hold.session("a");
+    expect(again.messages).toHaveLength(what === "messages" ? some.length : 0);
+    const query = { from: 1, to: MAX_SEQ, limit: 1_000, items: false, state: true };
+    const saves = (await Promise.all((await store.lines({ session: "a" })).map(({ id }) => store.saves(id, query)))).flat();
+    expect(saves.filter(({ state }) => state?.includes("news"))).toHaveLength(what === "messages" ? 0 : 1);
+    await again.close();
+    await hold.close();
+  },
+);
 
 test("E1: a letter that comes while the same is appended without one, and is looked at just then, does not have it appended twice", async () => {
   const store = await openStore("memory:");

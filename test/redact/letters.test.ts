@@ -5,7 +5,7 @@ import { encodeMessage } from "../../src/core/message.js";
 import { type Holdfast, type MessageInput, textOf } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
 import { Holdfast as Opened } from "../../src/runtime/holdfast.js";
-import { HIDDEN, partTuning } from "../../src/runtime/letters.js";
+import { HIDDEN, keyText, newTag, partTuning } from "../../src/runtime/letters.js";
 import { LetterEdits } from "../../src/runtime/redact/letters.js";
 import { whatOf } from "../../src/runtime/redact/what.js";
 import type { MailDoc } from "../../src/runtime/rows.js";
@@ -14,6 +14,7 @@ import type { Store } from "../../src/store/port.js";
 import { errorOf } from "../support/error-of.js";
 import { coded, Processes } from "../support/processes.js";
 import { stores } from "../support/stores.js";
+import { wrapped } from "../support/wrapped.js";
 
 const { chars } = partTuning;
 beforeEach(() => {
@@ -135,9 +136,51 @@ test("a letter in whose place something else was appended does not come to stand
         ...keys.map((key) => [key, { kind: "append-key", check: "c" }] as const),
       ]),
       whatOf(SECRET, "[redacted]"),
+      0,
       () => {},
     );
   expect(edits()).toMatchObject({ posted: [], reworded: [], drained: expect.arrayContaining(["bell:k", "part:t:0:k"]) as string[] });
   expect(edits("append:k")).toMatchObject({ reworded: [{ id: "bell:k" }], drained: expect.arrayContaining(["append:k"]) as string[] });
   expect(edits("append:k").drained).not.toContain("bell:k");
+});
+
+test("parts that no bell speaks of: of one who may be about to ring nothing is said to be gone, and what was left long ago goes", () => {
+  const now = Date.now();
+  const part = { kind: "append-part", no: 0, text: JSON.stringify([user(SECRET)]) } as const;
+  const ids = [newTag(now - 60_000), newTag(now - 2 * 3_600_000)].map((tag) => `part:${tag}:0:k`) as [string, string];
+  const edits = new LetterEdits(new Map(ids.map((id) => [id, part])), whatOf(SECRET, "[redacted]"), now, () => {});
+  expect(edits).toMatchObject({ isLeft: true, reworded: [{ id: ids[0] }], drained: [ids[1]] });
+});
+
+class Gate {
+  open = (): void => {};
+  readonly isOpen = new Promise<void>((resolve) => {
+    this.open = resolve;
+  });
+}
+
+test("a redaction between the parts of a letter and its bell leaves no digest of what they said", async () => {
+  const store = await openStore("memory:");
+  const [ring, rung] = [new Gate(), new Gate()];
+  const post: Store["post"] = async (session, mail) => {
+    if (mail.id === "bell:k") {
+      ring.open();
+      await rung.isOpen;
+    }
+    return store.post(session, mail);
+  };
+  const made = (on: Store): Holdfast => new Opened(on, thisMachine(), { now: Date.now }, 30_000);
+  const [hold, sender] = [made(store), made(wrapped(store, { post }))];
+  await waitingIn(hold, "a");
+  const sending = sender.sessions.append("a", [user(`pin ${SECRET}`)], { key: "k" });
+  await ring.isOpen;
+  expect((await hold.sessions.redact("a", SECRET)).left.join()).toContain("being sent");
+  rung.open();
+  expect(await sending).toMatchObject({ taken: false });
+  await hold.sessions.append("a", [answer]);
+  expect((await transcript(hold, "a")).slice(3)).toEqual(["pin [redacted]"]);
+  // Whoever guesses what it was is not told so.
+  const guess = (check: string) => store.post("a", { id: "append:k", text: keyText(check), due: 0 });
+  expect(await guess(checkOf(user(`pin ${SECRET}`)))).toBe(await guess(checkOf(user("pin 1"))));
+  await hold.close();
 });

@@ -8,7 +8,7 @@ import { digest } from "../../core/digest.js";
 import { fromPlain, type PlainMessage, toPlain, withBytes } from "../../core/formats/plain.js";
 import { encodeMessage } from "../../core/message.js";
 import { editMessage, type TextEdit } from "../../core/redact-text.js";
-import { type Bell, keyLetter, keyOfBell, keyText, letterText, partLetters, partsOfText } from "../letters.js";
+import { type Bell, isLeftBehind, keyLetter, keyOfBell, keyText, letterText, partLetters, partsOfText } from "../letters.js";
 import { type MailDoc, mailText } from "../rows.js";
 import type { What } from "./what.js";
 
@@ -24,10 +24,12 @@ export class LetterEdits {
   /** Whether the message that was asked for is there. */
   isMessageThere = false;
   readonly #what: What;
+  readonly #wallMs: number;
   readonly #name: TextEdit["name"];
 
-  constructor(mail: Waiting, what: What, name: NonNullable<TextEdit["name"]>) {
+  constructor(mail: Waiting, what: What, wallMs: number, name: NonNullable<TextEdit["name"]>) {
     this.#what = what;
+    this.#wallMs = wallMs;
     this.#name = name;
     const spokenOf = new Set<string>();
     for (const [id, doc] of mail) if (doc.kind === "append") for (const own of this.#letter(mail, id, doc)) spokenOf.add(own);
@@ -67,13 +69,18 @@ export class LetterEdits {
     this.reworded.push({ id, text: mailText(bell) });
   }
 
-  /** What no bell speaks of: whoever sends it is about to post that, or has failed. Whom a key binds is not known from it. */
+  /** What no bell speaks of: whoever sends it is about to post that, or has failed. Whom a key binds is not known from it. What was left goes. */
   #alone(id: string, doc: MailDoc): void {
     if (doc.kind === "append-key" && doc.check !== "") this.reworded.push({ id, text: keyText("") });
     if (doc.kind !== "append-part") return;
+    if (isLeftBehind(id, this.#wallMs)) {
+      this.drained.push(id);
+      return;
+    }
     const edited = this.#text(doc.text);
-    if (edited === undefined) this.isLeft = true;
-    else if (edited !== doc.text) this.reworded.push({ id, text: mailText({ ...doc, text: edited }) });
+    // Its bell will still speak of what it was.
+    if (edited !== doc.text) this.isLeft = true;
+    if (edited !== undefined && edited !== doc.text) this.reworded.push({ id, text: mailText({ ...doc, text: edited }) });
   }
 
   /** The same where nothing is changed, undefined where it cannot be read. */

@@ -15,10 +15,10 @@ import type { Entry } from "../agents/snapshot.js";
 import type { Ground } from "../ground.js";
 import { noSession, tryPost } from "../inbox.js";
 import { superseded } from "../lease-keeper.js";
-import { HIDDEN } from "../letters.js";
+import { HIDDEN, soundMail } from "../letters.js";
 import { checkTags } from "../opening.js";
 import { callback, flag, invalid, options, signalOf, wholeNumber } from "../options.js";
-import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, type MailDoc, mailOf, mailText } from "../rows.js";
+import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, type MailDoc, mailText } from "../rows.js";
 import { Leases } from "./leases.js";
 import { LetterEdits } from "./letters.js";
 import { editMail } from "./mail.js";
@@ -335,10 +335,10 @@ class Redacting {
     const edit = { text: this.#what.text, numbers: true };
     const open = await OpenCalls.of(this.#ground, [id]);
     const mail = await this.#waiting();
-    const letters = new LetterEdits(mail, this.#what, (name, what) => {
+    const letters = new LetterEdits(mail, this.#what, this.#ground.wallMs(), (name, what) => {
       if (this.#what.holds(name) && !seen.names.some((known) => known.at === id && known.what === what)) seen.names.push({ what, at: id });
     });
-    this.#lettersLeft = letters.isLeft;
+    this.#lettersLeft ||= letters.isLeft;
     const others = [...mail].flatMap(([letter, doc]) => {
       const isOpen = doc.kind === "approve" && open.ids.has(doc.effect);
       if (isOpen && editMail(doc, edit, false) !== editMail(doc, edit, true)) seen.exempt.add(doc.effect);
@@ -350,12 +350,17 @@ class Redacting {
 
   async #waiting(): Promise<ReadonlyMap<string, MailDoc>> {
     const mail = await this.#ground.store.inbox(this.#session, { dueBy: HIDDEN, limit: Number.MAX_SAFE_INTEGER });
-    return new Map(mail.map(({ id, text }) => [id, mailOf(text, this.#session)]));
+    const sound = mail.flatMap(({ id, text }): [string, MailDoc][] => {
+      const doc = soundMail(text, this.#session);
+      return doc === undefined ? [] : [[id, doc]];
+    });
+    this.#lettersLeft = sound.length < mail.length;
+    return new Map(sound);
   }
 
   /** A message that waits to be appended has the id that its sender gave it, or none yet. */
   async #requireInLetter(message: string): Promise<void> {
-    const letters = new LetterEdits(await this.#waiting(), this.#what, () => {});
+    const letters = new LetterEdits(await this.#waiting(), this.#what, this.#ground.wallMs(), () => {});
     if (!letters.isMessageThere) throw noMessage(this.#session, message);
   }
 }

@@ -35,8 +35,8 @@ export async function editSnapshots(ground: Ground, agent: string, { edit, holds
       if (found === "damaged" || found === undefined) break;
       isInAgent ||= found.ofAgent.some(holds);
       isChanged ||= found.isChanged;
-      // Looked at again: somebody else may change, or remove, the same one.
-      if (!found.isChanged || dryRun) break;
+      if (found.isDone) break;
+      // Somebody else has changed, or removed, the same one: looked at again.
     }
   }
   return { isChanged, isInAgent, damaged };
@@ -48,15 +48,16 @@ async function change(
   id: string,
   edit: (entry: Entry) => Entry,
   dryRun: boolean,
-): Promise<{ readonly isChanged: boolean; readonly ofAgent: readonly string[] } | "damaged" | undefined> {
+): Promise<{ readonly isChanged: boolean; readonly isDone: boolean; readonly ofAgent: readonly string[] } | "damaged" | undefined> {
   const row = await store.doc(SNAPSHOT, id);
   const contents = row && soundContents(row);
   if (row === undefined || contents === undefined) return row && "damaged";
   const { sessions, ...rest } = contents;
   const edited = sessions.map(edit);
   const isChanged = edited.some((entry, i) => entry !== sessions[i]);
-  if (isChanged && !dryRun) await store.apply([], [withContents(row, { ...contents, sessions: edited })]);
-  return { isChanged, ofAgent: [row.text, JSON.stringify(rest.agent), rest.damaged ?? ""] };
+  const isWritten = isChanged && !dryRun;
+  const isDone = !isWritten || (await store.apply([], [withContents(row, { ...contents, sessions: edited })])).ok;
+  return { isChanged, isDone, ofAgent: [row.text, JSON.stringify(rest.agent), rest.damaged ?? ""] };
 }
 
 function soundContents(row: Parameters<typeof contentsOf>[0]): Contents | undefined {
