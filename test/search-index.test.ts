@@ -16,7 +16,8 @@ import { basename, dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, test } from "vitest";
-import { type Holdfast, type IndexProgress, open } from "../src/index.js";
+import { parseQuery } from "../src/core/search/query.js";
+import { type Holdfast, type IndexProgress, open, type SearchFilter } from "../src/index.js";
 import { openStore } from "../src/open.js";
 import { Holdfast as Opened } from "../src/runtime/holdfast.js";
 import { thisMachine } from "../src/store/machine.js";
@@ -375,6 +376,24 @@ describe.each(stores)("an index that is kept up: $name", ({ address }) => {
     expect(await count(hold, "kelp")).toBe(1);
   });
 
+  test("what it gives is held against what was asked for", async () => {
+    const place = await indexed();
+    if (place === undefined) return;
+    const hold = await holdOn(place, (index) => ({ find: (query) => index.find(query, {}) }));
+    await say(hold, "a", "kelp");
+    await say(hold, "b", "kelp");
+    await hold.sessions.update("b", { title: "kelp" });
+    await hold.sessions.index();
+    const kinds = async (filter: SearchFilter) =>
+      (await hold.sessions.search("kelp", filter)).items.map(({ kind, sessionId }) => `${kind} ${sessionId}`);
+    expect(await kinds({})).toHaveLength(3);
+    expect(await kinds({ role: "assistant" })).toEqual([]);
+    expect(await kinds({ since: "2100-01-01T00:00:00Z" })).toEqual([]);
+    expect(await kinds({ until: "2000-01-01T00:00:00Z" })).toEqual([]);
+    expect(await kinds({ sessionId: "a" })).toEqual(["message a"]);
+    expect((await kinds({ sessionId: "b" })).toSorted()).toEqual(["message b", "title b"]);
+  });
+
   test("takes in what has come when nothing else is going on", async () => {
     const place = await indexed();
     if (place === undefined) return;
@@ -431,4 +450,22 @@ describe.each(stores)("an index that is kept up: $name", ({ address }) => {
       expect(ended).toMatchObject({ status: 0, signal: null, stdout: "done\n" });
     }
   });
+});
+
+test("a save in SQLite is read once for all that is found in it: it may be large", async () => {
+  const path = freshPath();
+  const hold = await opened(path);
+  await hold.sessions.append(
+    "a",
+    Array.from({ length: 30 }, (_, i) => ({ role: "user", content: `kelp ${i}` })),
+    { create: true },
+  );
+  await say(hold, "b", "kelp");
+  await hold.sessions.index();
+  const store = await openStore(path);
+  ends.push(() => store.close());
+  await store.index?.begin(false);
+  const found = await (store.index as SearchIndex).find(parseQuery("kelp"), {});
+  const saves = (await found.read(0, 50)).map((hit) => (hit?.kind === "message" ? hit.save : undefined));
+  expect([saves.length, new Set(saves).size]).toEqual([31, 2]);
 });

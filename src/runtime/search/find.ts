@@ -19,7 +19,7 @@ import { breathe } from "../breathe.js";
 import type { Ground } from "../ground.js";
 import { invalid, limitOf, numberOf, oneOf, options, type Page } from "../options.js";
 import { Owners, type Wanted } from "./owners.js";
-import { OpenedTexts, titleIn } from "./texts.js";
+import { OpenedTexts, type Text, titleIn } from "./texts.js";
 
 export interface SearchFilter {
   /** Of the session in which it is found. */
@@ -163,7 +163,7 @@ async function show({ owners, texts, asked }: Shows, hit: Hit): Promise<FoundIte
     const found = hit.kind === "title" ? titleIn(hit.session) : hit.save && (await texts.at(hit.save, hit.seq));
     const words = found && passageOf(found.text, hit.kind === "title" ? 0 : hit.passage);
     const places = words && occurrences(query, words.words);
-    if (found === undefined || words === undefined || places === undefined) return undefined;
+    if (found === undefined || words === undefined || places === undefined || !isWanted(found, hit, filter)) return undefined;
     const { text: snippet, matches } = snippetOf(found.text, words, query, places);
     const { message, seq, at } = found;
     const { score } = hit;
@@ -177,6 +177,14 @@ async function show({ owners, texts, asked }: Shows, hit: Hit): Promise<FoundIte
     if (error instanceof HoldfastError && error.code === "CORRUPT") return undefined;
     throw error;
   }
+}
+
+/** What an index says may be of another by now. */
+function isWanted({ message, seq, at }: Text, hit: Hit, { role, since, until, within }: FindOptions): boolean {
+  if ((since !== undefined && at < since) || (until !== undefined && at >= until)) return false;
+  if (hit.kind === "title") return role === undefined;
+  if (role !== undefined && ROLES.indexOf(message.role) !== role) return false;
+  return within === undefined || seq <= (within.lines.get(hit.line.id)?.upTo ?? 0);
 }
 
 function passageOf(text: string, wanted: number): Words | undefined {

@@ -1,4 +1,5 @@
 /** What an index has found by numbers, and the rows that these are of. */
+import { firstSeq } from "../../core/save.js";
 import type { Hit } from "../search-port.js";
 import type { Param, Row } from "./database.js";
 import { lineRow, saveRow, sessionRow } from "./rows.js";
@@ -23,6 +24,14 @@ export function bestFirst(a: Numbered, b: Numbered): number {
 
 /** The parameters of the statement that reads what was found: `recordOf`, or `sessionWith` for a title. */
 export const hitParams = ({ owner, seq }: Numbered, tenant: string): Param[] => (owner < 0 ? [tenant, -owner] : [seq, tenant, owner]);
+
+/** What was read for another in the same save: it may hold thousands of messages, and is large then. */
+export function againOf(read: readonly (Hit | undefined)[], { owner, seq, passage, score }: Numbered): Hit | undefined {
+  const hit = read.find(
+    (known) => known?.kind === "message" && known.line.no === owner && known.save && firstSeq(known.save) <= seq && seq <= known.save.seq,
+  );
+  return hit?.kind === "message" ? { ...hit, seq, passage, score } : undefined;
+}
 
 /** What that statement answered. Undefined where it is not there any more. */
 export function hitOf({ owner, seq, passage, score }: Numbered, row: Row | undefined): Hit | undefined {

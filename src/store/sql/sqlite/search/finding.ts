@@ -2,7 +2,7 @@
 import type { Query } from "../../../../core/search/query.js";
 import type { FindOptions, Found, Hit } from "../../../search-port.js";
 import type { Dialect } from "../../database.js";
-import { hitOf, hitParams, type Numbered } from "../../hits.js";
+import { againOf, hitOf, hitParams, type Numbered } from "../../hits.js";
 import { recordOf, sessionWith } from "../../statements.js";
 import type { Prepared } from "../prepared.js";
 import type { OpenIndex } from "./open-index.js";
@@ -27,10 +27,13 @@ export class Finding {
   }
 
   #hits(statements: Prepared, places: readonly (Numbered | undefined)[]): readonly (Hit | undefined)[] {
-    return places.map((one) => {
-      if (one === undefined) return undefined;
-      const statement = statements.of(one.owner < 0 ? this.#title : this.#record);
-      return hitOf(one, statement.get(...hitParams(one, this.#tenant)));
-    });
+    const hits: (Hit | undefined)[] = [];
+    for (const one of places) hits.push(one && (againOf(hits, one) ?? this.#hit(statements, one)));
+    return hits;
+  }
+
+  #hit(statements: Prepared, one: Numbered): Hit | undefined {
+    const statement = statements.of(one.owner < 0 ? this.#title : this.#record);
+    return hitOf(one, statement.get(...hitParams(one, this.#tenant)));
   }
 }
