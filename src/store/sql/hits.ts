@@ -33,6 +33,16 @@ export function againOf(read: readonly (Hit | undefined)[], { owner, seq, passag
   return hit?.kind === "message" ? { ...hit, seq, passage, score } : undefined;
 }
 
+/** So many of each line, and of titles. */
+export function firstOfEach(places: readonly Numbered[], most: number): readonly Numbered[] {
+  const counts = new Map<number, number>();
+  return places.filter(({ owner }) => {
+    const count = (counts.get(owner) ?? 0) + 1;
+    counts.set(owner, count);
+    return count <= most;
+  });
+}
+
 /** What that statement answered. Undefined where it is not there any more. */
 export function hitOf({ owner, seq, passage, score }: Numbered, row: Row | undefined): Hit | undefined {
   if (row === undefined) return undefined;

@@ -10,7 +10,7 @@ import type { Query } from "../../../../core/search/query.js";
 import type { Document, FindOptions, Found, Fresh, Hit, SearchIndex } from "../../../search-port.js";
 import { change, look, row, rowsOf } from "../../asks.js";
 import type { Ask, Database, Row, Steps } from "../../database.js";
-import { hitOf, hitParams, type Numbered } from "../../hits.js";
+import { againOf, firstOfEach, hitOf, hitParams, type Numbered } from "../../hits.js";
 import { saveRow, sessionRow } from "../../rows.js";
 import { recordOf, type Statements, statementsIn } from "../../statements.js";
 import { indexKey } from "../../writer.js";
@@ -230,8 +230,20 @@ export class PostgresIndex implements SearchIndex {
 
   *#read(places: readonly Numbered[]): Steps<readonly (Hit | undefined)[]> {
     const { sessionByNo } = this.#sql;
-    const rows = yield places.map((one) => look(one.owner < 0 ? sessionByNo : this.#record, ...hitParams(one, this.#tenant)));
-    return places.map((one, i) => hitOf(one, rows[i]?.[0]));
+    const hits = new Map<Numbered, Hit | undefined>();
+    // Those of one line may be in one large save: a few first, which may be all that has to be read.
+    for (let ofEach = 1; hits.size < places.length; ofEach *= 4) {
+      const left = places.filter((one) => !hits.has(one));
+      const now = firstOfEach(left, ofEach);
+      const rows = yield now.map((one) => look(one.owner < 0 ? sessionByNo : this.#record, ...hitParams(one, this.#tenant)));
+      for (const [i, one] of now.entries()) hits.set(one, hitOf(one, rows[i]?.[0]));
+      const read = [...hits.values()];
+      for (const one of left) {
+        const again = hits.has(one) ? undefined : againOf(read, one);
+        if (again !== undefined) hits.set(one, again);
+      }
+    }
+    return places.map((one) => hits.get(one));
   }
 
   /** What is removed from a table is removed from its files when the server vacuums it, as everything else in this store. */
