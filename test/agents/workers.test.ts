@@ -498,3 +498,35 @@ describe.each(stores)("workers on $name", ({ address }) => {
     await expect(worker.drain()).rejects.toMatchObject(coded("INVALID_OPTION"));
   });
 });
+
+test("wherever a worker dies while one call is in doubt and another ends, somebody is told of the doubt", async () => {
+  const on = await Processes.on("memory:");
+  let deaths = 0;
+  for (let write = 1, isThrough = false; !isThrough; write++) {
+    const id = `s${write}`;
+    const made = (hold: Holdfast) =>
+      hold.agent({
+        name: id,
+        model: script(asks(["send", {}], ["look", {}])),
+        tools: {
+          send: { mode: "once", run: () => Promise.reject(new Error("gone")) },
+          look: { mode: "keyed", run: () => pause(5) },
+        },
+      });
+    const { hold } = on.start();
+    await made(hold).submit(id, "go");
+    const dying = on.start({ diesAt: { write, done: true } });
+    await dying.hold.worker({ agents: [made(dying.hold)], pollMs: 10, onSigterm: false }).start();
+    isThrough = await Promise.race([dying.died.then(() => false), pause(250).then(() => true)]);
+    if (!isThrough) deaths += 1;
+    dying.kill();
+    const worker = hold.worker({ agents: [made(hold)], pollMs: 10, onSigterm: false });
+    await worker.start();
+    const inDoubt = async () => (await hold.effects.list({ status: "in-doubt" })).items.filter(({ sessionId }) => sessionId === id);
+    for (let i = 0; i < 400 && (await inDoubt()).length === 0; i++) await pause(5);
+    expect(await inDoubt(), `${write}`).toMatchObject([{ tool: "send" }]);
+    await worker.stop({ graceMs: 0 });
+  }
+  expect(deaths).toBeGreaterThan(4);
+  await on.close();
+});

@@ -6,7 +6,7 @@ import type { MessageInput } from "../../core/message.js";
 import { isUnderWay } from "../../core/status.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
-import { cancel, isOpen, leaveInDoubt, readMail } from "../inbox.js";
+import { cancel, isOpen, leaveInDoubt, readMail, restate } from "../inbox.js";
 import { isMailOfBefore, standstillOf } from "../restored.js";
 import { askingOf, isMeant, noTurn, turnOpen } from "./asking.js";
 import { boundsOf, type Definition } from "./define.js";
@@ -79,7 +79,8 @@ export class Turns {
     const now = this.#ground.wallMs();
     const { course, isCancelling } = held.work.fold;
     if (isCancelling || (isOpen(held.work) && (course.goesOnAt(now) ?? Number.POSITIVE_INFINITY) > now)) {
-      held.work.redue();
+      // Whoever died may have noted what became of its calls, and not what follows from that.
+      restate(held.work);
       await held.commit();
       return undefined;
     }
