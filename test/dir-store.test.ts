@@ -550,6 +550,25 @@ describe("long lines", () => {
     expect(readdirSync(ofSession(path, "a")).filter((name) => name.endsWith(".draft"))).toEqual([]);
     await again.close();
   });
+
+  test("more of them than are kept open are read from their beginning, side by side", async () => {
+    const path = fresh();
+    const lines = Array.from({ length: 260 }, (_, i) => new Fixture(`s${i}`));
+    const store = await openDir(path);
+    await store.apply(lines.map((f) => f.begin()));
+    for (const f of lines) {
+      const saves = Array.from({ length: 205 }, () => f.save({ mark: true }).saves?.[0] as NewSave);
+      await store.apply([{ session: f.id, when: { epoch: 1 }, saves }]);
+    }
+    await store.close();
+    const again = await openDir(path);
+    const firsts = Promise.all(lines.map((f) => again.saves(f.line, { ...all, to: 1, limit: 1 })));
+    // Others look at all of it meanwhile.
+    const counted = again.counts();
+    expect((await firsts).map((found) => found.length)).toEqual(lines.map(() => 1));
+    expect((await counted).checkpoints).toBe(260 * 205);
+    await again.close();
+  });
 });
 
 describe("the index", () => {

@@ -2,6 +2,7 @@
 import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
 import type { InboxQuery, LineQuery, LineRow, Mail, Posted, Present, SaveQuery, SessionQuery, SessionRow } from "../port.js";
+import type { Approach } from "./approach.js";
 import { type Catalogue, type Entry, fits, type Standing } from "./catalogue.js";
 import { Inbox } from "./inbox.js";
 import type { IndexFile } from "./index-file.js";
@@ -11,9 +12,6 @@ import { nameOf } from "./names.js";
 import { DAMAGED, lineRow, type SessionDoc, sessionRow } from "./session-file.js";
 import type { Found, SessionFiles } from "./session-files.js";
 import type { Waiting } from "./waiting.js";
-
-/** How many saves are walked over at once: some milliseconds. */
-export const FAR = 200;
 
 export class Reader {
   readonly #sessions: SessionFiles;
@@ -134,11 +132,11 @@ export class Reader {
   // ---- saves
 
   /** Undefined where they are far from the line's end: asked again, it is nearer to them. */
-  saves(line: LineId, query: SaveQuery): Save[] | undefined {
+  saves(line: LineId, query: SaveQuery, approach: Approach): Save[] | undefined {
     const standing = this.#catalogue.line(line);
     const journal = standing && this.journal(standing);
     if (journal === undefined) return [];
-    if (!journal.approach(query.newestFirst ? query.to : query.from, FAR)) return undefined;
+    if (!approach.step(journal, query.newestFirst ? query.to : query.from)) return undefined;
     return journal.read(query, (standing?.origin?.seq ?? 0) + 1);
   }
 

@@ -41,6 +41,7 @@ import type {
   Traits,
 } from "../port.js";
 import { noBackup, storeClosed } from "../refusals.js";
+import { Approach } from "./approach.js";
 import { Blobs } from "./blobs.js";
 import { entryOf } from "./catalogue.js";
 import { Committer } from "./committer.js";
@@ -283,8 +284,9 @@ export class DirStore implements Store {
   }
 
   async saves(line: LineId, query: SaveQuery): Promise<readonly Save[]> {
+    const approach = new Approach();
     for (;;) {
-      const found = await this.#read(() => this.#reader.saves(line, query));
+      const found = await this.#read(() => this.#reader.saves(line, query, approach));
       if (found !== undefined) return found;
       await breathe();
     }

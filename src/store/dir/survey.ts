@@ -4,6 +4,7 @@ import { setImmediate as breathe } from "node:timers/promises";
 import type { Digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { AGENT, type Counts, type Swept } from "../port.js";
+import { Approach } from "./approach.js";
 import type { Blobs } from "./blobs.js";
 import { entryOf, isSameEntry, type Standing } from "./catalogue.js";
 import type { Due } from "./due.js";
@@ -11,7 +12,7 @@ import { namesIn } from "./files.js";
 import type { IndexFile } from "./index-file.js";
 import type { Lock } from "./lock.js";
 import { blobPath } from "./names.js";
-import { FAR, type Reader } from "./reader.js";
+import type { Reader } from "./reader.js";
 import { sessionDirectories } from "./rebuild.js";
 import { type Seal, textBytes } from "./save-rows.js";
 import { readDoc, type SessionFiles } from "./session-files.js";
@@ -114,10 +115,12 @@ export class Survey {
   async *#sealsOf(line: Standing): AsyncGenerator<Sealed> {
     const { reader, read } = this.#of;
     let from = (line.origin?.seq ?? 0) + 1;
-    for (let isFar = true; isFar; ) {
-      isFar = await read(() => reader.journal(line)?.approach(from, FAR) === false);
-      if (isFar) await breathe();
-    }
+    const approach = new Approach();
+    const isFar = () => {
+      const journal = reader.journal(line);
+      return journal !== undefined && !approach.step(journal, from);
+    };
+    while (await read(isFar)) await breathe();
     for (;;) {
       // Where others have written it anew meanwhile, it may be far again: that is rare.
       const seals = await read(() => reader.journal(line)?.seals(from, BREATHE_EVERY) ?? []);
