@@ -211,6 +211,44 @@ describe.each(directories)("damaged files on $name", ({ address }) => {
     expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
   });
 
+  test.each(Object.entries(contents))(
+    "a record (%s) pins nothing: what is of others is pruned, redacted and freed",
+    async (_name, change) => {
+      const { root, place } = await world();
+      damageFile(root, "agent", "bob", change);
+      hold = await open(place);
+      await hold.checkpoints.prune("s-ann", { keep: 1 });
+      await hold.sessions.redact("s-ann", "one");
+      await hold.sessions.delete("s-ann");
+      await hold.gc();
+      // A snapshot that is damaged may keep any of it.
+      await hold.close();
+      for (const name of readdirSync(join(root, "documents", "snapshot"))) damageFile(root, "snapshot", name.replace(".json", ""), change);
+      hold = await open(place);
+      await expect(hold.gc()).rejects.toEqual(code("CORRUPT"));
+      await expect(hold.checkpoints.prune("s-bob", { keep: 1 })).rejects.toEqual(code("CORRUPT"));
+      await expect(hold.sessions.redact("s-bob", "one")).rejects.toEqual(code("CORRUPT"));
+    },
+  );
+
+  test.each(Object.entries(contents))(
+    "a session is deleted beside a damaged snapshot (%s); what it leaves is freed later",
+    async (_name, change) => {
+      const { root, place, ann, bob } = await world();
+      damageFile(root, "snapshot", bob.id, change);
+      hold = await open(place);
+      expect(await hold.sessions.delete("s-ann")).toEqual({ keptFor: [], snapshots: [ann.id] });
+      expect(await hold.sessions.delete("s-bob")).toEqual({ keptFor: [] });
+      expect((await hold.sessions.list()).items).toEqual([]);
+      await expect(hold.gc()).rejects.toEqual(code("CORRUPT"));
+      await hold.agents.deleteSnapshot(bob.id);
+      await hold.agents.restore(ann.id);
+      expect(await texts(hold, "s-ann")).toEqual(["one"]);
+      expect((await hold.gc()).saves).toBeGreaterThan(0);
+      expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
+    },
+  );
+
   test("P8: no document has the number of one that was damaged", async () => {
     const { root, place, bob } = await world();
     const store = await openStore(place);

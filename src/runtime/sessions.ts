@@ -7,9 +7,9 @@ import type { MessageInput } from "../core/message.js";
 import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import type { LineRow, SessionRow } from "../store/port.js";
-import { SNAPSHOT } from "./agents/snapshot.js";
+import { contentsOf, SNAPSHOT, snapshotsOf } from "./agents/snapshot.js";
 import { type AppendOptions, type AppendResult, appendTo } from "./append.js";
-import { documents } from "./documents.js";
+import { unlessDamaged } from "./damage.js";
 import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
@@ -192,12 +192,9 @@ export class Sessions {
     const snapshots = await this.#snapshotsOf(known, own);
     await this.#remove(known);
     this.#ground.watchers.changed(known);
-    await cutLines(
-      this.#ground,
-      own,
-      family.map((line) => (line.session === known ? { ...line, owned: false, session: null } : line)),
-      { dryRun: false },
-    );
+    const left = family.map((line) => (line.session === known ? { ...line, owned: false, session: null } : line));
+    // The session is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
+    await unlessDamaged(() => cutLines(this.#ground, own, left, { dryRun: false }));
     const keptFor = [...new Set(family.flatMap(({ session }) => (session === null || session === known ? [] : session)))].sort();
     return { keptFor, ...(snapshots.length === 0 ? undefined : { snapshots }) };
   }
@@ -205,13 +202,24 @@ export class Sessions {
   /** Snapshots that point into a session's lines. */
   async #snapshotsOf(id: SessionId, own: readonly LineRow[]): Promise<readonly string[]> {
     const { store } = this.#ground;
-    const docs = new Set<number>();
-    for (const { id: line } of own) for (const { doc } of await store.pins(line)) docs.add(doc);
-    const agent = docs.size === 0 ? undefined : (await store.session(id))?.head.agent;
+    const pinning = await unlessDamaged(async () => {
+      const docs = new Set<number>();
+      for (const { id: line } of own) for (const { doc } of await store.pins(line)) docs.add(doc);
+      return docs;
+    });
+    const agent = pinning?.size === 0 ? undefined : (await store.session(id))?.head.agent;
     if (agent == null) return [];
     const found: string[] = [];
-    for await (const row of documents(store, { kind: SNAPSHOT, of: agent })) if (docs.has(row.no)) found.push(row.id);
+    for (const row of await snapshotsOf(store, agent))
+      if (pinning?.has(row.no) ?? (await this.#pointsInto(row.id, own))) found.push(row.id);
     return found;
+  }
+
+  /** Where a damaged snapshot hides what is pinned, those that are sound say themselves where they point. */
+  async #pointsInto(snapshot: string, own: readonly LineRow[]): Promise<boolean> {
+    const row = await this.#ground.store.doc(SNAPSHOT, snapshot);
+    const contents = row && (await unlessDamaged(() => contentsOf(row)));
+    return contents?.sessions.some(({ place }) => own.some(({ id }) => id === place?.line)) ?? false;
   }
 
   /**

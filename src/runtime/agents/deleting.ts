@@ -2,6 +2,7 @@
 import { HoldfastError, quote } from "../../core/errors.js";
 import type { SessionId } from "../../core/ids.js";
 import { AGENT, type LineRow, type SessionRow } from "../../store/port.js";
+import { unlessDamaged } from "../damage.js";
 import { descendants } from "../family.js";
 import type { Ground } from "../ground.js";
 import { childrenOf } from "../outside.js";
@@ -90,11 +91,7 @@ async function addChildren(ground: Ground, id: SessionId, found: Set<string>): P
 async function free(ground: Ground, lines: readonly LineRow[], gone: ReadonlySet<string>): Promise<readonly string[]> {
   const isGone = (session: string | null) => session === null || gone.has(session);
   const family = (await descendants(ground, lines)).map((line) => (isGone(line.session) ? { ...line, owned: false, session: null } : line));
-  try {
-    await cutLines(ground, lines, family, { dryRun: false });
-  } catch (error) {
-    // The agent is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
-    if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
-  }
+  // The agent is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
+  await unlessDamaged(() => cutLines(ground, lines, family, { dryRun: false }));
   return [...new Set(family.flatMap(({ session }) => session ?? []))].sort();
 }

@@ -12,7 +12,7 @@ import { lstatSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { type CheckpointId, type Place, placeId } from "../../core/ids.js";
-import type { Doc, DocQuery, DocRow, Pin } from "../port.js";
+import { AGENT, type Doc, type DocQuery, type DocRow, type Pin } from "../port.js";
 import { checkDirectory, isDraft, makeDirectory, namesIn, putFile, readFile, remove, syncDirectory } from "./files.js";
 import { nameOf } from "./names.js";
 import { byLine, PinIndex } from "./pin-index.js";
@@ -45,6 +45,7 @@ export class DocFiles {
   #seen = new Map<string, Seen>();
   /** Of all that was seen. */
   #pins = new PinIndex();
+  /** Paths of those that are damaged, and may have pinned something. */
   readonly #damaged = new Set<string>();
   #writes = false;
 
@@ -205,7 +206,8 @@ export class DocFiles {
     this.#pins.exchange(path, this.#seen.get(path)?.doc, seen?.doc);
     if (seen === undefined) this.#seen.delete(path);
     else this.#seen.set(path, seen);
-    if (seen !== undefined && isDamaged(seen.doc)) this.#damaged.add(path);
+    // An agent's record pins nothing.
+    if (seen !== undefined && isDamaged(seen.doc) && seen.doc.kind !== AGENT) this.#damaged.add(path);
     else this.#damaged.delete(path);
     return seen;
   }
