@@ -249,6 +249,31 @@ describe.each(directories)("damaged files on $name", ({ address }) => {
     },
   );
 
+  test("a record whose id is no plain name is named by its id, where what is left of it tells it, and deleted by it", async () => {
+    const place = address();
+    const ids = ["Desk Bot", 'a "quoted\\" one', "ünï/cødé"];
+    hold = await open(place);
+    for (const id of ids) await hold.agents.save({ id });
+    await hold.close();
+    const directory = join(place.slice("dir:".length), "documents", "agent");
+    for (const name of readdirSync(directory))
+      damageFile(place.slice("dir:".length), "agent", name.replace(".json", ""), (text) => text.slice(0, -20));
+    hold = await open(place);
+    const { damaged } = await hold.agents.list();
+    expect(damaged?.map(({ id }) => id).toSorted()).toEqual(ids.toSorted());
+    for (const id of ids) await hold.agents.delete(id);
+    expect(await hold.agents.list()).toEqual({ items: [] });
+    // One that tells another's id is not taken for it.
+    await hold.agents.save({ id: "Desk Bot" });
+    await hold.close();
+    const [file] = readdirSync(directory) as [string];
+    damageFile(place.slice("dir:".length), "agent", file.replace(".json", ""), (text) =>
+      text.replace('"id": "Desk Bot"', '"id": "Desk Bat"'),
+    );
+    hold = await open(place);
+    expect((await hold.agents.list()).damaged?.map(({ id }) => id)).toEqual([file.replace(".json", "")]);
+  });
+
   test("P8: no document has the number of one that was damaged", async () => {
     const { root, place, bob } = await world();
     const store = await openStore(place);

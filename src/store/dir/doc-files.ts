@@ -6,7 +6,7 @@
  * where all are gone over, those are read that are not the files they were.
  *
  * Of one that is damaged, kind and name are known from its path: it can be written over and removed. Whose it is, its number and what it
- * pins are not.
+ * pins are not; nor is an id that is no plain name, unless its remains still tell it.
  */
 import { lstatSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -234,7 +234,7 @@ function readDoc(path: string): FiledDoc | undefined {
 /** What is left of it is shown to whoever asks for it: no digest fits it. */
 const damagedDoc = (path: string, text = DAMAGED): FiledDoc => ({
   kind: basename(dirname(path)),
-  id: basename(path, ".json"),
+  id: idIn(text, basename(path, ".json")),
   no: DAMAGED_NO,
   of: null,
   version: 0,
@@ -242,6 +242,17 @@ const damagedDoc = (path: string, text = DAMAGED): FiledDoc => ({
   body: null,
   pins: [],
 });
+
+/** The id that the remains still tell, where the file has its name; where they do not, the name itself, which is the id of most. */
+function idIn(text: string, name: string): string {
+  const [, told] = /^ {2}"id": ("(?:[^"\\\n]|\\.)*"),?$/m.exec(text) ?? [];
+  try {
+    const id: unknown = told && JSON.parse(told);
+    return typeof id === "string" && nameOf(id) === name ? id : name;
+  } catch {
+    return name;
+  }
+}
 
 export const filedDoc = (kind: string, id: string, no: number, put: Omit<Doc, "kind" | "id">): FiledDoc => ({
   kind,
