@@ -9,11 +9,11 @@
  */
 
 import { randomUUID } from "node:crypto";
-import { HoldfastError } from "../core/errors.js";
 import { fromPlain, type PlainMessage } from "../core/formats/plain.js";
 import type { SessionId } from "../core/ids.js";
 import type { MessageInput } from "../core/message.js";
 import { MAX_IDS, type Store } from "../store/port.js";
+import { unlessDamaged } from "./damage.js";
 import { type MailDoc, mailOf, mailText } from "./rows.js";
 
 /** Behind every time that a clock can tell. Mail that is due then is looked at, and no reason to take its session up. */
@@ -106,26 +106,16 @@ async function openLetter(store: Store, session: SessionId, key: string, bell: B
 
 export const keyText = (check: string): string => mailText({ kind: "append-key", check });
 
-/** What a letter says; undefined where a part of it is missing, or damaged. */
+/** What a letter says; undefined where a part of it is missing or damaged, which `verify` tells. */
 async function textOf(store: Store, session: SessionId, key: string, bell: Bell): Promise<string | undefined> {
   const ids = partLetters(key, bell);
   const texts: string[] = [];
   for (let at = 0; at < ids.length; at += MAX_IDS)
     for (const { text } of await store.inbox(session, { ids: ids.slice(at, at + MAX_IDS) })) {
-      const doc = soundMail(text, session);
+      const doc = await unlessDamaged(() => mailOf(text, session));
       if (doc?.kind === "append-part") texts[doc.no] = doc.text;
     }
   return Object.keys(texts).length === bell.parts ? texts.join("") : undefined;
-}
-
-/** Undefined where it is damaged: `verify` says so, and the rest of its session is not kept from anybody. */
-export function soundMail(text: string, session: SessionId): MailDoc | undefined {
-  try {
-    return mailOf(text, session);
-  } catch (error) {
-    if (error instanceof HoldfastError && error.code === "CORRUPT") return undefined;
-    throw error;
-  }
 }
 
 /**

@@ -12,13 +12,14 @@ import { MAX_LEASE_MS } from "../../core/lease.js";
 import { editJson } from "../../core/redact-text.js";
 import type { Change, Scrubbed } from "../../store/port.js";
 import type { Entry } from "../agents/snapshot.js";
+import { unlessDamaged } from "../damage.js";
 import type { Ground } from "../ground.js";
 import { noSession, tryPost } from "../inbox.js";
 import { superseded } from "../lease-keeper.js";
-import { HIDDEN, soundMail } from "../letters.js";
+import { HIDDEN } from "../letters.js";
 import { checkTags } from "../opening.js";
 import { callback, flag, invalid, options, signalOf, wholeNumber } from "../options.js";
-import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, type MailDoc, mailText } from "../rows.js";
+import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, type MailDoc, mailOf, mailText } from "../rows.js";
 import { Leases } from "./leases.js";
 import { LetterEdits } from "./letters.js";
 import { editMail } from "./mail.js";
@@ -350,12 +351,13 @@ class Redacting {
 
   async #waiting(): Promise<ReadonlyMap<string, MailDoc>> {
     const mail = await this.#ground.store.inbox(this.#session, { dueBy: HIDDEN, limit: Number.MAX_SAFE_INTEGER });
-    const sound = mail.flatMap(({ id, text }): [string, MailDoc][] => {
-      const doc = soundMail(text, this.#session);
-      return doc === undefined ? [] : [[id, doc]];
-    });
-    this.#lettersLeft = sound.length < mail.length;
-    return new Map(sound);
+    const sound = new Map<string, MailDoc>();
+    for (const { id, text } of mail) {
+      const doc = await unlessDamaged(() => mailOf(text, this.#session));
+      if (doc !== undefined) sound.set(id, doc);
+    }
+    this.#lettersLeft = sound.size < mail.length;
+    return sound;
   }
 
   /** A message that waits to be appended has the id that its sender gave it, or none yet. */

@@ -8,15 +8,10 @@
 import { lstatSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { drainedText, type InboxQuery, isDrained, type Mail, type Posted } from "../port.js";
-import { addFile, checkDirectory, isDraft, makeDirectory, namesIn, putFile, readFile, remove, syncDirectory } from "./files.js";
-import { nameOf } from "./names.js";
-import { sealedText, unsealed } from "./sealed.js";
+import { addFile, checkDirectory, isDraft, makeDirectory, namesIn, putFile, remove, syncDirectory } from "./files.js";
+import { glimpseMail, type MailFile, type MailHead, mailName, readMail } from "./mail-file.js";
+import { sealedText } from "./sealed.js";
 import { DAMAGED } from "./session-file.js";
-
-interface MailFile extends Mail {
-  readonly n: number;
-  readonly session: number;
-}
 
 type Known = Pick<MailFile, "text">;
 
@@ -24,8 +19,6 @@ type Known = Pick<MailFile, "text">;
 const isKnown = (known: Known, { text }: Mail): boolean => isDrained(known.text, text);
 
 const DRAFT_MS = 3_600_000;
-
-const fileName = (id: string): string => `${nameOf(id)}.json`;
 
 export class Inbox {
   readonly #path: string;
@@ -75,12 +68,16 @@ export class Inbox {
         : this.#all()
             .filter(({ id, due }) => !taken.has(id) && due <= query.dueBy)
             .slice(0, query.limit);
-    return found.map(({ id, text, due }) => ({ id, text, due }));
+    return found.flatMap(({ id, text = this.#read(this.#file(id))?.text, due }) =>
+      // It may have been taken in since.
+      text === undefined ? [] : [{ id, text, due }],
+    );
   }
 
   /** From when on something waits that counts, which may be never; undefined where nothing waits. */
-  firstDue(drained: readonly string[], counts: (mail: Mail) => boolean = () => true): number | undefined {
-    const waiting = this.waiting(drained, { dueBy: Number.POSITIVE_INFINITY, limit: Number.POSITIVE_INFINITY });
+  firstDue(drained: readonly string[], counts: (mail: MailHead) => boolean = () => true): number | undefined {
+    const taken = new Set(drained);
+    const waiting = this.#all().filter(({ id }) => !taken.has(id));
     if (waiting.length === 0) return undefined;
     return waiting.filter(counts).reduce((first, { due }) => Math.min(first, due), Number.POSITIVE_INFINITY);
   }
@@ -93,16 +90,16 @@ export class Inbox {
     );
   }
 
-  #all(): MailFile[] {
+  #all(): MailHead[] {
     return this.#in(namesIn(this.#path).filter((name) => name.endsWith(".json") && !isDraft(name)));
   }
 
   /** Mail that waits in files of these names. */
-  #in(names: readonly string[]): MailFile[] {
+  #in(names: readonly string[]): MailHead[] {
     checkDirectory(this.#path);
     return names
       .flatMap((name) => {
-        const mail = this.#read(join(this.#path, name));
+        const mail = glimpseMail(join(this.#path, name), this.#session);
         return mail !== undefined && this.#read(join(this.#path, "done", name)) === undefined ? [{ mail, name }] : [];
       })
       .sort((a, b) => a.mail.n - b.mail.n || (a.name < b.name ? -1 : 1))
@@ -110,13 +107,13 @@ export class Inbox {
   }
 
   /** One that is damaged does not say what its id is: it is the one that was asked for. */
-  #named(ids: readonly string[]): MailFile[] {
-    return [...new Set(ids)].flatMap((id) => this.#in([fileName(id)]).map((mail) => ({ ...mail, id }))).sort((a, b) => a.n - b.n);
+  #named(ids: readonly string[]): MailHead[] {
+    return [...new Set(ids)].flatMap((id) => this.#in([mailName(id)]).map((mail) => ({ ...mail, id }))).sort((a, b) => a.n - b.n);
   }
 
   /** Those of these ids that wait. */
   has(ids: readonly string[]): string[] {
-    return ids.filter((id) => this.#read(this.#file(id)) !== undefined);
+    return ids.filter((id) => glimpseMail(this.#file(id), this.#session) !== undefined);
   }
 
   /** M2: nothing is left of what was taken in but a digest, in a file that is there before the other goes. */
@@ -157,19 +154,14 @@ export class Inbox {
   }
 
   #file(id: string): string {
-    return join(this.#path, fileName(id));
+    return join(this.#path, mailName(id));
   }
 
   #doneFile(id: string): string {
-    return join(this.#path, "done", fileName(id));
+    return join(this.#path, "done", mailName(id));
   }
 
-  /** What the file holds, if it is for this session. One that is damaged may be: its text says that it is. */
   #read(path: string): MailFile | undefined {
-    const text = readFile(path)?.toString();
-    if (text === undefined) return undefined;
-    const mail = unsealed<MailFile>(text) ?? { n: 0, session: this.#session, id: path, due: 0, text: DAMAGED };
-    // Before there was mail for later, its files did not say that it is due.
-    return mail.session === this.#session ? { ...mail, due: mail.due ?? 0 } : undefined;
+    return readMail(path, this.#session);
   }
 }
