@@ -211,7 +211,7 @@ class Run {
   }
 }
 
-const RUNS = Number(process.env["HOLDFAST_RUNS"] ?? 90);
+const RUNS = Number(process.env["HOLDFAST_RUNS"] ?? 60);
 
 test.each(stores)("every place that is listed loads: $name", { timeout: 120_000 + RUNS * 200 }, async ({ name, address, traits }) => {
   await fc.assert(

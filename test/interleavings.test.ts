@@ -106,7 +106,7 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
   });
 
   test("a prune that is cut short leaves nothing listed that does not load", async () => {
-    for (let steps = 0; steps < 6; steps++) {
+    for (const steps of [0, 2, 5]) {
       const { free, stopped } = await two();
       const session = await free.session("a");
       await work(session, 450);
