@@ -1,4 +1,5 @@
 /** A desk, its aides and the person outside: what must be so at every kill, once nothing moves any more, and at the end. */
+import { setTimeout as sleep } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { Journals, name } from "./agent-journals.mjs";
 import { instant } from "./agent-points.mjs";
@@ -8,6 +9,7 @@ import { Person } from "./desk-person.mjs";
 import { deskScript, TOOLS } from "./desk-script.mjs";
 
 const LIMIT = 500;
+const TRIES = 6;
 /** After these a call may be made, and waits for nobody. */
 const READY = new Set(["approved", "retry", "signalled", "woken"]);
 
@@ -142,7 +144,20 @@ export class DeskWorld extends Journals {
   }
 
   /** Whatever is not over must be seen by those who look for it. */
-  async surfaced(hold) {
+  async surfaced({ store, hold }) {
+    // What was read may have changed before it is asked for: a person decides meanwhile. What stays so is wrong.
+    for (let tries = 0; (await this.#untold(hold)).length > 0; tries++) {
+      if (tries === TRIES) {
+        this.wrong.push(...(await this.#untold(hold)));
+        return;
+      }
+      await sleep(50);
+      await this.look(store);
+    }
+  }
+
+  async #untold(hold) {
+    const untold = [];
     const listed = new Set();
     for (const status of this.#broken === "lists-no-doubt" ? ["waiting"] : ["waiting", "in-doubt"])
       for (const { effectId, status: is } of (await hold.effects.list({ status, limit: LIMIT })).items)
@@ -151,14 +166,14 @@ export class DeskWorld extends Journals {
       // What an aide had begun ends with the call that ran it.
       if (this.#cancelledAt.has(session) && (session.includes("/") || this.#isAtRest(session))) continue;
       for (const effect of this.openIn(session))
-        if (!READY.has(effect.last) && !listed.has(effect.id))
-          this.wrong.push(`${name(effect)} is open (${effect.last}), and nobody is told`);
+        if (!READY.has(effect.last) && !listed.has(effect.id)) untold.push(`${name(effect)} is open (${effect.last}), and nobody is told`);
     }
+    return untold;
   }
 
   /** What a child answers once it can do no more. The person then does all there is to do. Answers whether all sessions are done. */
   async idle(there, ends) {
-    await this.surfaced(there.hold);
+    await this.surfaced(there);
     let all = true;
     for (const { session, status, reason, error } of ends) {
       const isCut = this.#shape[session].isCut === true;

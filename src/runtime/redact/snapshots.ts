@@ -1,8 +1,8 @@
 /** Snapshots of an agent hold, beside pointers, the titles, tags and metadata that its sessions had: these are texts like others. */
-import { HoldfastError } from "../../core/errors.js";
 import { AGENT } from "../../store/port.js";
-import { type Contents, contentsOf, type Entry, SNAPSHOT, withContents } from "../agents/snapshot.js";
+import { contentsOf, type Entry, SNAPSHOT, withContents } from "../agents/snapshot.js";
 import { breathe } from "../breathe.js";
+import { unlessDamaged } from "../damage.js";
 import { documents } from "../documents.js";
 import type { Ground } from "../ground.js";
 
@@ -50,7 +50,7 @@ async function change(
   dryRun: boolean,
 ): Promise<{ readonly isChanged: boolean; readonly isDone: boolean; readonly ofAgent: readonly string[] } | "damaged" | undefined> {
   const row = await store.doc(SNAPSHOT, id);
-  const contents = row && soundContents(row);
+  const contents = row && (await unlessDamaged(() => contentsOf(row)));
   if (row === undefined || contents === undefined) return row && "damaged";
   const { sessions, ...rest } = contents;
   const edited = sessions.map(edit);
@@ -58,13 +58,4 @@ async function change(
   const isWritten = isChanged && !dryRun;
   const isDone = !isWritten || (await store.apply([], [withContents(row, { ...contents, sessions: edited })])).ok;
   return { isChanged, isDone, ofAgent: [row.text, JSON.stringify(rest.agent), rest.damaged ?? ""] };
-}
-
-function soundContents(row: Parameters<typeof contentsOf>[0]): Contents | undefined {
-  try {
-    return contentsOf(row);
-  } catch (error) {
-    if (error instanceof HoldfastError && error.code === "CORRUPT") return undefined;
-    throw error;
-  }
 }
