@@ -1,11 +1,11 @@
 /** Search by going over everything that there is: for stores without an index, and what indexes are compared with. */
-import { HoldfastError } from "../../core/errors.js";
 import { MAX_SEQ } from "../../core/ids.js";
 import { frequency, Scoring } from "../../core/search/match.js";
 import type { Query } from "../../core/search/query.js";
 import type { LineRow, SessionRow, Store } from "../../store/port.js";
 import { type Document, type Finder, type FindOptions, type Found, type Hit, MOST_RANKED } from "../../store/search-port.js";
 import { breathe } from "../breathe.js";
+import { unlessDamaged } from "../damage.js";
 import type { Journal } from "../journal.js";
 import { documentsIn, textsIn, titlesIn } from "./texts.js";
 
@@ -91,14 +91,7 @@ export class Scan implements Finder {
 }
 
 /** What is damaged cannot be found; `verify` says so. The rest can. */
-export async function readable(read: () => Promise<readonly Document[]>): Promise<readonly Document[]> {
-  try {
-    return await read();
-  } catch (error) {
-    if (error instanceof HoldfastError && error.code === "CORRUPT") return [];
-    throw error;
-  }
-}
+export const readable = async (read: () => Promise<readonly Document[]>): Promise<readonly Document[]> => (await unlessDamaged(read)) ?? [];
 
 function isWanted(
   { kind, role, at, seq }: Document,
