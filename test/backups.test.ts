@@ -317,7 +317,7 @@ describe("an agent that went on after the backup", () => {
 });
 
 describe("on the command line", () => {
-  const cli = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
+  const cli = fileURLToPath(new URL("../dist/bin/holdfast.js", import.meta.url));
   const run = (...words: readonly string[]) => {
     const { status, stdout, stderr } = spawnSync(process.execPath, [cli, ...words], { encoding: "utf8", cwd: directory });
     return { status, stdout, stderr };
