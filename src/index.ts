@@ -74,8 +74,10 @@ export type { ExportFilter, ExportOptions, TransferProgress } from "./runtime/ex
 export type { Clock } from "./runtime/ground.js";
 export type { BackupReport, BackupRequest, Holdfast } from "./runtime/holdfast.js";
 export type { ExportedRows, ImportOptions, ImportReport } from "./runtime/import.js";
+export type { RewindOptions, Rewound } from "./runtime/lines.js";
 export type { SessionOptions } from "./runtime/opening.js";
 export type { Page } from "./runtime/options.js";
+export type { KeyOption } from "./runtime/receipts.js";
 export type { RedactOptions, RedactReport } from "./runtime/redact/redact.js";
 export type { RedactWhat } from "./runtime/redact/what.js";
 export { type RedactionOptions, redactions } from "./runtime/redactions.js";
@@ -87,6 +89,7 @@ export type { FoundItem, FoundMessage, FoundTitle, SearchFilter, SearchPage } fr
 export type { IndexOptions, IndexProgress } from "./runtime/search/search.js";
 export type { ForkOptions, Session } from "./runtime/session.js";
 export type { SessionFilter, SessionPage, SessionSummary, Sessions, SessionUpdate } from "./runtime/sessions.js";
+export type { OutsideOptions } from "./runtime/steering.js";
 export type { Operation, Result, Telemetry, TelemetryEvent } from "./runtime/telemetry.js";
 export type { TranscriptOptions } from "./runtime/transcripts.js";
 export type { Finding, Verdict, VerifyOptions } from "./runtime/verify.js";

@@ -1,5 +1,5 @@
 /** Looking at checkpoints, and removing them. Needs no lease. */
-import type { Checkpoint } from "../core/checkpoint.js";
+import type { Checkpoint, CheckpointOptions } from "../core/checkpoint.js";
 import { type Diff, diff } from "../core/diff.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { checkpointPlace, type LineId, MAX_SEQ, type Place, parsePlace, type SessionId } from "../core/ids.js";
@@ -9,13 +9,14 @@ import type { SessionStatus } from "../core/status.js";
 import { type Pending, pendingOf } from "./effects/pending.js";
 import type { Ground } from "./ground.js";
 import { lineAt, type Segment } from "./journal.js";
+import { notFound } from "./lines.js";
 import { invalid, limitOf, oneOf, options, type Page } from "./options.js";
 import { surveyLine } from "./retention/line-survey.js";
 import { removeMarks } from "./retention/prune.js";
 import { PLANS, type Pruned, type PruneOptions, prune } from "./retention/pruning.js";
 import { headOf } from "./rows.js";
-import { notFound } from "./session.js";
 import { requirePresent, requireSession } from "./sessions.js";
+import { checkpointFromOutside, type OutsideOptions } from "./steering.js";
 
 export interface CheckpointState {
   readonly checkpoint: Checkpoint;
@@ -43,6 +44,11 @@ export class Checkpoints {
   async latest(sessionId: string): Promise<Checkpoint | undefined> {
     const { head, line, tail } = await requirePresent(this.#ground, sessionId);
     return this.#ground.journal.latest(tail, line, head.id);
+  }
+
+  /** Places a checkpoint at the end of a session that nobody holds. */
+  create(sessionId: string, o?: CheckpointOptions & OutsideOptions): Promise<Checkpoint> {
+    return checkpointFromOutside(this.#ground, sessionId, o);
   }
 
   /** Newest first, along the session's past; with `lines: "all"` also on lines it has left by rewinding, newest line first. */

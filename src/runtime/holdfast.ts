@@ -2,7 +2,7 @@
 import { checkText, MAX_REASON } from "../core/checkpoint.js";
 import { isDigest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
-import { checkName, checkpointPlace, sessionId } from "../core/ids.js";
+import { checkName, checkpointPlace, type SessionId, sessionId } from "../core/ids.js";
 import { encode, type Json } from "../core/json.js";
 import type { Redact } from "../core/redact-text.js";
 import type { Backup, BackupProgress, Counts, Store } from "../store/port.js";
@@ -13,20 +13,23 @@ import { Runs } from "./agent/runs.js";
 import { Agents } from "./agents/agents.js";
 import { Checkpoints } from "./checkpoints.js";
 import { Effects } from "./effects/people.js";
-import { POLICIES } from "./effects/repeats.js";
 import { type EventOptions, follow, type SessionEvent } from "./events.js";
 import { type ExportFilter, type ExportOptions, exportRows } from "./export.js";
 import { type Clock, Ground, type Machine } from "./ground.js";
 import { type ExportedRows, type ImportOptions, type ImportReport, importRows } from "./import.js";
+import { noSession } from "./inbox.js";
+import { checkPolicy, notFound, type RewindOptions, type Rewound } from "./lines.js";
 import { fork, openSession, type SessionOptions } from "./opening.js";
-import { callback, flag, invalid, oneOf, options, pathOf, signalOf } from "./options.js";
+import { callback, flag, invalid, options, pathOf, signalOf } from "./options.js";
 import { cancelSession, refuseTooManySignals, takeIn, takeInWhatIsLeft } from "./outside.js";
+import { type KeyOption, once } from "./receipts.js";
 import { Redactor } from "./redactor.js";
 import { type GcOptions, type GcReport, gc } from "./retention/gc.js";
 import { Retention } from "./retention/retention.js";
 import { Search } from "./search/search.js";
-import { type ForkOptions, notFound, type Session } from "./session.js";
+import type { ForkOptions, Session } from "./session.js";
 import { type SessionSummary, Sessions, summaryOf } from "./sessions.js";
+import { type OutsideOptions, rewindFromOutside } from "./steering.js";
 import type { Telemetry } from "./telemetry.js";
 import { type Verdict, type VerifyOptions, verifyStore } from "./verify.js";
 import { Worker, type WorkerOptions } from "./worker.js";
@@ -90,13 +93,28 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /** A new session that begins at a checkpoint. Nothing is copied, and nobody holds it yet. */
-  async fork(at: string, o: ForkOptions): Promise<SessionSummary> {
-    const { id, effects } = options(o, "fork", ["id", "effects"]);
-    const policy = oneOf(effects, "effects", POLICIES) ?? "ask";
+  async fork(at: string, o: ForkOptions & KeyOption): Promise<SessionSummary> {
+    const { id, effects, key } = options(o, "fork", ["id", "effects", "key"]);
+    const policy = checkPolicy(effects);
     const place = checkpointPlace(at);
     if (place === undefined) throw notFound(at);
-    const { head, label } = await fork(this.#ground, place, id, policy);
-    return summaryOf(head, label);
+    return once<string, SessionSummary>(
+      this.#ground,
+      { key, name: "fork", args: { at, id, effects: policy } },
+      async (receipt) => {
+        const { head, label } = await fork(this.#ground, place, id, policy, receipt);
+        return summaryOf(head, label);
+      },
+      async (made) => (await this.sessions.get(made)) ?? Promise.reject(noSession(made as SessionId)),
+    );
+  }
+
+  /**
+   * Puts a session that nobody holds back to one of its checkpoints, on a new line. What came after is kept, on the old one. Answers what
+   * had been done by then, as `session.rewind` does.
+   */
+  rewind(id: string, at: string, o?: RewindOptions & OutsideOptions): Promise<Rewound> {
+    return rewindFromOutside(this.#ground, id, at, o);
   }
 
   /** What happened in a session, from the beginning or a cursor on, and then live, from any process. Ends when the session is deleted. */

@@ -10,7 +10,7 @@ import { HoldfastError, quote } from "../core/errors.js";
 import type { LineId, SessionId } from "../core/ids.js";
 import { type Lease, releaseLease } from "../core/lease.js";
 import type { EncodedMessage } from "../core/message.js";
-import type { Change } from "../store/port.js";
+import type { Change, DocChange } from "../store/port.js";
 import { abortController } from "./aborting.js";
 import { lately } from "./breathe.js";
 import type { Ground } from "./ground.js";
@@ -106,9 +106,9 @@ export class Holding implements Holder {
 
   // ---- saving
 
-  /** Makes everything staged durable, with a checkpoint at its end. */
-  async checkpoint(mark: CheckpointOptions, drained: readonly string[] = []): Promise<Checkpoint> {
-    return (await this.commit(mark, drained)) as Checkpoint;
+  /** Makes everything staged durable, with a checkpoint at its end. `alongside`: what else is changed in the same step. */
+  async checkpoint(mark: CheckpointOptions, alongside?: (checkpoint: Checkpoint) => readonly DocChange[]): Promise<Checkpoint> {
+    return (await this.commit(mark, [], alongside)) as Checkpoint;
   }
 
   /** Throws where a message could not be appended and saved; stages nothing. */
@@ -117,7 +117,11 @@ export class Holding implements Holder {
   }
 
   /** Makes everything staged durable. What is staged when this is called is one save. */
-  async commit(mark?: CheckpointOptions, drained: readonly string[] = []): Promise<Checkpoint | undefined> {
+  async commit(
+    mark?: CheckpointOptions,
+    drained: readonly string[] = [],
+    alongside?: (checkpoint: Checkpoint) => readonly DocChange[],
+  ): Promise<Checkpoint | undefined> {
     this.usable();
     // What follows may fail before anything is sealed: whichever save comes to have what is staged takes them in.
     for (const id of drained) this.#drained.add(id);
@@ -134,8 +138,9 @@ export class Holding implements Holder {
       return undefined;
     }
     const sealed = this.#work.seal(mark, this.#takeDrained());
+    const docs = sealed.checkpoint && alongside?.(sealed.checkpoint);
     try {
-      await this.#queue.send(sealed);
+      await this.#queue.send(docs === undefined ? sealed : { ...sealed, docs });
     } catch (error) {
       throw this.endIfStale(error);
     }
@@ -255,7 +260,7 @@ export class Holding implements Holder {
   }
 
   /** Puts the session on a line, begun with it or there before. Answers whether the line could be begun. */
-  async moveTo(line: LineId, to: Omit<Standing, "head">, begun: Change["line"]): Promise<boolean> {
+  async moveTo(line: LineId, to: Omit<Standing, "head">, begun: Change["line"], alongside: readonly DocChange[] = []): Promise<boolean> {
     // Whoever goes to another line has said that the session goes on here.
     this.#work.joins();
     const { reason: _before, due: _due, ...rest } = this.#work.head;
@@ -267,7 +272,7 @@ export class Holding implements Holder {
       head: headRow(head),
       ...(begun === undefined ? undefined : { line: begun }),
     };
-    const applied = await this.ground.store.apply([change]).catch((error: unknown) => {
+    const applied = await this.ground.store.apply([change], alongside).catch((error: unknown) => {
       throw this.#endIfUnknown(error);
     });
     if (!applied.ok && applied.why === "origin") return false;

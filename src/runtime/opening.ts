@@ -7,16 +7,18 @@ import { checkName, MAX_SEQ, type Place, placeId, type SessionId, sessionId } fr
 import type { Json, JsonObject } from "../core/json.js";
 import { describeOwner, freeLease, grantLease, type Lease, MAX_LEASE_MS } from "../core/lease.js";
 import { isUnderWay, onNewLine } from "../core/status.js";
-import type { Applied, Change, NewLine, SessionRow } from "../store/port.js";
+import type { Applied, Change, DocChange, NewLine, SessionRow } from "../store/port.js";
 import { breatheNowAndThen } from "./breathe.js";
 import type { EffectPolicy } from "./effects/repeats.js";
 import type { Ground } from "./ground.js";
 import { Holding, type Opening } from "./holding.js";
 import { noSession } from "./inbox.js";
+import { notFound } from "./lines.js";
 import { invalid, options, wholeNumber } from "./options.js";
+import type { Receipt } from "./receipts.js";
 import { leaveToSomebody } from "./restored.js";
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, leaseOf, leaseRow, newLine, rootDigest } from "./rows.js";
-import { notFound, Session } from "./session.js";
+import { Session } from "./session.js";
 import type { Standing } from "./workspace.js";
 
 export interface SessionOptions {
@@ -170,6 +172,7 @@ async function begin(
   label: LabelDoc,
   line: NewLine,
   leaseMs: number | undefined,
+  alongside: readonly DocChange[] = [],
 ): Promise<{ readonly applied: Applied; readonly lease: Lease }> {
   const held =
     leaseMs === undefined
@@ -183,6 +186,7 @@ async function begin(
       { session: head.id, when: { absent: true, buried }, ...change },
       // The id of its line is nobody else's.
       (row) => row.head.text === change.head.text,
+      alongside,
     );
     if (applied.ok || applied.why !== "epoch") return { applied, lease };
   }
@@ -255,9 +259,14 @@ async function take(ground: Ground, row: SessionRow, want: Taking, deadline: num
 }
 
 /** Where the answer was lost, the store is asked whether it was done: a lease that nobody knows of would keep all others waiting. */
-async function orFound(ground: Ground, change: Change, isDone: (row: SessionRow) => boolean): Promise<Applied> {
+async function orFound(
+  ground: Ground,
+  change: Change,
+  isDone: (row: SessionRow) => boolean,
+  alongside: readonly DocChange[] = [],
+): Promise<Applied> {
   try {
-    return await ground.store.apply([change]);
+    return await ground.store.apply([change], alongside);
   } catch (error) {
     if (!(error instanceof HoldfastError) || (error.code !== "UNREACHABLE" && error.code !== "IO")) throw error;
     const row = await ground.store.session(change.session).catch(() => undefined);
@@ -304,8 +313,9 @@ export async function fork(
   at: Place,
   id: unknown,
   effects: EffectPolicy,
+  receipt?: Receipt<string>,
 ): Promise<{ readonly head: HeadDoc; readonly label: LabelDoc }> {
-  return makeFork(ground, at, id, effects, undefined, undefined);
+  return makeFork(ground, at, id, effects, { receipt });
 }
 
 async function forkAndOpen(
@@ -315,7 +325,10 @@ async function forkAndOpen(
   effects: EffectPolicy,
   here: Omit<Standing, "head"> | undefined,
 ): Promise<Session> {
-  const { head, label, lease, latest } = await makeFork(ground, at, id, effects, ground.leaseMs, here?.latest);
+  const { head, label, lease, latest } = await makeFork(ground, at, id, effects, {
+    leaseMs: ground.leaseMs,
+    known: here?.latest,
+  });
   if (here === undefined) return sessionOf(ground, await enter(ground, head.id, lease, ground.leaseMs));
   // All of it is in hand: nobody else can have touched what was made this instant.
   const own = { line: head.line, from: at.seq + 1, to: MAX_SEQ, session: head.id };
@@ -333,8 +346,7 @@ async function makeFork(
   at: Place,
   id: unknown,
   effects: EffectPolicy,
-  leaseMs: number | undefined,
-  known: Checkpoint | undefined,
+  { leaseMs, known, receipt }: { leaseMs?: number; known?: Checkpoint | undefined; receipt?: Receipt<string> | undefined },
 ): Promise<{ readonly head: HeadDoc; readonly label: LabelDoc; readonly lease: Lease; readonly latest: Checkpoint }> {
   const made = sessionId(id);
   const { checkpoint, row } = await forkable(ground, at, known);
@@ -355,7 +367,8 @@ async function makeFork(
   const label: LabelDoc = { id: made, version: 1, ...(title === undefined ? undefined : { title }), tags, archived: false, metadata };
   const policy = effects === "ask" ? undefined : { effects };
   const fork = newLine({ id: line, origin: at, prev: checkpoint.digest, ...policy });
-  const { applied, lease } = await begin(ground, head, label, fork, leaseMs);
+  const { applied, lease } = await begin(ground, head, label, fork, leaseMs, receipt?.docs(made));
+  receipt?.check(applied, 1);
   if (applied.ok) return { head, label, lease, latest: checkpoint };
   if (applied.why === "exists")
     throw new HoldfastError("CONFLICT", `There is a session ${quote(made)} already. Choose another id for the fork.`, { sessionId: made });

@@ -6,7 +6,7 @@
  */
 import type { SessionId } from "../core/ids.js";
 import { firstSeq } from "../core/save.js";
-import type { Change, NewSave } from "../store/port.js";
+import type { Applied, Change, DocChange, NewSave } from "../store/port.js";
 import { breatheNowAndThen } from "./breathe.js";
 import type { Ground } from "./ground.js";
 import { superseded } from "./lease-keeper.js";
@@ -63,7 +63,7 @@ export class SaveQueue {
 
   #sendAll(): Promise<void> {
     const batch = this.#pending.slice();
-    this.#sending = this.#ground.store.apply([this.#change(batch)]).then(
+    this.#sending = this.#apply(batch).then(
       (applied) => {
         this.#sending = undefined;
         if (!applied.ok) throw superseded(this.#session);
@@ -77,6 +77,12 @@ export class SaveQueue {
       },
     );
     return this.#sending;
+  }
+
+  #apply(batch: readonly Sealed[]): Promise<Applied> {
+    let docs: readonly DocChange[] | undefined;
+    for (const sealed of batch) if (sealed.docs !== undefined) docs = [...(docs ?? []), ...sealed.docs];
+    return this.#ground.store.apply([this.#change(batch)], docs);
   }
 
   #change(batch: readonly Sealed[]): Change {

@@ -1,19 +1,16 @@
 /** A session by hand: operations are staged, shown at once, and durable when the next checkpoint resolves. */
 import { type Checkpoint, type CheckpointOptions, checkOptions, checkText, MAX_REASON } from "../core/checkpoint.js";
-import { HoldfastError, quote } from "../core/errors.js";
 import { checkpointPlace, MAX_SEQ, type Place, type SessionId } from "../core/ids.js";
 import { encode, type Json, type JsonObject, type Storable } from "../core/json.js";
 import type { Message, MessageInput } from "../core/message.js";
 import type { SessionStatus, StatusEvent } from "../core/status.js";
 import { ByHand, type EffectOptions } from "./effects/by-hand.js";
-import { LeftBehind } from "./effects/left-behind.js";
-import { type Passed, type Pending, passedOf, pendingOf, unsettled } from "./effects/pending.js";
-import { type EffectPolicy, POLICIES } from "./effects/repeats.js";
+import { type Pending, pendingOf } from "./effects/pending.js";
+import type { EffectPolicy } from "./effects/repeats.js";
 import { historyOf } from "./history.js";
 import { type Holding, unsaved } from "./holding.js";
-import { lineAt, sharedUpTo } from "./journal.js";
-import { flag, limitOf, numberOf, oneOf, options, type Page, wholeNumber } from "./options.js";
-import { newLine } from "./rows.js";
+import { adopt, checkPolicy, notFound, type RewindOptions, type Rewound, rewind } from "./lines.js";
+import { flag, limitOf, numberOf, options, type Page, wholeNumber } from "./options.js";
 import type { Standing } from "./workspace.js";
 
 /** Opens a fork that has just been made, in this process's hands. */
@@ -204,7 +201,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   async fork(at: string, o: ForkOptions): Promise<Session<S>> {
     this.#held.usable();
     const { id, effects } = options(o, "fork", ["id", "effects"]);
-    const policy = oneOf(effects, "effects", POLICIES) ?? "ask";
+    const policy = checkPolicy(effects);
     const place = checkpointPlace(at);
     if (place === undefined) throw notFound(at);
     // The state at the newest checkpoint is in memory already, unless something was staged since.
@@ -218,67 +215,13 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
    * Puts this session back to one of its checkpoints, on a new line. What came after is kept, on the old one. Answers what had been done
    * by then: a call on the new line that equals one of these waits for somebody's word, unless `effects` says otherwise.
    */
-  async rewind(at: string, o?: { readonly effects?: EffectPolicy }): Promise<{ readonly passed: readonly Passed[] }> {
-    const policy = oneOf(options(o, "rewind", ["effects"]).effects, "effects", POLICIES) ?? "ask";
-    this.#refuseOpenCalls();
-    const { segments: before } = this.#work;
-    let passed: readonly Passed[] = [];
-    await this.#move(at, async (place) => {
-      const segments = await this.#held.ground.journal.segments(place.line, place.seq);
-      if (!(await this.#isOwnPast(place))) throw foreign(at, this.id, "fork from it instead");
-      const { fold, end } = await this.#held.ground.loader.place(place, { sized: true });
-      const line = this.#held.ground.newLineId();
-      const latest = (await this.#held.ground.journal.checkpointAt(place))?.checkpoint;
-      const here = { line, from: place.seq + 1, to: MAX_SEQ, session: this.id };
-      const left = await LeftBehind.behind(this.#held.ground, before, sharedUpTo(before, segments));
-      passed = await Promise.all(left.map((effect) => passedOf(this.#held.ground, this.id, before, effect)));
-      const begun = newLine({ id: line, origin: place, prev: end, ...(policy === "ask" ? undefined : { effects: policy }) });
-      fold.leaveLine();
-      if (!(await this.#held.moveTo(line, { fold, end, segments: [here, ...segments], latest }, begun))) throw notFound(at);
-    });
-    return { passed };
+  async rewind(at: string, o?: RewindOptions): Promise<Rewound> {
+    return rewind(this.#held, at, checkPolicy(options(o, "rewind", ["effects"]).effects));
   }
 
   /** Makes the line of one of this session's checkpoints the main one, at its end. */
   async adopt(at: string): Promise<void> {
-    this.#refuseOpenCalls();
-    await this.#move(at, async ({ line }) => {
-      const found = await this.#held.ground.journal.line(line);
-      if (found?.session !== this.id) throw foreign(at, this.id, "only a line of the session itself can be adopted");
-      const tail = await this.#held.ground.journal.tail(line);
-      const { fold, end } = await this.#held.ground.loader.tail({ line: found.doc, tail }, { sized: true });
-      const segments = await this.#held.ground.journal.segments(line);
-      const latest = await this.#held.ground.journal.latest(tail, found.doc, this.id);
-      await this.#held.moveTo(line, { fold, end, segments, latest }, undefined);
-    });
-  }
-
-  async #move(at: string, go: (place: Place) => Promise<void>): Promise<void> {
-    await this.#held.move(async () => go(await this.#requirePlace(at)));
-  }
-
-  /** A line that is left must not take calls with it of which nobody knows what becomes. */
-  #refuseOpenCalls(): void {
-    this.#held.usable();
-    const [open] = unsettled(this.#work.fold.course.open);
-    if (open === undefined) return;
-    throw new HoldfastError(
-      "BAD_STATUS",
-      `The call of ${quote(open.name)} (${open.id}) is not over: this line cannot be left before it is. Let it finish, or settle it.`,
-      { sessionId: this.id, effectId: open.id },
-    );
-  }
-
-  async #isOwnPast(place: Place): Promise<boolean> {
-    if ((await this.#held.ground.journal.line(place.line))?.session === this.id) return true;
-    return lineAt(this.#work.segments, place.seq) === place.line;
-  }
-
-  async #requirePlace(at: string): Promise<Place> {
-    const place = checkpointPlace(at);
-    const found = place && (await this.#held.ground.journal.saveAt(place));
-    if (place === undefined || found === undefined || found.save.mark === null) throw notFound(at);
-    return place;
+    await adopt(this.#held, at);
   }
 
   // ---- the end
@@ -294,15 +237,4 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     await this.close({ discard: true });
     if (lost) throw unsaved(this.id, "It was discarded with the session.");
   }
-}
-
-export function notFound(id: string): HoldfastError {
-  return new HoldfastError("NOT_FOUND", `There is no checkpoint ${quote(id)}. List those of its session.`, { checkpointId: id });
-}
-
-function foreign(at: string, session: string, advice: string): HoldfastError {
-  return new HoldfastError("CONFLICT", `Checkpoint ${quote(at)} is not in the past of session ${quote(session)}: ${advice}.`, {
-    sessionId: session,
-    checkpointId: at,
-  });
 }

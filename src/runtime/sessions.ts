@@ -17,6 +17,7 @@ import type { Standpoint } from "./journal.js";
 import { checkLabel } from "./opening.js";
 import { type Damaged, flag, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
 import { childrenOf } from "./outside.js";
+import { type KeyOption, once, type Receipt } from "./receipts.js";
 import { type RedactOptions, type RedactReport, redactSession } from "./redact/redact.js";
 import type { RedactWhat } from "./redact/what.js";
 import { cutLines } from "./retention/gc.js";
@@ -138,8 +139,9 @@ export class Sessions {
   }
 
   /** Changes title, tags, archived or metadata; what is not given stays. */
-  async update(id: string, update: SessionUpdate): Promise<SessionSummary> {
+  async update(id: string, update: SessionUpdate, given?: KeyOption): Promise<SessionSummary> {
     const known = sessionId(id);
+    const { key } = options(given, "sessions.update", ["key"]);
     const o = options(update, "sessions.update", ["title", "tags", "archived", "metadata"]);
     const archived = flag(o.archived, "archived");
     const { title, ...rest } = o;
@@ -147,14 +149,24 @@ export class Sessions {
       ...checkLabel(this.#ground, title == null ? rest : { ...rest, title }),
       ...(archived === undefined ? undefined : { archived }),
     };
+    return once<null, SessionSummary>(
+      this.#ground,
+      { key, name: "sessions.update", args: { id, update } },
+      (receipt) => this.#relabel(known, change, title === null, receipt),
+      async () => this.#summary(await requireSession(this.#ground, known)),
+    );
+  }
+
+  async #relabel(id: SessionId, change: Partial<LabelDoc>, isUntitled: boolean, receipt: Receipt<null>): Promise<SessionSummary> {
     for (;;) {
-      const row = await this.#ground.store.session(known);
-      if (row === undefined) throw noSession(known);
+      const row = await requireSession(this.#ground, id);
       const before = labelOf(row);
       const { title: _title, ...untitled } = before;
-      const label = { ...(title === null ? untitled : before), ...change, version: before.version + 1 };
-      const applied = await this.#ground.store.apply([{ session: known, when: { version: before.version }, label: labelRow(label) }]);
+      const label = { ...(isUntitled ? untitled : before), ...change, version: before.version + 1 };
+      const relabelled = { session: id, when: { version: before.version }, label: labelRow(label) };
+      const applied = await this.#ground.store.apply([relabelled], receipt.docs(null));
       if (applied.ok) return this.#summary({ ...row, label: labelRow(label) });
+      receipt.check(applied, 1);
       // Somebody else changed it in between: read it again, and change that.
     }
   }
@@ -183,20 +195,31 @@ export class Sessions {
    * Deletes a session, and those that its calls ran. What forks of it share is kept for them, and what snapshots point at for these; the
    * answer names both.
    */
-  async delete(id: string): Promise<Deleted> {
+  async delete(id: string, o?: KeyOption): Promise<Deleted> {
     const known = sessionId(id);
+    const { key } = options(o, "sessions.delete", ["key"]);
+    return once<JsonObject, Deleted>(
+      this.#ground,
+      { key, name: "sessions.delete", args: { id } },
+      (receipt) => this.#delete(known, receipt),
+      (answer) => answer as unknown as Deleted,
+    );
+  }
+
+  async #delete(known: SessionId, receipt: Receipt<JsonObject>): Promise<Deleted> {
     // First: whoever deletes again after a crash finds them by their parent.
     for (const child of await childrenOf(this.#ground, known)) await this.delete(child);
     const own = await this.#ground.store.lines({ session: known });
     const family = await descendants(this.#ground, own);
     const snapshots = await this.#snapshotsOf(known, own);
-    await this.#remove(known);
+    const keptFor = [...new Set(family.flatMap(({ session }) => (session === null || session === known ? [] : session)))].sort();
+    const answer = { keptFor, ...(snapshots.length === 0 ? undefined : { snapshots }) };
+    await this.#remove(known, answer, receipt);
     this.#ground.watchers.changed(known);
     const left = family.map((line) => (line.session === known ? { ...line, owned: false, session: null } : line));
     // The session is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
     await unlessDamaged(() => cutLines(this.#ground, own, left, { dryRun: false }));
-    const keptFor = [...new Set(family.flatMap(({ session }) => (session === null || session === known ? [] : session)))].sort();
-    return { keptFor, ...(snapshots.length === 0 ? undefined : { snapshots }) };
+    return answer;
   }
 
   /** Snapshots that point into a session's lines. */
@@ -231,15 +254,20 @@ export class Sessions {
   }
 
   /** Ends the session that is there now, and no other of its name: one may be made while this waits for an answer. */
-  async #remove(id: SessionId): Promise<void> {
+  async #remove(id: SessionId, answer: JsonObject, receipt: Receipt<JsonObject>): Promise<void> {
     let first: SessionRow | undefined;
     for (;;) {
       const row = await this.#ground.store.session(id);
       if (row === undefined && first === undefined) throw noSession(id);
       first ??= row;
-      if (row === undefined || row.no !== first?.no) return;
-      const applied = await this.#ground.store.apply([{ session: id, when: { epoch: row.lease.epoch }, remove: true }]);
+      if (row === undefined || row.no !== first?.no) {
+        if (receipt.isKept) receipt.check(await this.#ground.store.apply([], receipt.docs(answer)), 0);
+        return;
+      }
+      const removal = { session: id, when: { epoch: row.lease.epoch }, remove: true as const };
+      const applied = await this.#ground.store.apply([removal], receipt.docs(answer));
       if (applied.ok) return;
+      receipt.check(applied, 1);
       // It was taken in between: by whoever, it goes.
     }
   }

@@ -8,8 +8,8 @@ import { blobsOf, type Message, type MessageInput } from "../core/message.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import { lineAt } from "./journal.js";
+import { notFound } from "./lines.js";
 import { invalid, oneOf, options } from "./options.js";
-import { notFound } from "./session.js";
 
 export interface TranscriptOptions<F extends Format = Format> {
   readonly format: F;

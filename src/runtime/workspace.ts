@@ -17,7 +17,7 @@ import { revive } from "../core/revive.js";
 import { seal } from "../core/save.js";
 import { isUnderWay, type StatusEvent } from "../core/status.js";
 import { titleOf } from "../core/title.js";
-import type { NewSave } from "../store/port.js";
+import type { DocChange, NewSave } from "../store/port.js";
 import type { Ground } from "./ground.js";
 import { lineAt, type Segment } from "./journal.js";
 import { options, wholeNumber } from "./options.js";
@@ -31,6 +31,8 @@ export interface Sealed {
   readonly head: HeadDoc | undefined;
   readonly checkpoint: Checkpoint | undefined;
   readonly drained: readonly string[];
+  /** What else is changed in the same step. */
+  readonly docs?: readonly DocChange[];
 }
 
 /** Where a session stands. */

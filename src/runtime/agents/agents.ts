@@ -2,10 +2,12 @@
 import { type CheckpointKind, checkMetadata, checkText } from "../../core/checkpoint.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { checkName } from "../../core/ids.js";
+import type { JsonObject } from "../../core/json.js";
 import { isUnderWay, type SessionStatus, statusTable } from "../../core/status.js";
 import { AGENT, type DocRow } from "../../store/port.js";
 import type { Ground } from "../ground.js";
 import { callback, type Damaged, flag, limitOf, numberOf, oneOf, options, type Page, signalOf } from "../options.js";
+import { type KeyOption, once, type Receipt } from "../receipts.js";
 import { type AutoSnapshot, type AutoSnapshotOptions, autoSnapshot } from "./auto-snapshot.js";
 import { capture } from "./capture.js";
 import { type DeletedAgent, deleteAgent } from "./deleting.js";
@@ -14,6 +16,7 @@ import {
   type AgentInput,
   type AgentRecord,
   agentOf,
+  type CheckedAgent,
   checkAgent,
   emptyAfter,
   noAgent,
@@ -22,7 +25,7 @@ import {
   redacted,
   soundAgent,
 } from "./record.js";
-import { Restore, type RestoreOptions, type RestoreReport } from "./restoring.js";
+import { Restore, type RestoredKept, type RestoreOptions, type RestoreReport, type Restoring } from "./restoring.js";
 import {
   digestOf,
   entryOf,
@@ -74,8 +77,18 @@ export class Agents {
    * Makes an agent, or changes it. What is not given stays as it is; its version is one more with each save. A record that is damaged is
    * made anew by a save that names no version, from what is given alone.
    */
-  async save(agent: AgentInput): Promise<AgentRecord> {
-    const { id, version, next } = checkAgent(agent);
+  async save(agent: AgentInput, o?: KeyOption): Promise<AgentRecord> {
+    const { key } = options(o, "agents.save", ["key"]);
+    const checked = checkAgent(agent);
+    return once<number, AgentRecord>(
+      this.#ground,
+      { key, name: "agents.save", args: agent },
+      (receipt) => this.#save(checked, receipt),
+      async () => recordOf(await this.#required(checked.id)),
+    );
+  }
+
+  async #save({ id, version, next }: CheckedAgent, receipt: Receipt<number>): Promise<AgentRecord> {
     for (;;) {
       const row = await this.#ground.store.doc(AGENT, id);
       const now = this.#ground.wallMs();
@@ -83,7 +96,9 @@ export class Agents {
       const found = before?.version ?? 0;
       if (version !== undefined && version !== found) throw conflict(id, version, found);
       const after = redacted(this.#ground.redactor, next(before, now));
-      if ((await this.#ground.store.apply([], [putAgent(after, row)])).ok) return recordOf(after);
+      const applied = await this.#ground.store.apply([], [putAgent(after, row), ...receipt.docs(after.version)]);
+      if (applied.ok) return recordOf(after);
+      receipt.check(applied, 1);
       // Somebody else saved it in between: read it again, and change that.
     }
   }
@@ -96,6 +111,12 @@ export class Agents {
   async #doc(id: string): Promise<AgentDoc | undefined> {
     const row = await this.#ground.store.doc(AGENT, id);
     return row && agentOf(row);
+  }
+
+  async #required(id: string): Promise<AgentDoc> {
+    const doc = await this.#doc(id);
+    if (doc === undefined) throw noAgent(id);
+    return doc;
   }
 
   async #active(agent: string): Promise<readonly string[]> {
@@ -146,8 +167,15 @@ export class Agents {
    * Deletes an agent in one step: its record, its snapshots, its sessions, and those that their calls ran. What forks of other agents
    * share with them is kept for those, and the answer names them.
    */
-  delete(id: string): Promise<DeletedAgent> {
-    return deleteAgent(this.#ground, checkName(id, "agent id"));
+  async delete(id: string, o?: KeyOption): Promise<DeletedAgent> {
+    const { key } = options(o, "agents.delete", ["key"]);
+    const agent = checkName(id, "agent id");
+    return once<JsonObject, DeletedAgent>(
+      this.#ground,
+      { key, name: "agents.delete", args: { id } },
+      (receipt) => deleteAgent(this.#ground, agent, receipt),
+      (answer) => answer as unknown as DeletedAgent,
+    );
   }
 
   // ---- snapshots
@@ -155,14 +183,26 @@ export class Agents {
   /** Notes an agent's record and where each of its sessions stands. Needs no lease, and holds nobody up. */
   async snapshot(id: string, o?: SnapshotOptions): Promise<Snapshot> {
     const agent = checkName(id, "agent id");
-    const { name, description, kind, metadata } = options(o, "agents.snapshot", ["name", "description", "kind", "metadata"]);
+    const { key, ...args } = options(o, "agents.snapshot", ["name", "description", "kind", "metadata", "key"]);
+    const { name, description, kind, metadata } = args;
     const checkedKind = oneOf(kind, "kind", KINDS) ?? "manual";
     const said = {
       ...(name === undefined ? undefined : { name: checkText(name, "name", MAX_SNAPSHOT_NAME) }),
       ...(description === undefined ? undefined : { description: checkText(description, "description", MAX_DESCRIPTION) }),
       metadata: metadata === undefined ? {} : checkMetadata(metadata, "metadata"),
     };
-    return (await this.#snapshot(agent, { kind: checkedKind, ...this.#redactedWords(said) })) as Snapshot;
+    return once<string, Snapshot>(
+      this.#ground,
+      { key, name: "agents.snapshot", args: { id, ...args } },
+      async (receipt) => (await this.#snapshot(agent, { kind: checkedKind, ...this.#redactedWords(said) }, { receipt })) as Snapshot,
+      (made) => this.#madeSnapshot(made),
+    );
+  }
+
+  async #madeSnapshot(id: string): Promise<Snapshot> {
+    const row = await this.#ground.store.doc(SNAPSHOT, id);
+    if (row === undefined) throw noSnapshot(id);
+    return snapshotOf(row);
   }
 
   #redactedWords<T extends Pick<Snapshot, "name" | "description" | "metadata">>(said: T): T {
@@ -183,7 +223,7 @@ export class Agents {
   async #snapshot(
     agent: string,
     about: Pick<Snapshot, "kind" | "name" | "description" | "metadata">,
-    unless?: string,
+    { unless, receipt }: { readonly unless?: string | undefined; readonly receipt?: Receipt<string> },
   ): Promise<Snapshot | undefined> {
     for (let tries = 0; tries < TRIES; tries++) {
       const record = await this.#doc(agent);
@@ -197,9 +237,10 @@ export class Agents {
         const { change, snapshot, digest } = newSnapshot({ ...now, ...about }, { agent: record ?? null, sessions: sessions.map(entryOf) });
         if (digest === unless) return undefined;
         made = snapshot;
-        return { changes: [], docs: [still, change] };
+        return { changes: [], docs: [still, change, ...(receipt?.docs(snapshot.id) ?? [])] };
       });
       if (applied.ok) return made;
+      receipt?.check(applied, 2);
       if (applied.why === "origin")
         throw new HoldfastError("CORRUPT", `A session of agent ${quote(agent)} does not stand where it says. Run verify.`, {});
     }
@@ -227,25 +268,54 @@ export class Agents {
   /** Puts an agent and its sessions back to where a snapshot found them. What was there before is a snapshot too, of kind `recovery`. */
   async restore(snapshotId: string, o?: RestoreOptions): Promise<RestoreReport> {
     const id = checkName(snapshotId, "snapshot id");
-    const { takeOver, dryRun, signal, onProgress } = options(o, "agents.restore", ["takeOver", "dryRun", "signal", "onProgress"]);
+    const { takeOver, dryRun, signal, onProgress, key } = options(o, "agents.restore", [
+      "takeOver",
+      "dryRun",
+      "signal",
+      "onProgress",
+      "key",
+    ]);
     const told = callback(onProgress, "onProgress");
     const stop = signalOf(signal);
     const isTaken = flag(takeOver, "takeOver") ?? false;
     const isDry = flag(dryRun, "dryRun") ?? false;
-    const row = await this.#ground.store.doc(SNAPSHOT, id);
-    if (row === undefined) throw noSnapshot(id);
-    const restore = new Restore(this.#ground, row, {
-      takeOver: isTaken,
-      ...(stop && { signal: stop }),
-      ...(told && { onProgress: told }),
-    });
-    return isDry ? restore.look() : restore.run(() => this.#newId());
+    const restore = async () => {
+      const row = await this.#ground.store.doc(SNAPSHOT, id);
+      if (row === undefined) throw noSnapshot(id);
+      return new Restore(this.#ground, row, {
+        takeOver: isTaken,
+        ...(stop && { signal: stop }),
+        ...(told && { onProgress: told }),
+      });
+    };
+    if (isDry) return (await restore()).look();
+    return once<RestoredKept, RestoreReport>(
+      this.#ground,
+      { key, name: "agents.restore", args: { snapshotId: id, takeOver: isTaken } },
+      async (receipt) => (await restore()).run(() => this.#newId(), receipt),
+      async ({ recovery, sessions }) => {
+        const snapshot = await this.#madeSnapshot(id);
+        const agent = await this.#doc(snapshot.agent);
+        const after = { recovery: await this.#madeSnapshot(recovery), ...(agent && { agent: recordOf(agent) }) };
+        return { snapshot, ...after, sessions: sessions.map(([session, outcome]) => ({ id: session, outcome: outcome as Restoring })) };
+      },
+    );
   }
 
   /** Removes a snapshot. What only it kept is freed by `prune` and `gc`. */
-  async deleteSnapshot(snapshotId: string): Promise<void> {
+  async deleteSnapshot(snapshotId: string, o?: KeyOption): Promise<void> {
+    const { key } = options(o, "agents.deleteSnapshot", ["key"]);
     const id = checkName(snapshotId, "snapshot id");
-    if (!(await this.#ground.store.apply([], [{ kind: SNAPSHOT, id, when: {}, remove: true }])).ok) throw noSnapshot(id);
+    await once<null, void>(
+      this.#ground,
+      { key, name: "agents.deleteSnapshot", args: { snapshotId: id } },
+      async (receipt) => {
+        const applied = await this.#ground.store.apply([], [{ kind: SNAPSHOT, id, when: {}, remove: true }, ...receipt.docs(null)]);
+        receipt.check(applied, 1);
+        if (!applied.ok) throw noSnapshot(id);
+      },
+      () => {},
+    );
   }
 
   /**
@@ -258,7 +328,7 @@ export class Agents {
       take: async () => {
         const [newest] = await this.#automatics(agent, 1);
         const about = { kind: "automatic", metadata: {} } as const;
-        return this.#snapshot(agent, about, newest && digestOf(newest));
+        return this.#snapshot(agent, about, { unless: newest && digestOf(newest) });
       },
       prune: async (keep) => {
         for (const row of (await this.#automatics(agent, Number.MAX_SAFE_INTEGER)).slice(keep))

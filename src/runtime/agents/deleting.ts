@@ -1,11 +1,13 @@
 /** Deleting an agent with all that is its own, and nothing else. */
 import { HoldfastError, quote } from "../../core/errors.js";
 import type { SessionId } from "../../core/ids.js";
+import type { JsonObject } from "../../core/json.js";
 import { AGENT, type LineRow, type SessionRow } from "../../store/port.js";
 import { unlessDamaged } from "../damage.js";
 import { descendants } from "../family.js";
 import type { Ground } from "../ground.js";
 import { childrenOf } from "../outside.js";
+import type { Receipt } from "../receipts.js";
 import { cutLines } from "../retention/gc.js";
 import { RETENTION } from "../retention/stored.js";
 import { capture } from "./capture.js";
@@ -23,7 +25,7 @@ const AT_ONCE = 1_000;
 const TRIES = 10;
 
 /** In one step; what that leaves without an owner is freed after it. */
-export async function deleteAgent(ground: Ground, agent: string): Promise<DeletedAgent> {
+export async function deleteAgent(ground: Ground, agent: string, receipt: Receipt<JsonObject>): Promise<DeletedAgent> {
   const { store } = ground;
   for (let tries = 0; tries < TRIES; tries++) {
     // By their rows: what is damaged goes like the rest.
@@ -31,18 +33,24 @@ export async function deleteAgent(ground: Ground, agent: string): Promise<Delete
     const snapshots = await snapshotsOf(store, agent);
     const policy = await store.doc(RETENTION, agent);
     const { children, lines } = await belongings(ground, agent);
+    const family = receipt.isKept ? await descendants(ground, lines) : [];
     const gone = new Set<string>();
+    let before = 0;
     const applied = await capture(ground, { agent, hold: true, also: children }, (sessions) => {
       gone.clear();
       for (const { session } of sessions) gone.add(session.id);
       for (const child of children) gone.add(child);
       if (record === undefined && snapshots.length === 0 && gone.size === 0) throw noAgent(agent);
       const docs = [...snapshots, ...(policy === undefined ? [] : [policy]), ...(record === undefined ? [] : [record])];
+      const answer = { sessions: gone.size, snapshots: snapshots.length, keptFor: keptFor(family, gone) };
+      const removals = docs.map(({ kind, id }) => ({ kind, id, when: {}, remove: true as const }));
+      before = gone.size + removals.length;
       return {
         changes: [...gone].map((session) => ({ session, when: {}, remove: true as const })),
-        docs: docs.map(({ kind, id }) => ({ kind, id, when: {}, remove: true as const })),
+        docs: [...removals, ...receipt.docs(answer)],
       };
     });
+    receipt.check(applied, before);
     // A child, or a snapshot, went in between.
     if (!applied.ok) continue;
     await removeSnapshots(ground, agent);
@@ -90,8 +98,13 @@ async function addChildren(ground: Ground, id: SessionId, found: Set<string>): P
 /** Frees what nobody needs of lines whose sessions are gone. Answers for whom some of it was kept. */
 async function free(ground: Ground, lines: readonly LineRow[], gone: ReadonlySet<string>): Promise<readonly string[]> {
   const isGone = (session: string | null) => session === null || gone.has(session);
-  const family = (await descendants(ground, lines)).map((line) => (isGone(line.session) ? { ...line, owned: false, session: null } : line));
+  const now = await descendants(ground, lines);
+  const family = now.map((line) => (isGone(line.session) ? { ...line, owned: false, session: null } : line));
   // The agent is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
   await unlessDamaged(() => cutLines(ground, lines, family, { dryRun: false }));
-  return [...new Set(family.flatMap(({ session }) => session ?? []))].sort();
+  return keptFor(now, gone);
 }
+
+/** Those of other agents that share something with what is gone. */
+const keptFor = (family: readonly LineRow[], gone: ReadonlySet<string>): readonly string[] =>
+  [...new Set(family.flatMap(({ session }) => (session === null || gone.has(session) ? [] : session)))].sort();

@@ -8,7 +8,7 @@
  */
 import { HoldfastError, quote } from "../../core/errors.js";
 import { placeId, type SessionId } from "../../core/ids.js";
-import { equal } from "../../core/json.js";
+import { equal, type JsonObject } from "../../core/json.js";
 import { describeOwner, freeLease, grantLease, type Lease, releaseLease } from "../../core/lease.js";
 import type { SessionStatus } from "../../core/status.js";
 import { AGENT, type Change, type Decision, type DocRow, type Present } from "../../store/port.js";
@@ -16,12 +16,13 @@ import { breathe } from "../breathe.js";
 import { unsettled } from "../effects/pending.js";
 import type { Ground } from "../ground.js";
 import { inThisIncarnation } from "../opening.js";
+import type { KeyOption, Receipt } from "../receipts.js";
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, leaseOf, leaseRow, newLine, rootDigest } from "../rows.js";
 import { capture } from "./capture.js";
 import { type AgentRecord, putAgent, recordOf, soundAgent, versionIn } from "./record.js";
 import { type Contents, contentsOf, type Entry, entryOf, newSnapshot, type Snapshot, snapshotOf } from "./snapshot.js";
 
-export interface RestoreOptions {
+export interface RestoreOptions extends KeyOption {
   /** Takes sessions from those who hold them, instead of refusing with LEASE_HELD. */
   readonly takeOver?: boolean;
   /** Says what would change, and changes nothing. */
@@ -46,6 +47,17 @@ export interface RestoreReport {
   readonly sessions: readonly { readonly id: string; readonly outcome: Restoring }[];
   /** Sessions that others hold and that would change; absent where there are none, or after they were taken over. */
   readonly held?: readonly string[];
+}
+
+const keptOf = ({ recovery, sessions }: RestoreReport): RestoredKept => ({
+  recovery: recovery?.id ?? "",
+  sessions: sessions.map(({ id, outcome }) => [id, outcome] as const),
+});
+
+/** What is kept of a restore under a key. */
+export interface RestoredKept extends JsonObject {
+  readonly recovery: string;
+  readonly sessions: readonly (readonly [id: string, outcome: string])[];
 }
 
 /** What the journal says at a place where a session is to go on. */
@@ -88,14 +100,14 @@ export class Restore {
     return report as RestoreReport;
   }
 
-  async run(newId: () => string): Promise<RestoreReport> {
+  async run(newId: () => string, receipt: Receipt<RestoredKept>): Promise<RestoreReport> {
     const verified = await this.#verify();
     for (let tries = 0; tries < TRIES; tries++) {
       this.#o.signal?.throwIfAborted();
       const seized = await this.#seize(verified);
       try {
         await this.#refuseOpenCalls(seized);
-        const report = await this.#apply(verified, seized, newId);
+        const report = await this.#apply(verified, seized, newId, receipt);
         if (report !== undefined) return report;
       } catch (error) {
         await this.#letGo(seized);
@@ -200,6 +212,7 @@ export class Restore {
     verified: ReadonlyMap<string, Verified>,
     seized: ReadonlyMap<string, Lease>,
     newId: () => string,
+    receipt: Receipt<RestoredKept>,
   ): Promise<RestoreReport | undefined> {
     const { store } = this.#ground;
     const { agent } = this.#snapshot;
@@ -213,14 +226,19 @@ export class Restore {
       }
       let report: RestoreReport | undefined;
       let isSeized = true;
+      let before = 0;
       const applied = await capture(this.#ground, { agent, hold: true, also: [...buried.keys()] }, (sessions) => {
         report = undefined;
         isSeized = this.#isSeized(sessions, verified, seized);
         if (!isSeized) return undefined;
         const decided = this.#decide(sessions, verified, seized, buried, row, newId());
         report = decided?.report;
-        return decided?.decision;
+        if (report === undefined || decided === undefined) return undefined;
+        const { changes, docs } = decided.decision;
+        before = changes.length + docs.length;
+        return { changes, docs: [...docs, ...receipt.docs(keptOf(report))] };
       });
+      receipt.check(applied, before);
       if (!isSeized) return undefined;
       if (report !== undefined && applied.ok) {
         for (const { id } of report.sessions) this.#ground.watchers.changed(id as SessionId);

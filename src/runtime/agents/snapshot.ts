@@ -11,6 +11,7 @@ import { open } from "../../core/save.js";
 import { isoTime } from "../../core/time.js";
 import type { DocChange, DocRow, Present, Store } from "../../store/port.js";
 import { documents } from "../documents.js";
+import type { KeyOption } from "../receipts.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, lineOf, sealed, unsealedOr } from "../rows.js";
 import type { AgentDoc } from "./record.js";
 
@@ -20,7 +21,7 @@ export { MAX_DESCRIPTION };
 /** How many sessions of one agent are put aside, put back or deleted in one step. */
 export const MAX_SESSIONS = 50_000;
 
-export interface SnapshotOptions {
+export interface SnapshotOptions extends KeyOption {
   readonly name?: string;
   readonly description?: string;
   /** manual by default. */

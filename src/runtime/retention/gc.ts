@@ -7,6 +7,7 @@ import type { LineId } from "../../core/ids.js";
 import { type LineNode, reach } from "../../core/retention.js";
 import type { Ground } from "../ground.js";
 import { callback, flag, options, signalOf } from "../options.js";
+import { forgetReceipts } from "../receipts.js";
 import { Pace, type PaceOptions } from "./pace.js";
 
 export interface GcOptions {
@@ -62,6 +63,7 @@ class Collection {
   async run(): Promise<GcReport> {
     await this.#lines();
     await this.#blobs();
+    if (!this.#how.dryRun) await forgetReceipts(this.#ground, this.#how);
     if (!this.#how.dryRun) await this.#room();
     return this.#report;
   }

@@ -1,0 +1,109 @@
+/** Going to another line of a session: back to one of its checkpoints on a new one, or over to one that it has left. */
+import { HoldfastError, quote } from "../core/errors.js";
+import { checkpointPlace, MAX_SEQ, type Place, type SessionId } from "../core/ids.js";
+import type { DocChange } from "../store/port.js";
+import { LeftBehind } from "./effects/left-behind.js";
+import { type Passed, passedOf, unsettled } from "./effects/pending.js";
+import { type EffectPolicy, POLICIES } from "./effects/repeats.js";
+import type { Ground } from "./ground.js";
+import type { Holding } from "./holding.js";
+import { lineAt, type Segment, sharedUpTo } from "./journal.js";
+import { oneOf } from "./options.js";
+import { newLine } from "./rows.js";
+
+export interface RewindOptions {
+  /** What becomes of a call that was made since: it waits for somebody's word (`ask`), or not. */
+  readonly effects?: EffectPolicy;
+}
+
+export interface Rewound {
+  /** What had been done by then. */
+  readonly passed: readonly Passed[];
+}
+
+export const checkPolicy = (effects: unknown): EffectPolicy => oneOf(effects, "effects", POLICIES) ?? "ask";
+
+/** `alongside`: what else is changed in the same step. */
+export async function rewind(held: Holding, at: string, policy: EffectPolicy, alongside: readonly DocChange[] = []): Promise<Rewound> {
+  refuseOpenCalls(held);
+  const { ground } = held;
+  const { segments: before } = held.work;
+  let passed: readonly Passed[] = [];
+  await move(held, at, async (place) => {
+    const segments = await ground.journal.segments(place.line, place.seq);
+    if (!(await isOwnPast(held, place))) throw foreign(at, held.id, "fork from it instead");
+    const { fold, end } = await ground.loader.place(place, { sized: true });
+    const line = ground.newLineId();
+    const latest = (await ground.journal.checkpointAt(place))?.checkpoint;
+    const here = { line, from: place.seq + 1, to: MAX_SEQ, session: held.id };
+    passed = await passedSince(ground, held.id, before, segments);
+    const begun = newLine({ id: line, origin: place, prev: end, ...(policy === "ask" ? undefined : { effects: policy }) });
+    fold.leaveLine();
+    const to = { fold, end, segments: [here, ...segments], latest };
+    if (!(await held.moveTo(line, to, begun, alongside))) throw notFound(at);
+  });
+  return { passed };
+}
+
+/** What was done on one past and is not on the other. */
+export async function passedSince(
+  ground: Ground,
+  session: SessionId,
+  before: readonly Segment[],
+  now: readonly Segment[],
+): Promise<readonly Passed[]> {
+  const left = await LeftBehind.behind(ground, before, sharedUpTo(before, now));
+  return Promise.all(left.map((effect) => passedOf(ground, session, before, effect)));
+}
+
+export async function adopt(held: Holding, at: string): Promise<void> {
+  refuseOpenCalls(held);
+  const { journal, loader } = held.ground;
+  await move(held, at, async ({ line }) => {
+    const found = await journal.line(line);
+    if (found?.session !== held.id) throw foreign(at, held.id, "only a line of the session itself can be adopted");
+    const tail = await journal.tail(line);
+    const { fold, end } = await loader.tail({ line: found.doc, tail }, { sized: true });
+    const segments = await journal.segments(line);
+    const latest = await journal.latest(tail, found.doc, held.id);
+    await held.moveTo(line, { fold, end, segments, latest }, undefined);
+  });
+}
+
+const move = (held: Holding, at: string, go: (place: Place) => Promise<void>): Promise<void> =>
+  held.move(async () => go(await requirePlace(held, at)));
+
+/** A line that is left must not take calls with it of which nobody knows what becomes. */
+function refuseOpenCalls(held: Holding): void {
+  held.usable();
+  const [open] = unsettled(held.work.fold.course.open);
+  if (open === undefined) return;
+  throw new HoldfastError(
+    "BAD_STATUS",
+    `The call of ${quote(open.name)} (${open.id}) is not over: this line cannot be left before it is. Let it finish, or settle it.`,
+    { sessionId: held.id, effectId: open.id },
+  );
+}
+
+async function isOwnPast({ ground, id, work }: Holding, place: Place): Promise<boolean> {
+  if ((await ground.journal.line(place.line))?.session === id) return true;
+  return lineAt(work.segments, place.seq) === place.line;
+}
+
+async function requirePlace({ ground }: Holding, at: string): Promise<Place> {
+  const place = checkpointPlace(at);
+  const found = place && (await ground.journal.saveAt(place));
+  if (place === undefined || found === undefined || found.save.mark === null) throw notFound(at);
+  return place;
+}
+
+export function notFound(id: string): HoldfastError {
+  return new HoldfastError("NOT_FOUND", `There is no checkpoint ${quote(id)}. List those of its session.`, { checkpointId: id });
+}
+
+function foreign(at: string, session: string, advice: string): HoldfastError {
+  return new HoldfastError("CONFLICT", `Checkpoint ${quote(at)} is not in the past of session ${quote(session)}: ${advice}.`, {
+    sessionId: session,
+    checkpointId: at,
+  });
+}

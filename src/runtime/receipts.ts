@@ -1,0 +1,134 @@
+/**
+ * Calls under a key of the caller's: whoever did not hear the answer asks again, and it is done once.
+ *
+ * K1  what a call changes and its receipt are one apply: both are there, or neither is.
+ * K2  the same key for another call, or with other arguments, is a CONFLICT and changes nothing.
+ * K3  a receipt holds no text of anybody: ids, numbers, and a digest of the arguments that nobody can guess back who does not know the
+ *     key. The key itself is not in it.
+ */
+import { type Digest, digest } from "../core/digest.js";
+import { HoldfastError, quote } from "../core/errors.js";
+import { checkName } from "../core/ids.js";
+import { encode, type Json, sortedText } from "../core/json.js";
+import type { Applied, DocChange, DocRow } from "../store/port.js";
+import { unlessDamaged } from "./damage.js";
+import { documents } from "./documents.js";
+import type { Ground } from "./ground.js";
+import { sealed, unsealedOr } from "./rows.js";
+
+export interface KeyOption {
+  /**
+   * Names this call: the same key is the same call. Asked again, nothing is done, and the answer says how what it made stands now. Known
+   * for a week at least.
+   */
+  readonly key?: string;
+}
+
+export const RECEIPT = "receipt";
+/** For how long a key is known at least; `gc` forgets older ones. */
+export const KEY_VALID_MS = 7 * 24 * 60 * 60 * 1_000;
+
+interface ReceiptDoc {
+  readonly id: string;
+  readonly call: string;
+  readonly args: string;
+  readonly at: number;
+  readonly answer: Digest;
+}
+
+/** What goes into the same apply as that which was asked for. */
+export interface Receipt<A extends Json> {
+  /** False where the call has no key. */
+  readonly isKept: boolean;
+  /** They stand last. */
+  docs(answer: A): readonly DocChange[];
+  /** Throws where an apply was refused for the receipt that stood last in it: the same was done by another call meanwhile. */
+  check(applied: Applied, before: number): void;
+}
+
+interface Call {
+  readonly key: unknown;
+  readonly name: string;
+  readonly args: unknown;
+}
+
+/** Does what is asked for, unless that was done under the same key: then `again` answers from what was kept. */
+export async function once<A extends Json, R>(
+  ground: Ground,
+  { key, name, args }: Call,
+  act: (receipt: Receipt<A>) => Promise<R>,
+  again: (answer: A) => R | Promise<R>,
+): Promise<R> {
+  if (key === undefined) return act(NONE);
+  const call = { key: checkName(key, "key"), name, args: encode(args, name).value };
+  const id = digest(`receipt ${call.key}`);
+  // K3: whoever has the store alone would have to guess the key as well.
+  const said = digest(`${call.key}\n${name}\n${sortedText(call.args)}`);
+  const known = async (): Promise<{ readonly answer: A } | undefined> => {
+    const row = await ground.store.doc(RECEIPT, id);
+    if (row === undefined) return undefined;
+    const doc = receiptOf(row);
+    if (row.body === null || digest(row.body) !== doc.answer) throw damaged();
+    if (doc.call !== name || doc.args !== said) throw conflict(call.key, doc.call);
+    return { answer: JSON.parse(row.body) as A };
+  };
+  const before = await known();
+  if (before !== undefined) return again(before.answer);
+  try {
+    return await act({
+      isKept: true,
+      docs: (answer) => {
+        const body = JSON.stringify(answer);
+        const doc: ReceiptDoc = { id, call: name, args: said, at: ground.wallMs(), answer: digest(body) };
+        return [{ kind: RECEIPT, id, when: { absent: true }, put: { of: null, version: 1, text: sealed(doc), body, pins: [] } }];
+      },
+      check: (applied, place) => {
+        if (!applied.ok && applied.change >= place) throw new Repeated();
+      },
+    });
+  } catch (error) {
+    // Another was first with the same key, or it was done and only the answer was lost.
+    const meanwhile = await known().catch((found: unknown) => {
+      throw found instanceof HoldfastError && found.code === "CONFLICT" ? found : error;
+    });
+    if (meanwhile !== undefined) return again(meanwhile.answer);
+    throw error;
+  }
+}
+
+class Repeated extends Error {}
+
+const NONE: Receipt<Json> = { isKept: false, docs: () => [], check: () => {} };
+
+/** Forgets keys that nobody can be told to count on any more. */
+export async function forgetReceipts(ground: Ground, { signal }: { readonly signal: AbortSignal | undefined }): Promise<void> {
+  const { store } = ground;
+  const limit = ground.wallMs() - KEY_VALID_MS;
+  const old: string[] = [];
+  for await (const row of documents(store, { kind: RECEIPT })) {
+    signal?.throwIfAborted();
+    // One that is damaged stays: whoever asks under its key is to hear of it.
+    if (((await unlessDamaged(async () => receiptOf(row)))?.at ?? limit) < limit) old.push(row.id);
+  }
+  for (const id of old) {
+    signal?.throwIfAborted();
+    await store.apply([], [{ kind: RECEIPT, id, when: {}, remove: true }]);
+  }
+}
+
+/** Throws where it is damaged. */
+export function receiptOf({ id, text }: Pick<DocRow, "id" | "text">): ReceiptDoc {
+  const doc = unsealedOr<ReceiptDoc>(text, damaged);
+  if (doc.id !== id) throw damaged();
+  return doc;
+}
+
+const conflict = (key: string, call: string): HoldfastError =>
+  new HoldfastError(
+    "CONFLICT",
+    `The key ${quote(key)} stands for another call (${call}), or for other arguments. Nothing was done; give each call a key of its own.`,
+    { found: key },
+  );
+
+const damaged = (): HoldfastError =>
+  new HoldfastError("CORRUPT", "What is kept of a call under its key is damaged. Look at how things stand, and call under another key.");

@@ -1,0 +1,76 @@
+/**
+ * Steering a session for a moment, from outside a run: a checkpoint is placed, or it goes back to one. Whoever asks holds the session for
+ * just that; where somebody else does, it is refused (LEASE_HELD) after `waitMs`.
+ */
+import { type Checkpoint, type CheckpointOptions, checkOptions } from "../core/checkpoint.js";
+import { checkpointPlace, type LineId, sessionId } from "../core/ids.js";
+import type { JsonObject } from "../core/json.js";
+import type { Ground } from "./ground.js";
+import type { Holding } from "./holding.js";
+import { checkPolicy, notFound, passedSince, type RewindOptions, type Rewound, rewind } from "./lines.js";
+import { openHolding } from "./opening.js";
+import { options } from "./options.js";
+import { type KeyOption, once } from "./receipts.js";
+
+export interface OutsideOptions extends KeyOption {
+  /** How long to wait for another holder to let go. */
+  readonly waitMs?: number;
+}
+
+export async function checkpointFromOutside(
+  ground: Ground,
+  id: string,
+  given: (CheckpointOptions & OutsideOptions) | undefined,
+): Promise<Checkpoint> {
+  const session = sessionId(id);
+  const { key, waitMs, ...mark } = { ...given };
+  const checked = checkOptions(mark);
+  return once<string, Checkpoint>(
+    ground,
+    { key, name: "checkpoints.create", args: { id, ...checked } },
+    (receipt) => briefly(ground, session, waitMs, (held) => held.checkpoint(checked, (made) => receipt.docs(made.id))),
+    async (made) => {
+      const place = checkpointPlace(made);
+      const found = place && (await ground.journal.checkpointAt(place))?.checkpoint;
+      if (found === undefined) throw notFound(made);
+      return found;
+    },
+  );
+}
+
+interface Kept extends JsonObject {
+  /** The line that was left. */
+  readonly line: string;
+}
+
+export async function rewindFromOutside(
+  ground: Ground,
+  id: string,
+  at: string,
+  given: (RewindOptions & OutsideOptions) | undefined,
+): Promise<Rewound> {
+  const session = sessionId(id);
+  const { key, waitMs, effects } = options(given, "rewind", ["key", "waitMs", "effects"]);
+  const policy = checkPolicy(effects);
+  return once<Kept, Rewound>(
+    ground,
+    { key, name: "rewind", args: { id, at, effects: policy } },
+    (receipt) => briefly(ground, session, waitMs, (held) => rewind(held, at, policy, receipt.docs({ line: held.line }))),
+    async ({ line }) => {
+      const { journal } = ground;
+      const place = checkpointPlace(at);
+      if (place === undefined) throw notFound(at);
+      const before = await journal.segments(line as LineId);
+      return { passed: await passedSince(ground, session, before, await journal.segments(place.line, place.seq)) };
+    },
+  );
+}
+
+async function briefly<R>(ground: Ground, session: string, waitMs: number | undefined, act: (held: Holding) => Promise<R>): Promise<R> {
+  const held = await openHolding(ground, session, waitMs === undefined ? undefined : { waitMs }, { make: false });
+  try {
+    return await act(held);
+  } finally {
+    await held.close({ discard: true });
+  }
+}

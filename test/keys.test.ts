@@ -1,0 +1,264 @@
+/** K1 to K3: what is called under a key is done once, whoever did not hear the answer, on every store. */
+import { afterEach, describe, expect, test } from "vitest";
+import { type Holdfast, HoldfastError, open } from "../src/index.js";
+import { openStore } from "../src/open.js";
+import { Holdfast as Hold } from "../src/runtime/holdfast.js";
+import { RECEIPT } from "../src/runtime/receipts.js";
+import { thisMachine } from "../src/store/machine.js";
+import type { DocChange, Store } from "../src/store/port.js";
+import { errorOf } from "./support/error-of.js";
+import { stores } from "./support/stores.js";
+import { wrapped } from "./support/wrapped.js";
+
+const SECRET = "the heron flies at dawn";
+
+/** A call, what it does when it is done, counted, and the same with other arguments. */
+interface Case {
+  readonly name: string;
+  readonly call: (hold: Holdfast, at: Places, key: string | undefined) => Promise<unknown>;
+  readonly other: (hold: Holdfast, at: Places, key: string) => Promise<unknown>;
+  readonly done: (hold: Holdfast, at: Places) => Promise<number>;
+}
+
+interface Places {
+  readonly first: string;
+  readonly second: string;
+  readonly snapshot: string;
+}
+
+const o = (key: string | undefined) => (key === undefined ? undefined : { key });
+const lines = async (hold: Holdfast) => {
+  const { items } = await hold.checkpoints.list("s", { lines: "all" });
+  return new Set(items.map(({ id }) => id.split("-")[0])).size;
+};
+
+const cases: readonly Case[] = [
+  {
+    name: "agents.save",
+    call: (hold, _, key) => hold.agents.save({ id: "ann", system: SECRET }, o(key)),
+    other: (hold, _, key) => hold.agents.save({ id: "ann", system: "other" }, { key }),
+    done: async (hold) => ((await hold.agents.get("ann"))?.version ?? 0) - 1,
+  },
+  {
+    name: "agents.snapshot",
+    call: (hold, _, key) => hold.agents.snapshot("ann", { name: SECRET, ...o(key) }),
+    other: (hold, _, key) => hold.agents.snapshot("ann", { key }),
+    done: async (hold) => (await hold.agents.snapshots("ann")).items.length - 1,
+  },
+  {
+    name: "agents.restore",
+    call: (hold, { snapshot }, key) => hold.agents.restore(snapshot, o(key)),
+    other: (hold, { snapshot }, key) => hold.agents.restore(snapshot, { takeOver: true, key }),
+    done: async (hold) => (await hold.agents.snapshots("ann", { kind: "recovery" })).items.length,
+  },
+  {
+    name: "agents.deleteSnapshot",
+    call: (hold, { snapshot }, key) => hold.agents.deleteSnapshot(snapshot, o(key)),
+    other: (hold, _, key) => hold.agents.deleteSnapshot("snap-other", { key }),
+    done: async (hold) => 1 - (await hold.agents.snapshots("ann")).items.length,
+  },
+  {
+    name: "agents.delete",
+    call: (hold, _, key) => hold.agents.delete("ann", o(key)),
+    other: (hold, _, key) => hold.agents.delete("bob", { key }),
+    done: async (hold) => ((await hold.agents.get("ann")) === undefined ? 1 : 0),
+  },
+  {
+    name: "sessions.update",
+    call: (hold, _, key) => hold.sessions.update("s", { title: SECRET }, o(key)),
+    other: (hold, _, key) => hold.sessions.update("s", { title: "other" }, { key }),
+    done: async (hold) => ((await hold.sessions.get("s"))?.title === SECRET ? 1 : 0),
+  },
+  {
+    name: "sessions.delete",
+    call: (hold, _, key) => hold.sessions.delete("s", o(key)),
+    other: (hold, _, key) => hold.sessions.delete("t", { key }),
+    done: async (hold) => ((await hold.sessions.get("s")) === undefined ? 1 : 0),
+  },
+  {
+    name: "fork",
+    call: (hold, { first }, key) => hold.fork(first, { id: "f", ...o(key) }),
+    other: (hold, { second }, key) => hold.fork(second, { id: "f", key }),
+    done: async (hold) => (await hold.sessions.list({ agent: "ann" })).items.length - 1,
+  },
+  {
+    name: "checkpoints.create",
+    call: (hold, _, key) => hold.checkpoints.create("s", { label: SECRET, ...o(key) }),
+    other: (hold, _, key) => hold.checkpoints.create("s", { label: "other", key }),
+    done: async (hold) => (await hold.checkpoints.list("s")).items.length - 2,
+  },
+  {
+    name: "rewind",
+    call: (hold, { first }, key) => hold.rewind("s", first, o(key)),
+    other: (hold, { second }, key) => hold.rewind("s", second, { key }),
+    done: async (hold) => {
+      // So that the line it is on can be seen.
+      await hold.checkpoints.create("s");
+      return (await lines(hold)) - 1;
+    },
+  },
+];
+
+async function prepare(hold: Holdfast): Promise<Places> {
+  await hold.agents.save({ id: "ann" });
+  const session = await hold.session("s", { agent: "ann" });
+  session.append({ role: "user", content: "one" });
+  const { id: first } = await session.checkpoint();
+  await session.effect("mail", { to: "eve" }, { mode: "once", key: "m" }, async () => "sent");
+  const { id: second } = await session.checkpoint();
+  await session.close();
+  const { id: snapshot } = await hold.agents.snapshot("ann");
+  return { first, second, snapshot };
+}
+
+const isReceipt = ({ kind, put }: DocChange) => kind === RECEIPT && put !== undefined;
+const holdOn = (store: Store, now = Date.now) => new Hold(store, thisMachine(), { now }, 30_000, { indexed: false });
+
+/** Applies what comes with a receipt, and then says that it cannot be reached. */
+function losing(inner: Store): { readonly store: Store; readonly lost: () => number } {
+  let lost = 0;
+  const lose = (docs: readonly DocChange[] = []): void => {
+    if (lost > 0 || !docs.some(isReceipt)) return;
+    lost++;
+    throw new HoldfastError("UNREACHABLE", "The answer was lost.");
+  };
+  const store = wrapped(inner, {
+    async apply(changes, docs) {
+      const applied = await inner.apply(changes, docs);
+      lose(docs);
+      return applied;
+    },
+    async capture(query, decide) {
+      let docs: readonly DocChange[] | undefined;
+      const applied = await inner.capture(query, (sessions) => {
+        const decided = decide(sessions);
+        docs = decided?.docs;
+        return decided;
+      });
+      lose(docs);
+      return applied;
+    },
+  });
+  return { store, lost: () => lost };
+}
+
+describe.each(stores)("keys on $name", ({ address }) => {
+  const opened: Holdfast[] = [];
+  afterEach(async () => {
+    for (const hold of opened.splice(0)) await hold.close().catch(() => {});
+  });
+  const keep = <H extends Holdfast>(hold: H): H => {
+    opened.push(hold);
+    return hold;
+  };
+
+  test.each(cases)("$name: asked again it is done once, and answered as before", async ({ call, other, done }) => {
+    const hold = keep(await open(address(), { search: false }));
+    const at = await prepare(hold);
+    const answer = await call(hold, at, "k");
+    expect(await errorOf(() => other(hold, at, "k"))).toMatchObject({ code: "CONFLICT" });
+    expect(await call(hold, at, "k")).toEqual(answer);
+    expect(await done(hold, at)).toBe(1);
+    expect((await hold.verify()).ok).toBe(true);
+  });
+
+  test.each(cases)("$name: done, and the answer lost, it is not done again", async ({ call, done }) => {
+    const inner = await openStore(address());
+    const { store, lost } = losing(inner);
+    const hold = keep(holdOn(store));
+    const at = await prepare(hold);
+    // It looks whether it was done before it says that it was not.
+    const answer = await call(hold, at, "k");
+    expect(lost()).toBe(1);
+    expect(await call(hold, at, "k")).toEqual(answer);
+    expect(await done(hold, at)).toBe(1);
+  });
+
+  test.each(cases)("$name: failed before it was done, it is done when it is asked for again", async ({ call, done }) => {
+    const inner = await openStore(address());
+    let fails = true;
+    const failing = (docs: readonly DocChange[] = []) => fails && docs.some(isReceipt);
+    const store = wrapped(inner, {
+      async apply(changes, docs) {
+        if (failing(docs)) throw new HoldfastError("BUSY", "Not now.");
+        return inner.apply(changes, docs);
+      },
+      async capture(query, decide) {
+        let failed = false;
+        const applied = await inner.capture(query, (sessions) => {
+          const decided = decide(sessions);
+          failed = failing(decided?.docs);
+          return failed ? undefined : decided;
+        });
+        if (failed) throw new HoldfastError("BUSY", "Not now.");
+        return applied;
+      },
+    });
+    const hold = keep(holdOn(store));
+    const at = await prepare(hold);
+    expect(await errorOf(() => call(hold, at, "k"))).toMatchObject({ code: "BUSY" });
+    fails = false;
+    await call(hold, at, "k");
+    expect(await done(hold, at)).toBe(1);
+  });
+
+  test.each(cases)("$name: two at once are one", async ({ call, done }) => {
+    const hold = keep(await open(address(), { search: false }));
+    const at = await prepare(hold);
+    const waiting = [call(hold, at, "k"), call(hold, at, "k"), call(hold, at, "k")];
+    const outcomes = await Promise.allSettled(waiting);
+    const answers = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+    // Whoever needs the session itself may find another at it.
+    for (const outcome of outcomes) if (outcome.status === "rejected") expect(outcome.reason).toMatchObject({ code: "LEASE_HELD" });
+    expect(answers.length).toBeGreaterThan(0);
+    for (const answer of answers) expect(answer).toEqual(answers[0]);
+    expect(await call(hold, at, "k")).toEqual(answers[0]);
+    expect(await done(hold, at)).toBe(1);
+  });
+
+  test("a deleted session's name may be used again: the delete is not made to the new one", async () => {
+    const hold = keep(await open(address(), { search: false }));
+    await prepare(hold);
+    await hold.sessions.delete("s", { key: "k" });
+    await (await hold.session("s")).close();
+    await hold.sessions.delete("s", { key: "k" });
+    expect(await hold.sessions.get("s")).toBeDefined();
+  });
+
+  test("K3: receipts say nothing of what was said, and are forgotten after a week", async () => {
+    const inner = await openStore(address());
+    let now = Date.now();
+    const hold = keep(holdOn(inner, () => now));
+    const at = await prepare(hold);
+    const kept = cases.filter(({ name }) => !/delete/i.test(name));
+    for (const { name, call } of kept) await call(hold, at, `${SECRET} ${name}`);
+    const receipts = async () => inner.docs({ kind: RECEIPT, limit: 100 });
+    const rows = await receipts();
+    expect(rows).toHaveLength(kept.length);
+    for (const { id } of rows) {
+      const row = await inner.doc(RECEIPT, id);
+      expect(row).toBeDefined();
+      expect(JSON.stringify(row)).not.toContain("heron");
+    }
+    await hold.gc();
+    expect(await receipts()).toHaveLength(kept.length);
+    now += 7 * 24 * 60 * 60 * 1_000 + 1_000;
+    await hold.gc({ dryRun: true });
+    expect(await receipts()).toHaveLength(kept.length);
+    await hold.gc();
+    expect(await receipts()).toHaveLength(0);
+  });
+
+  // The control: without a key the same is done as often as it is asked for.
+  test.each(cases.filter(({ name }) => /save|snapshot$|restore|create|rewind/.test(name)))(
+    "$name: without a key it is done twice",
+    async ({ call, done }) => {
+      const hold = keep(await open(address(), { search: false }));
+      const at = await prepare(hold);
+      await call(hold, at, undefined);
+      if (call === cases.find(({ name }) => name === "rewind")?.call) await hold.checkpoints.create("s");
+      await call(hold, at, undefined);
+      expect(await done(hold, at)).toBe(2);
+    },
+  );
+});
