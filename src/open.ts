@@ -2,8 +2,8 @@
 import { HoldfastError, quote } from "./core/errors.js";
 import { checkName, typeName } from "./core/ids.js";
 import type { Redact } from "./core/redact-text.js";
+import { type Extras, Holdfast } from "./holdfast.js";
 import type { Clock } from "./runtime/ground.js";
-import { type Extras, Holdfast } from "./runtime/holdfast.js";
 import { checkLeaseMs } from "./runtime/opening.js";
 import { callback, flag, invalid, options, pathOf, wholeNumber } from "./runtime/options.js";
 import type { Telemetry } from "./runtime/telemetry.js";

@@ -2,9 +2,9 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
+import { Holdfast } from "../src/holdfast.js";
 import { type HoldfastError, open, type Snapshot } from "../src/index.js";
 import { openStore } from "../src/open.js";
-import { Holdfast } from "../src/runtime/holdfast.js";
 import { thisMachine } from "../src/store/machine.js";
 import type { Store } from "../src/store/port.js";
 import { stores } from "./support/stores.js";

@@ -1,8 +1,8 @@
 /** Loading never reads more than about twice what it returns, however much has been overwritten or compacted away. */
 import { afterEach, describe, expect, test } from "vitest";
 import { baseTuning } from "../src/core/fold.js";
+import { Holdfast } from "../src/holdfast.js";
 import { openStore } from "../src/open.js";
-import { Holdfast } from "../src/runtime/holdfast.js";
 import { thisMachine } from "../src/store/machine.js";
 import type { Store } from "../src/testing/index.js";
 import { stores } from "./support/stores.js";

@@ -3,9 +3,9 @@
  * every one must leave a sound store.
  */
 import { afterEach, describe, expect, test, vi } from "vitest";
+import { Holdfast } from "../src/holdfast.js";
 import { type HoldfastError, type Session } from "../src/index.js";
 import { openStore } from "../src/open.js";
-import { Holdfast } from "../src/runtime/holdfast.js";
 import { thisMachine } from "../src/store/machine.js";
 import type { Store } from "../src/testing/index.js";
 import { stores } from "./support/stores.js";

@@ -1,8 +1,8 @@
 /** K1 to K3: what is called under a key is done once, whoever did not hear the answer, on every store. */
 import { afterEach, describe, expect, test } from "vitest";
+import { Holdfast as Hold } from "../src/holdfast.js";
 import { type Holdfast, HoldfastError, open } from "../src/index.js";
 import { openStore } from "../src/open.js";
-import { Holdfast as Hold } from "../src/runtime/holdfast.js";
 import { RECEIPT } from "../src/runtime/receipts.js";
 import { thisMachine } from "../src/store/machine.js";
 import type { DocChange, Store } from "../src/store/port.js";

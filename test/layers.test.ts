@@ -11,11 +11,13 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   core: ["node:crypto", "node:util/types"],
   store: ["core", "node:"],
   runtime: ["core", "store/port.ts", "store/search-port.ts", "@standard-schema/spec", "@cfworker/json-schema", "node:"],
-  testing: ["core", "store", "runtime", "node:"],
+  tools: ["core", "runtime", "@standard-schema/spec"],
+  "holdfast.ts": ["core", "store/port.ts", "runtime", "tools"],
+  testing: ["core", "store", "runtime", "holdfast.ts", "node:"],
   otel: ["core/message.ts", "runtime/telemetry.ts", "@opentelemetry/api"],
   cli: ["core/errors.ts", "index.ts", "node:"],
-  "open.ts": ["core", "store", "runtime"],
-  "index.ts": ["core", "store/port.ts", "runtime", "open.ts"],
+  "open.ts": ["core", "store", "runtime", "holdfast.ts"],
+  "index.ts": ["core", "store/port.ts", "runtime", "tools", "holdfast.ts", "open.ts"],
 };
 
 interface Import {

@@ -1,8 +1,8 @@
 /** `hold.events` across processes: what one process saves, another is told of soon, by a hint or, without one, by looking. */
 import { afterEach, describe, expect, test } from "vitest";
+import { Holdfast } from "../src/holdfast.js";
 import { open } from "../src/index.js";
 import { openStore } from "../src/open.js";
-import { Holdfast } from "../src/runtime/holdfast.js";
 import { thisMachine } from "../src/store/machine.js";
 import { begin } from "../src/testing/fixture.js";
 import { type Child, start } from "./faults/child.mjs";

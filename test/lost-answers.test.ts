@@ -1,7 +1,7 @@
 /** What is done, and whose answer is lost: nobody goes on as if it were not, or does it to another. */
 import { describe, expect, test } from "vitest";
+import { Holdfast } from "../src/holdfast.js";
 import { HoldfastError } from "../src/index.js";
-import { Holdfast } from "../src/runtime/holdfast.js";
 import { thisMachine } from "../src/store/machine.js";
 import { MemoryStore } from "../src/store/memory.js";
 import type { Change, Store } from "../src/store/port.js";

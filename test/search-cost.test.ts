@@ -1,9 +1,9 @@
 /** How much is read for a search, counted and not timed. */
 import { afterEach, describe, expect, test } from "vitest";
 import { open as openSave } from "../src/core/save.js";
+import { Holdfast as Opened } from "../src/holdfast.js";
 import type { Holdfast } from "../src/index.js";
 import { openStore } from "../src/open.js";
-import { Holdfast as Opened } from "../src/runtime/holdfast.js";
 import { Journal } from "../src/runtime/journal.js";
 import { OpenedTexts } from "../src/runtime/search/texts.js";
 import { thisMachine } from "../src/store/machine.js";

@@ -2,9 +2,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { baseTuning } from "../src/core/fold.js";
 import type { SessionId } from "../src/core/ids.js";
+import { Holdfast } from "../src/holdfast.js";
 import { type HoldfastError, type MessageInput, type OpenOptions, open, type Session, type Snapshot } from "../src/index.js";
 import { openStore } from "../src/open.js";
-import { Holdfast } from "../src/runtime/holdfast.js";
 import { leaseRow } from "../src/runtime/rows.js";
 import { thisMachine } from "../src/store/machine.js";
 import type { Store } from "../src/store/port.js";

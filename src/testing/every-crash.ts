@@ -4,7 +4,7 @@
  * further on, until a run comes through without meeting its point.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { Holdfast } from "../runtime/holdfast.js";
+import { Holdfast } from "../holdfast.js";
 import { thisMachine } from "../store/machine.js";
 import { MemoryStore } from "../store/memory.js";
 import type { Store } from "../store/port.js";

@@ -1,7 +1,7 @@
 /** What happens at the edges: in the moment between two things, with code of an author's that fails, and with much of everything. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Holdfast as Opened } from "../../src/holdfast.js";
 import { type Holdfast, HoldfastError, type WorkerOptions } from "../../src/index.js";
-import { Holdfast as Opened } from "../../src/runtime/holdfast.js";
 import type { Telemetry } from "../../src/runtime/telemetry.js";
 import { thisMachine } from "../../src/store/machine.js";
 import { MemoryStore } from "../../src/store/memory.js";

@@ -1,7 +1,7 @@
 /** Turns that are cancelled, interrupted or left behind: what was begun stays in sight, nothing goes on by itself, and nobody is kept busy. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Holdfast as Opened } from "../../src/holdfast.js";
 import { type Holdfast, HoldfastError, NotDone } from "../../src/index.js";
-import { Holdfast as Opened } from "../../src/runtime/holdfast.js";
 import { thisMachine } from "../../src/store/machine.js";
 import { MemoryStore } from "../../src/store/memory.js";
 import type { Store } from "../../src/store/port.js";

@@ -2,9 +2,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { MAX_SEQ } from "../../src/core/ids.js";
+import { Holdfast as Opened } from "../../src/holdfast.js";
 import { type Holdfast, HoldfastError, type MessageInput } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
-import { Holdfast as Opened } from "../../src/runtime/holdfast.js";
 import { HIDDEN, openLetters, partTuning } from "../../src/runtime/letters.js";
 import { thisMachine } from "../../src/store/machine.js";
 import type { Store } from "../../src/store/port.js";

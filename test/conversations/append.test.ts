@@ -1,10 +1,10 @@
 /** Appending to a session from outside a run: E1 to E4. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Holdfast as Opened } from "../../src/holdfast.js";
 import { type Holdfast, type MessageInput, textOf } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
 import { waitingLimits } from "../../src/runtime/append.js";
-import { Holdfast as Opened } from "../../src/runtime/holdfast.js";
 import { HIDDEN } from "../../src/runtime/letters.js";
 import { thisMachine } from "../../src/store/machine.js";
 import type { Store } from "../../src/store/port.js";

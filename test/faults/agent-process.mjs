@@ -1,8 +1,8 @@
 /** What the children of the campaigns have in common: they are told what to do, open the store, and run sessions until nothing is left. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { baseTuning } from "../../dist/core/fold.js";
+import { Holdfast } from "../../dist/holdfast.js";
 import { openStore } from "../../dist/open.js";
-import { Holdfast } from "../../dist/runtime/holdfast.js";
 import { leaseOf } from "../../dist/runtime/rows.js";
 import { thisMachine } from "../../dist/store/machine.js";
 import { Ledger } from "./agent-ledger.mjs";

@@ -5,8 +5,8 @@
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { Holdfast } from "../../src/holdfast.js";
 import { HoldfastError, open, type Session } from "../../src/index.js";
-import { Holdfast } from "../../src/runtime/holdfast.js";
 import { monotonicMs, thisMachine } from "../../src/store/machine.js";
 import { type Medium, SqliteDatabase } from "../../src/store/sql/sqlite/database.js";
 import { type Driver, openDriver } from "../../src/store/sql/sqlite/driver.js";

@@ -5,9 +5,9 @@
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { Holdfast } from "../../src/holdfast.js";
 import { type HoldfastError, open } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
-import { Holdfast } from "../../src/runtime/holdfast.js";
 import { thisMachine } from "../../src/store/machine.js";
 import { numbered, postgresDialect } from "../../src/store/sql/postgres/dialect.js";
 import { statementsIn } from "../../src/store/sql/statements.js";

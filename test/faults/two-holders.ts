@@ -1,6 +1,7 @@
 /** One process, two holders: each takes the other for dead. The shortest form of a kill. */
+
+import { Holdfast } from "../../src/holdfast.js";
 import { agent, type ModelReply, type RunResult } from "../../src/index.js";
-import { Holdfast } from "../../src/runtime/holdfast.js";
 import { thisMachine } from "../../src/store/machine.js";
 import type { Store } from "../../src/testing/index.js";
 

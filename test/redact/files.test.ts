@@ -2,9 +2,9 @@
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, inject, test } from "vitest";
+import { Holdfast as Opened } from "../../src/holdfast.js";
 import { type Holdfast, open } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
-import { Holdfast as Opened } from "../../src/runtime/holdfast.js";
 import { sealedText, unsealed } from "../../src/store/dir/sealed.js";
 import { thisMachine } from "../../src/store/machine.js";
 import { openDriver } from "../../src/store/sql/sqlite/driver.js";

@@ -2,9 +2,9 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { digest } from "../../src/core/digest.js";
 import { encodeMessage } from "../../src/core/message.js";
+import { Holdfast as Opened } from "../../src/holdfast.js";
 import { type Holdfast, type MessageInput, textOf } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
-import { Holdfast as Opened } from "../../src/runtime/holdfast.js";
 import { HIDDEN, keyText, newTag, partTuning } from "../../src/runtime/letters.js";
 import { LetterEdits } from "../../src/runtime/redact/letters.js";
 import { whatOf } from "../../src/runtime/redact/what.js";

@@ -1,8 +1,8 @@
 /** What agents' snapshots say of sessions is redacted with them, and what a dry run says would be left is left. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Holdfast } from "../../src/holdfast.js";
 import type { Snapshot } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
-import { Holdfast } from "../../src/runtime/holdfast.js";
 import { thisMachine } from "../../src/store/machine.js";
 import type { Store } from "../../src/store/port.js";
 import { filesWith } from "../support/bytes.js";
