@@ -33,6 +33,7 @@ import type { Telemetry } from "./runtime/telemetry.js";
 import { type Verdict, type VerifyOptions, verifyStore } from "./runtime/verify.js";
 import { Worker, type WorkerOptions } from "./runtime/worker.js";
 import type { Backup, BackupProgress, Counts, Store } from "./store/port.js";
+import { type StoreTool, type ToolName, type ToolsOptions, toolsFor } from "./tools/tools.js";
 
 /** What an open store may be given besides. */
 export interface Extras {
@@ -142,6 +143,14 @@ export class Holdfast implements AsyncDisposable {
     const worker = new Worker(this.#ground, this.#runs, o);
     this.#workers.add(worker);
     return worker;
+  }
+
+  /**
+   * Tools by which an agent keeps and looks up its own memory, for `hold.agent({ tools })`, the AI SDK, or any other loop. `holdfast mcp`
+   * serves the same.
+   */
+  tools(o?: ToolsOptions): Record<ToolName, StoreTool> {
+    return toolsFor(this, o);
   }
 
   /** The bytes of a file part, verified. */

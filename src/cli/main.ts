@@ -44,6 +44,21 @@ const commands: Readonly<Record<string, Command>> = {
     values: ["--store"],
     run: async (flags, { values }) => (await import("./backup.js")).restored(values.get("--store"), flags),
   },
+  mcp: {
+    says: "the agent tools for MCP clients, over stdio (--http PORT: over HTTP; --read-only; --agent ID: only what is its own; --tenant T; --tokens FILE)",
+    flags: ["--read-only"],
+    values: ["--store", "--http", "--tokens", "--tenant", "--agent"],
+    run: async (flags, { values }) =>
+      (await import("./mcp.js")).mcp({
+        store: values.get("--store"),
+        http: values.get("--http"),
+        tokens: values.get("--tokens"),
+        tenant: values.get("--tenant"),
+        agent: values.get("--agent"),
+        readOnly: flags.has("--read-only"),
+        version: version(),
+      }),
+  },
 };
 
 const help = `holdfast: durable state for AI agents
@@ -82,11 +97,14 @@ function parse(rest: readonly string[], { words: needed = [], flags: known, valu
 
 const cut = (word: string): readonly [string, string] => [word.slice(0, word.indexOf("=")), word.slice(word.indexOf("=") + 1)];
 
+function version(): string {
+  return (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }).version;
+}
+
 async function main(words: readonly string[]): Promise<number> {
   const [word, ...rest] = words;
   if (word === "--version" || word === "-v") {
-    const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
-    process.stdout.write(`${version}\n`);
+    process.stdout.write(`${version()}\n`);
     return 0;
   }
   if (word === undefined || word === "--help" || word === "-h" || word === "help") {

@@ -3,17 +3,19 @@ import { HoldfastError } from "../core/errors.js";
 import type { Format, GivenTranscript, Transcript } from "../core/formats/transcript.js";
 import { checkName, type SessionId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
-import type { MessageInput } from "../core/message.js";
+import type { Message, MessageInput } from "../core/message.js";
 import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import type { LineRow, SessionRow } from "../store/port.js";
 import { contentsOf, SNAPSHOT, snapshotsOf } from "./agents/snapshot.js";
 import { type AppendOptions, type AppendResult, appendTo } from "./append.js";
 import { unlessDamaged } from "./damage.js";
+import { type Pending, pendingOf } from "./effects/pending.js";
 import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
+import { look } from "./look.js";
 import { checkLabel } from "./opening.js";
 import { type Damaged, flag, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
 import { childrenOf } from "./outside.js";
@@ -38,6 +40,15 @@ export interface SessionSummary {
   readonly createdAt: string;
   readonly updatedAt: string;
   readonly origin?: { readonly sessionId: string; readonly checkpointId: string };
+}
+
+export interface SessionState {
+  readonly session: SessionSummary;
+  readonly messages: readonly Message[];
+  readonly state: JsonObject;
+  readonly status: SessionStatus;
+  /** Calls that are not over. */
+  readonly effects: readonly Pending[];
 }
 
 export interface SessionFilter {
@@ -95,6 +106,16 @@ export class Sessions {
   async get(id: string): Promise<SessionSummary | undefined> {
     const present = await this.#ground.journal.present(sessionId(id));
     return present && summaryOf(present.head, labelOf(present.row), present.tail?.save.at);
+  }
+
+  /** The state at its end, or at one of its checkpoints, verified. */
+  async state(id: string, o?: { readonly at?: string }): Promise<SessionState> {
+    const { at } = options(o, "sessions.state", ["at"]);
+    const { present, fold, segments } = await look(this.#ground, sessionId(id), at);
+    const { row, head, tail } = present;
+    const { messages, state, status, course } = fold;
+    const effects = await Promise.all(course.open.map((effect) => pendingOf(this.#ground, head.id, segments, effect)));
+    return { session: summaryOf(head, labelOf(row), tail?.save.at), messages, state, status, effects };
   }
 
   /** Newest first. A session that is damaged does not hide the others: it is named apart. */

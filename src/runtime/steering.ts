@@ -9,12 +9,14 @@ import type { Ground } from "./ground.js";
 import type { Holding } from "./holding.js";
 import { checkPolicy, notFound, passedSince, type RewindOptions, type Rewound, rewind } from "./lines.js";
 import { openHolding } from "./opening.js";
-import { options } from "./options.js";
+import { options, signalOf } from "./options.js";
 import { type KeyOption, once } from "./receipts.js";
 
 export interface OutsideOptions extends KeyOption {
   /** How long to wait for another holder to let go. */
   readonly waitMs?: number;
+  /** Stops waiting. What has begun is brought to its end. */
+  readonly signal?: AbortSignal;
 }
 
 export async function checkpointFromOutside(
@@ -23,12 +25,13 @@ export async function checkpointFromOutside(
   given: (CheckpointOptions & OutsideOptions) | undefined,
 ): Promise<Checkpoint> {
   const session = sessionId(id);
-  const { key, waitMs, ...mark } = { ...given };
+  const { key, waitMs, signal, ...mark } = { ...given };
   const checked = checkOptions(mark);
+  const wait = { waitMs, signal: signalOf(signal) };
   return once<string, Checkpoint>(
     ground,
     { key, name: "checkpoints.create", args: { id, ...checked } },
-    (receipt) => briefly(ground, session, waitMs, (held) => held.checkpoint(checked, (made) => receipt.docs(made.id))),
+    (receipt) => briefly(ground, session, wait, (held) => held.checkpoint(checked, (made) => receipt.docs(made.id))),
     async (made) => {
       const place = checkpointPlace(made);
       const found = place && (await ground.journal.checkpointAt(place))?.checkpoint;
@@ -50,12 +53,13 @@ export async function rewindFromOutside(
   given: (RewindOptions & OutsideOptions) | undefined,
 ): Promise<Rewound> {
   const session = sessionId(id);
-  const { key, waitMs, effects } = options(given, "rewind", ["key", "waitMs", "effects"]);
+  const { key, waitMs, signal, effects } = options(given, "rewind", ["key", "waitMs", "signal", "effects"]);
+  const wait = { waitMs, signal: signalOf(signal) };
   const policy = checkPolicy(effects);
   return once<Kept, Rewound>(
     ground,
     { key, name: "rewind", args: { id, at, effects: policy } },
-    (receipt) => briefly(ground, session, waitMs, (held) => rewind(held, at, policy, receipt.docs({ line: held.line }))),
+    (receipt) => briefly(ground, session, wait, (held) => rewind(held, at, policy, receipt.docs({ line: held.line }))),
     async ({ line }) => {
       const { journal } = ground;
       const place = checkpointPlace(at);
@@ -66,8 +70,13 @@ export async function rewindFromOutside(
   );
 }
 
-async function briefly<R>(ground: Ground, session: string, waitMs: number | undefined, act: (held: Holding) => Promise<R>): Promise<R> {
-  const held = await openHolding(ground, session, waitMs === undefined ? undefined : { waitMs }, { make: false });
+interface Waiting {
+  readonly waitMs: number | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
+async function briefly<R>(ground: Ground, session: string, { waitMs, signal }: Waiting, act: (held: Holding) => Promise<R>): Promise<R> {
+  const held = await openHolding(ground, session, waitMs === undefined ? undefined : { waitMs }, { make: false, signal });
   try {
     return await act(held);
   } finally {

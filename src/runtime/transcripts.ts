@@ -1,14 +1,12 @@
 /** Transcripts of sessions in the formats of providers, verified. Needs no lease. */
-import { HoldfastError, quote } from "../core/errors.js";
+import { HoldfastError } from "../core/errors.js";
 import { withBytes } from "../core/formats/plain.js";
 import { FORMATS, type Format, type Transcript, toFormat } from "../core/formats/transcript.js";
-import { checkpointPlace, type SessionId, sessionId } from "../core/ids.js";
+import { sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
 import { blobsOf, type Message, type MessageInput } from "../core/message.js";
 import type { Ground } from "./ground.js";
-import { noSession } from "./inbox.js";
-import { lineAt } from "./journal.js";
-import { notFound } from "./lines.js";
+import { look } from "./look.js";
 import { invalid, oneOf, options } from "./options.js";
 
 export interface TranscriptOptions<F extends Format = Format> {
@@ -31,26 +29,8 @@ export async function transcriptOf<M = JsonObject, F extends Format = Format>(
   const known = oneOf<F>(format, "format", FORMATS as readonly F[]);
   if (known === undefined) throw invalid("format", `it must be one of ${FORMATS.join(", ")}`);
   const how = oneOf(files, "files", ["inline", "aside"]);
-  const messages = await messagesAt(ground, sessionId(id), at);
+  const { messages } = (await look(ground, sessionId(id), at)).fold;
   return toFormat<M, F>(known, how === "inline" ? await withFiles(ground, messages) : messages);
-}
-
-async function messagesAt(ground: Ground, id: SessionId, at: unknown): Promise<readonly Message[]> {
-  const present = await ground.journal.present(id);
-  if (present === undefined) throw noSession(id);
-  if (at === undefined) return (await ground.loader.tail(present, { sized: false })).fold.messages;
-  const place = checkpointPlace(at);
-  const found = place && (await ground.journal.checkpointAt(place));
-  if (place === undefined || found === undefined) throw notFound(String(at));
-  const isOwn =
-    (await ground.journal.line(place.line))?.session === id ||
-    lineAt(await ground.journal.segments(present.head.line), place.seq) === place.line;
-  if (!isOwn)
-    throw new HoldfastError("CONFLICT", `Checkpoint ${quote(String(at))} is not one of session ${quote(id)}.`, {
-      sessionId: id,
-      checkpointId: String(at),
-    });
-  return (await ground.loader.at(found, { sized: false }, found.segments())).fold.messages;
 }
 
 async function withFiles(ground: Ground, messages: readonly Message[]): Promise<readonly MessageInput[]> {

@@ -55,6 +55,9 @@ const TOOL_FIELDS = [
   "checkpoint",
 ] as const;
 
+/** What other loops want of a tool, and ours does not look at: one that is made for several is taken as it is. */
+const OF_OTHERS = ["title", "annotations", "inputSchema", "outputSchema", "execute", "needsApproval"] as const;
+
 const AGENT_FIELDS = [
   "name",
   "system",
@@ -141,7 +144,10 @@ function toolsOf(given: unknown): { readonly tool: ToolDefinition; readonly desc
 
 function toolOf(name: string, given: unknown): { readonly tool: ToolDefinition; readonly description: ToolDescription } {
   const path = `agent.tools.${name}`;
-  const o = options(given as Record<(typeof TOOL_FIELDS)[number], unknown>, path, TOOL_FIELDS);
+  const o = options(given as Record<(typeof TOOL_FIELDS)[number] | (typeof OF_OTHERS)[number], unknown>, path, [
+    ...TOOL_FIELDS,
+    ...OF_OTHERS,
+  ]);
   if (callback(o.run, `${path}.run`) === undefined) throw invalid(`${path}.run`, "a tool needs something to run");
   const checked = callOptions(o, path);
   if (checked.mode === "repeatable" && (o.key !== undefined || o.check !== undefined))

@@ -200,9 +200,9 @@ export class Agents {
   }
 
   async #madeSnapshot(id: string): Promise<Snapshot> {
-    const row = await this.#ground.store.doc(SNAPSHOT, id);
-    if (row === undefined) throw noSnapshot(id);
-    return snapshotOf(row);
+    const found = await this.getSnapshot(id);
+    if (found === undefined) throw noSnapshot(id);
+    return found;
   }
 
   #redactedWords<T extends Pick<Snapshot, "name" | "description" | "metadata">>(said: T): T {
@@ -263,6 +263,11 @@ export class Agents {
       const snapshot = snapshotOf(row);
       return only === undefined || snapshot.kind === only ? snapshot : undefined;
     });
+  }
+
+  async getSnapshot(snapshotId: string): Promise<Snapshot | undefined> {
+    const row = await this.#ground.store.doc(SNAPSHOT, checkName(snapshotId, "snapshot id"));
+    return row && snapshotOf(row);
   }
 
   /** Puts an agent and its sessions back to where a snapshot found them. What was there before is a snapshot too, of kind `recovery`. */

@@ -1,0 +1,122 @@
+/** `holdfast mcp`: the tools, and what is stored, for MCP clients. */
+import { randomBytes } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
+import { HoldfastError, quote } from "../core/errors.js";
+import type { Holdfast, ToolsOptions } from "../index.js";
+import { open } from "../index.js";
+
+export interface McpOptions {
+  readonly store: string | undefined;
+  readonly http: string | undefined;
+  readonly tokens: string | undefined;
+  readonly tenant: string | undefined;
+  readonly agent: string | undefined;
+  readonly readOnly: boolean;
+  readonly version: string;
+}
+
+/** Everything that is no message goes to stderr: on stdout a client would take it for one. */
+const say = (text: string) => process.stderr.write(`holdfast mcp: ${text}\n`);
+
+export async function mcp(o: McpOptions): Promise<void> {
+  const port = o.http === undefined ? undefined : portOf(o.http);
+  if (o.tokens !== undefined && port === undefined) throw usage("--tokens", "it goes with --http");
+  if (o.tokens !== undefined && o.tenant !== undefined) throw usage("--tenant", "the file with the tokens says which tenant each opens");
+  globalThis.console = new console.Console(process.stderr);
+  const tools: ToolsOptions = { readOnly: o.readOnly, ...(o.agent !== undefined && { agent: o.agent }) };
+  const failed = (error: unknown) => say(error instanceof Error ? (error.stack ?? error.message) : String(error));
+  const stop = stopSignal();
+  if (port === undefined) await overStdio(o, tools, failed, stop);
+  else await overHttp(o, port, tools, failed, stop);
+}
+
+async function overStdio(o: McpOptions, tools: ToolsOptions, failed: (error: unknown) => void, stop: AbortSignal): Promise<void> {
+  // A client that is gone is no reason to end in the middle of a save.
+  process.stdout.removeAllListeners("error");
+  process.stdout.on("error", () => {});
+  const loading = loaded(() => import("../server/mcp/stdio.js"));
+  await using hold = await opened(o, o.tenant);
+  const { serveOverStdio } = await loading;
+  const { stdin: input, stdout: output } = process;
+  await serveOverStdio({ hold, version: o.version, tools, failed, input, output, signal: stop });
+}
+
+async function overHttp(
+  o: McpOptions,
+  port: number,
+  tools: ToolsOptions,
+  failed: (error: unknown) => void,
+  stop: AbortSignal,
+): Promise<void> {
+  const [{ serveOverHttp }, { Tokens, tokensIn }] = await Promise.all([
+    loaded(() => import("../server/mcp/http.js")),
+    import("../server/mcp/tokens.js"),
+  ]);
+  const given = process.env["HOLDFAST_TOKEN"] || undefined;
+  const token = given ?? randomBytes(24).toString("base64url");
+  const tokens = o.tokens === undefined ? new Tokens().add(token, o.tenant, "HOLDFAST_TOKEN") : tokensIn(secret(o.tokens), o.tokens);
+  const holds = new Map<string | undefined, Promise<Holdfast>>();
+  const holdOf = (tenant: string | undefined): Promise<Holdfast> => {
+    const known = holds.get(tenant);
+    if (known !== undefined) return known;
+    const opening = opened(o, tenant);
+    holds.set(tenant, opening);
+    // The next request tries again.
+    opening.catch(() => holds.delete(tenant));
+    return opening;
+  };
+  // A store that cannot be opened is told of now, and not to the first client.
+  if (o.tokens === undefined) await holdOf(o.tenant);
+  const server = await serveOverHttp({ port, tokens, holdOf, version: o.version, tools, failed });
+  say(`listening on ${server.url}`);
+  if (o.tokens === undefined && given === undefined)
+    say(`Authorization: Bearer ${token} (made for this run; HOLDFAST_TOKEN sets one that stays)`);
+  await new Promise<void>((resolve) => {
+    stop.addEventListener("abort", () => resolve(), { once: true });
+    if (stop.aborted) resolve();
+  });
+  await server.close();
+  for (const hold of holds.values()) await (await hold.catch(() => undefined))?.close();
+}
+
+const opened = ({ store }: McpOptions, tenant: string | undefined): Promise<Holdfast> =>
+  open(store, tenant === undefined ? {} : { tenant });
+
+/** The first signal ends it in order; a second one at once. */
+function stopSignal(): AbortSignal {
+  const stop = new AbortController();
+  for (const name of ["SIGINT", "SIGTERM"] as const)
+    process.on(name, () => {
+      if (stop.signal.aborted) process.exit(1);
+      stop.abort();
+    });
+  return stop.signal;
+}
+
+async function loaded<T>(load: () => Promise<T>): Promise<T> {
+  try {
+    return await load();
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code !== "ERR_MODULE_NOT_FOUND" || !message.includes("@modelcontextprotocol/server")) throw cause;
+    throw new HoldfastError("UNSUPPORTED", "MCP needs a package of its own: npm install @modelcontextprotocol/server", {}, cause);
+  }
+}
+
+function secret(path: string): string {
+  try {
+    if (process.platform !== "win32" && (statSync(path).mode & 0o077) !== 0)
+      say(`${quote(path)} can be read by others than its owner. Make it yours alone: chmod 600`);
+    return readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new HoldfastError("NOT_FOUND", `${quote(path)} cannot be read: ${(cause as Error).message}`, {}, cause);
+  }
+}
+
+function portOf(text: string): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(port <= 65_535)) throw usage("--http", "it takes a port, from 0 to 65535; 0 takes one that is free");
+  return port;
+}
+
+const usage = (path: string, why: string) => new HoldfastError("INVALID_OPTION", `${path}: ${why}.`, { path });

@@ -1,0 +1,32 @@
+/** A session as it is, or as it was at one of its checkpoints, verified. Needs no lease. */
+import { HoldfastError, quote } from "../core/errors.js";
+import type { Fold } from "../core/fold.js";
+import { checkpointPlace, type SessionId } from "../core/ids.js";
+import type { Ground } from "./ground.js";
+import { noSession } from "./inbox.js";
+import { lineAt, type Segment, type Standpoint } from "./journal.js";
+import { notFound } from "./lines.js";
+
+export interface Look {
+  readonly present: Standpoint;
+  readonly fold: Fold;
+  readonly segments: readonly Segment[];
+}
+
+export async function look({ journal, loader }: Ground, id: SessionId, at: unknown): Promise<Look> {
+  const present = await journal.present(id);
+  if (present === undefined) throw noSession(id);
+  const own = await journal.segments(present.head.line);
+  if (at === undefined) return { present, fold: (await loader.tail(present, { sized: false })).fold, segments: own };
+  const place = checkpointPlace(at);
+  const found = place && (await journal.checkpointAt(place));
+  if (place === undefined || found === undefined) throw notFound(String(at));
+  const isOwn = (await journal.line(place.line))?.session === id || lineAt(own, place.seq) === place.line;
+  if (!isOwn)
+    throw new HoldfastError("CONFLICT", `Checkpoint ${quote(String(at))} is not one of session ${quote(id)}.`, {
+      sessionId: id,
+      checkpointId: String(at),
+    });
+  const segments = found.segments();
+  return { present, fold: (await loader.at(found, { sized: false }, segments)).fold, segments: await segments };
+}

@@ -1,0 +1,135 @@
+/**
+ * MCP over streamable HTTP, on this machine only. Every request is a client of its own, and sees the tenant that its token opens: nothing is
+ * kept between two requests that one could have and another not.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import {
+  createMcpHandler,
+  hostHeaderValidationResponse,
+  localhostAllowedHostnames,
+  localhostAllowedOrigins,
+  originValidationResponse,
+} from "@modelcontextprotocol/server";
+import { HoldfastError } from "../../core/errors.js";
+import type { Hold } from "../../tools/definition.js";
+import { Running } from "./running.js";
+import { mcpServer, type Served } from "./server.js";
+import type { Tokens } from "./tokens.js";
+
+export interface HttpOptions extends Omit<Served, "began" | "hold"> {
+  readonly port: number;
+  readonly tokens: Tokens;
+  /** What a tenant sees. */
+  readonly holdOf: (tenant: string | undefined) => Promise<Hold>;
+}
+
+export interface HttpServer {
+  readonly url: string;
+  /** Takes no more requests, and resolves when those that had begun are over. */
+  close(): Promise<void>;
+}
+
+const PATH = "/mcp";
+const MAX_BODY_BYTES = 16 * 1024 * 1024;
+const GRACE_MS = 10_000;
+
+export async function serveOverHttp({ port, tokens, holdOf, ...served }: HttpOptions): Promise<HttpServer> {
+  const running = new Running();
+  const handler = createMcpHandler(
+    async ({ authInfo }) => {
+      const hold = await holdOf(tenantIn(authInfo?.extra));
+      return mcpServer({ ...served, hold, began: running.began });
+    },
+    { maxRequestBodySize: MAX_BODY_BYTES, onerror: (error) => served.failed(error) },
+  );
+
+  async function answer(request: Request): Promise<Response> {
+    const strange =
+      hostHeaderValidationResponse(request, localhostAllowedHostnames()) ?? originValidationResponse(request, localhostAllowedOrigins());
+    if (strange !== undefined) return strange;
+    if (new URL(request.url).pathname !== PATH) return refusal(404, `MCP is served at ${PATH}.`);
+    const [, token] = /^Bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "") ?? [];
+    const known = token === undefined ? undefined : tokens.tenantOf(token);
+    if (token === undefined || known === undefined)
+      return refusal(401, "Send the token of this server: Authorization: Bearer …", { "www-authenticate": 'Bearer realm="holdfast"' });
+    if (request.headers.has("content-encoding")) return refusal(415, "The body is read as it is sent: not compressed.");
+    return handler.fetch(request, { authInfo: { token, clientId: known.tenant ?? "", scopes: [], extra: { tenant: known.tenant } } });
+  }
+
+  const server = createServer({ requestTimeout: 60_000, headersTimeout: 20_000, maxHeaderSize: 32 * 1024 }, (incoming, outgoing) => {
+    const served_ = respond(incoming, outgoing, answer).catch((error: unknown) => {
+      served.failed(error);
+      outgoing.destroy();
+    });
+    running.began(served_);
+  });
+  await listening(server, port);
+  const { port: bound } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${bound}${PATH}`,
+    async close() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeIdleConnections();
+      await running.over(GRACE_MS);
+      await handler.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+const tenantIn = (extra: Record<string, unknown> | undefined): string | undefined => {
+  // Set by `answer`, for every request: whoever comes without it is let see nothing.
+  if (extra === undefined || !("tenant" in extra)) throw new HoldfastError("DENIED", "The request has no tenant.");
+  return extra.tenant as string | undefined;
+};
+
+function refusal(status: number, message: string, headers: Record<string, string> = {}): Response {
+  return Response.json({ jsonrpc: "2.0", error: { code: -32_000, message }, id: null }, { status, headers });
+}
+
+async function respond(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  answer: (request: Request) => Promise<Response>,
+): Promise<void> {
+  const gone = new AbortController();
+  outgoing.once("close", () => gone.abort());
+  const request = requestOf(incoming, gone.signal);
+  const response = request === undefined ? refusal(400, "The request cannot be read.") : await answer(request);
+  // What was not read of a body is not waited for.
+  if (!incoming.complete) outgoing.setHeader("connection", "close");
+  outgoing.setHeader("x-content-type-options", "nosniff");
+  outgoing.setHeader("cache-control", "no-store");
+  outgoing.writeHead(response.status, Object.fromEntries(response.headers));
+  if (response.body === null) outgoing.end();
+  else await pipeline(Readable.fromWeb(response.body as never), outgoing).catch(() => {});
+}
+
+/** Undefined where it is none: a method, an address or a header that cannot be. */
+function requestOf(incoming: IncomingMessage, signal: AbortSignal): Request | undefined {
+  try {
+    const { method = "GET", rawHeaders } = incoming;
+    const headers = new Headers();
+    for (let i = 0; i + 1 < rawHeaders.length; i += 2) headers.append(rawHeaders[i] as string, rawHeaders[i + 1] as string);
+    const { pathname, search } = new URL(incoming.url ?? "/", "http://127.0.0.1");
+    const body = method === "GET" || method === "HEAD" ? undefined : { body: Readable.toWeb(incoming), duplex: "half" };
+    return new Request(`http://127.0.0.1${pathname}${search}`, { method, headers, signal, ...body } as RequestInit);
+  } catch {
+    return undefined;
+  }
+}
+
+function listening(server: Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (cause: NodeJS.ErrnoException) => {
+      const why = cause.code === "EADDRINUSE" ? `Port ${port} is taken. Choose another; 0 takes one that is free.` : cause.message;
+      reject(new HoldfastError("UNSUPPORTED", why, { found: port }, cause));
+    });
+    // This machine only. Whoever is to reach it from another goes through something that encrypts.
+    server.listen(port, "127.0.0.1", resolve);
+  });
+}

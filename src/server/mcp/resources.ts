@@ -1,0 +1,105 @@
+/**
+ * Sessions and checkpoints as resources: to be read, and never to be found by what was said in them. A list names ids and times, and no
+ * titles: those are what somebody wrote.
+ */
+import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError, type Server } from "@modelcontextprotocol/server";
+import { HoldfastError } from "../../core/errors.js";
+import type { JsonObject } from "../../core/json.js";
+import { conversationLoad } from "../../tools/conversations.js";
+import { requireCheckpoint } from "../../tools/scope.js";
+import { callTool } from "../../tools/tools.js";
+import { type Served, told } from "./server.js";
+
+const JSON_TYPE = "application/json";
+const PAGE = 50;
+const IN_PAGES = "As JSON, a page at a time: where there is more, `next` is the cursor of the next page.";
+
+const TEMPLATES = [
+  {
+    name: "session",
+    title: "A session",
+    uriTemplate: "holdfast://sessions/{id}{?cursor}",
+    description: `A conversation as it is now: how it stands, and what was said in it. ${IN_PAGES}`,
+    mimeType: JSON_TYPE,
+  },
+  {
+    name: "checkpoint",
+    title: "A checkpoint of a session",
+    uriTemplate: "holdfast://checkpoints/{id}{?cursor}",
+    description: `A conversation as it was at a checkpoint. ${IN_PAGES}`,
+    mimeType: JSON_TYPE,
+  },
+];
+
+export function serveResources(server: Pick<Server, "setRequestHandler">, served: Served, agent: string | undefined): void {
+  const { hold, began, failed } = served;
+  const call = { agent, key: undefined, signal: undefined };
+
+  server.setRequestHandler("resources/templates/list", () => ({ resourceTemplates: TEMPLATES }));
+
+  server.setRequestHandler("resources/list", ({ params }) =>
+    tracked(async () => {
+      const cursor = params?.cursor;
+      const { items, next } = await hold.sessions.list({ limit: PAGE, ...(agent && { agent }), ...(cursor !== undefined && { cursor }) });
+      const resources = items.map(({ id, updatedAt }) => ({
+        uri: `holdfast://sessions/${encodeURIComponent(id)}`,
+        name: id,
+        mimeType: JSON_TYPE,
+        annotations: { lastModified: updatedAt },
+      }));
+      return { resources, ...(next !== undefined && { nextCursor: next }) };
+    }),
+  );
+
+  server.setRequestHandler("resources/read", ({ params: { uri } }) =>
+    tracked(async () => {
+      const wanted = parsed(uri);
+      if (wanted === undefined) throw new ResourceNotFoundError(uri);
+      try {
+        const text = JSON.stringify(await read(wanted));
+        return { contents: [{ uri, mimeType: JSON_TYPE, text }] };
+      } catch (error) {
+        if (error instanceof HoldfastError && (error.code === "NOT_FOUND" || error.code === "INVALID_ID"))
+          throw new ResourceNotFoundError(uri);
+        throw error;
+      }
+    }),
+  );
+
+  async function read({ kind, id, cursor }: Wanted): Promise<JsonObject> {
+    const at = kind === "checkpoints" ? (await requireCheckpoint(hold, call, id)).sessionId : undefined;
+    const page = cursor === undefined ? {} : { cursor };
+    return callTool(hold, conversationLoad, at === undefined ? { id, ...page } : { id: at, at: id, ...page }, { agent });
+  }
+
+  async function tracked<R>(ask: () => Promise<R>): Promise<R> {
+    const asked = ask().catch((error: unknown) => {
+      if (error instanceof ProtocolError) throw error;
+      const isAsked = error instanceof HoldfastError && error.code === "INVALID_OPTION";
+      throw new ProtocolError(isAsked ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError, told(error, failed));
+    });
+    began(asked);
+    return asked;
+  }
+}
+
+interface Wanted {
+  readonly kind: "sessions" | "checkpoints";
+  readonly id: string;
+  readonly cursor: string | undefined;
+}
+
+function parsed(uri: string): Wanted | undefined {
+  const found = /^holdfast:\/\/(sessions|checkpoints)\/([^/?#]+)(?:\?cursor=([^&#]+))?$/.exec(uri);
+  if (found === null) return undefined;
+  try {
+    const [, kind, id = "", cursor] = found;
+    return {
+      kind: kind as Wanted["kind"],
+      id: decodeURIComponent(id),
+      cursor: cursor === undefined ? undefined : decodeURIComponent(cursor),
+    };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,114 @@
+/** Tools for agents: what is kept of each. */
+import { type AgentInput, noAgent } from "../runtime/agents/record.js";
+import { keyOf, spec } from "./definition.js";
+import { type Piece, pageOf, piece } from "./pages.js";
+import { flag, id, json, list, object, optional, orNull, text, whole } from "./schema.js";
+import { agentFor, unlessGone } from "./scope.js";
+import { agentBrief, agentFields, agentShown, cursor, damaged, limit, next } from "./shown.js";
+
+const agentId = id("The agent's id.");
+const MAX_ACTIVE = 50;
+
+export const agentSave = spec({
+  name: "agent_save",
+  title: "Save an agent",
+  description:
+    "Makes an agent's record, or changes it. What is not given stays as it is; config, state and metadata are replaced whole. The answer tells the version it has now.",
+  does: "removes",
+  holdsStored: true,
+  input: {
+    id: agentId,
+    version: optional(whole("The version you have read: refused where somebody has saved it since. 0 for an agent that is to be made.")),
+    name: optional(id("What it is called.")),
+    type: optional(orNull(id("What it runs on. Null takes it away."))),
+    system: optional(orNull(text("Its system text. Null takes it away."))),
+    capabilities: optional(list("What it can do.", id("A capability."), 1_000)),
+    config: optional(json("How it is set up.")),
+    state: optional(json("What it remembers.")),
+    metadata: optional(json("Whatever else.")),
+  },
+  output: { agent: agentBrief },
+  async run(hold, args, call) {
+    agentFor(call, args.id);
+    return { agent: agentShown(await hold.agents.save(args as AgentInput, keyOf(call))) };
+  },
+});
+
+export const agentLoad = spec({
+  name: "agent_load",
+  title: "Load an agent",
+  description:
+    "An agent's record: system text, capabilities, config, state, metadata, and which of its conversations are under way. A record that is too long for one answer comes in pieces.",
+  does: "reads",
+  holdsStored: true,
+  input: { id: agentId, cursor },
+  output: {
+    agent: optional(
+      object({
+        ...agentFields,
+        system: optional(text("Its system text.")),
+        config: json("How it is set up."),
+        state: json("What it remembers."),
+        metadata: json("Whatever else."),
+        activeSessions: list(`Conversations that are under way, the newest first, ${MAX_ACTIVE} at most.`, text("A conversation's id.")),
+        activeCount: whole("How many are under way; counted up to 1,000."),
+      }),
+    ),
+    piece: optional(piece),
+    next,
+  },
+  async run(hold, args, call) {
+    const found = await hold.agents.get(agentFor(call, args.id));
+    if (found === undefined) throw noAgent(args.id);
+    const { activeSessions, ...record } = found;
+    const whole = { ...record, activeSessions: activeSessions.slice(0, MAX_ACTIVE), activeCount: activeSessions.length };
+    const { items, ...more } = pageOf([whole], args.cursor);
+    const [first] = items;
+    return { ...(isPiece(first) ? { piece: first } : { agent: first ?? whole }), ...more };
+  },
+});
+
+export const agentList = spec({
+  name: "agent_list",
+  title: "List agents",
+  description: "The agents of which a record is kept, the newest first.",
+  does: "reads",
+  holdsStored: true,
+  input: { limit, cursor },
+  output: { items: list("Agents.", agentBrief), next, damaged },
+  async run(hold, args, call) {
+    if (call.agent !== undefined) {
+      const own = await hold.agents.get(call.agent);
+      return { items: own === undefined ? [] : [agentShown(own)] };
+    }
+    const { items, ...more } = await hold.agents.list(args);
+    return { items: items.map(agentShown), ...more };
+  },
+});
+
+export const agentDelete = spec({
+  name: "agent_delete",
+  title: "Delete an agent",
+  description:
+    "Deletes an agent with all that is its own: its record, its checkpoints, and every conversation it has had. This cannot be taken back.",
+  does: "removes",
+  holdsStored: false,
+  isIdempotent: true,
+  input: { id: agentId },
+  output: {
+    deleted: flag("False where there was nothing of the kind."),
+    sessions: whole("How many conversations went with it."),
+    checkpoints: whole("How many checkpoints of the agent went with it."),
+    keptFor: list(
+      "Conversations of other agents, forks, for which something shared was kept; 100 are named.",
+      text("A conversation's id."),
+    ),
+  },
+  async run(hold, args, call) {
+    const gone = await unlessGone(() => hold.agents.delete(agentFor(call, args.id), keyOf(call)));
+    if (gone === undefined) return { deleted: false, sessions: 0, checkpoints: 0, keptFor: [] };
+    return { deleted: true, sessions: gone.sessions, checkpoints: gone.snapshots, keptFor: gone.keptFor.slice(0, 100) };
+  },
+});
+
+const isPiece = (item: unknown): item is Piece => typeof item === "object" && item !== null && "piece" in item;

@@ -1,0 +1,219 @@
+/** Tools for checkpoints: of a conversation, or of an agent with all its conversations (which the library calls a snapshot). */
+import { randomUUID } from "node:crypto";
+import type { Diff } from "../core/diff.js";
+import { digest } from "../core/digest.js";
+import { type Call, keyOf, signalOf, spec } from "./definition.js";
+import { pageOf, piece } from "./pages.js";
+import { choice, either, flag, id, json, list, object, optional, text, whole } from "./schema.js";
+import { agentOrSession, requireCheckpoint, requireMark, requireSession, unlessGone } from "./scope.js";
+import { checkpoint, checkpointShown, cursor, damaged, limit, next, session, sessionShown, snapshotShown } from "./shown.js";
+
+/** How long a conversation that somebody works in is waited for. */
+const WAIT_MS = 2_000;
+const waiting = (call: Call) => ({ waitMs: WAIT_MS, ...signalOf(call) });
+/** Of lists that only tell what was done. */
+const MOST_NAMED = 100;
+
+const ofAgent = optional(id("An agent: its record and all its conversations."));
+const ofSession = optional(id("A conversation."));
+const checkpointId = id("The checkpoint's id, as checkpoint_list tells it.");
+
+export const checkpointCreate = spec({
+  name: "checkpoint_create",
+  title: "Create a checkpoint",
+  description:
+    "A place to go back to: of one conversation, or of an agent with all its conversations. Give either `session` or `agent`. It costs next to nothing: nothing is copied. A conversation that an agent is at work in just now has checkpoints placed by that agent's run; of the agent one can be made at any time.",
+  does: "adds",
+  holdsStored: true,
+  input: {
+    agent: ofAgent,
+    session: ofSession,
+    label: optional(text("What to call it.", { maxLength: 200 })),
+    description: optional(text("What to say of it.", { maxLength: 10_000 })),
+    metadata: optional(json("Whatever else.")),
+  },
+  output: { checkpoint },
+  async run(hold, { agent, session: given, label, description, metadata }, call) {
+    const of = agentOrSession(call, { ...(agent && { agent }), ...(given && { session: given }) });
+    const said = { ...(description !== undefined && { description }), ...(metadata && { metadata }), ...keyOf(call) };
+    if ("agent" in of) {
+      const made = await hold.agents.snapshot(of.agent, { ...said, ...(label !== undefined && { name: label }) });
+      return { checkpoint: snapshotShown(made) };
+    }
+    await requireSession(hold, call, of.session);
+    const made = await hold.checkpoints.create(of.session, { ...said, ...waiting(call), ...(label !== undefined && { label }) });
+    return { checkpoint: checkpointShown(made) };
+  },
+});
+
+export const checkpointList = spec({
+  name: "checkpoint_list",
+  title: "List checkpoints",
+  description: "The checkpoints of a conversation, or those of an agent, the newest first. Give either `session` or `agent`.",
+  does: "reads",
+  holdsStored: true,
+  input: {
+    agent: ofAgent,
+    session: ofSession,
+    lines: optional(choice("Of a conversation: `all` shows also those that were left by going back.", ["current", "all"])),
+    limit,
+    cursor,
+  },
+  output: { items: list("Checkpoints.", checkpoint), next, damaged },
+  async run(hold, { agent, session: given, lines, ...page }, call) {
+    const of = agentOrSession(call, { ...(agent && { agent }), ...(given && { session: given }) });
+    if ("agent" in of) {
+      const { items, ...more } = await hold.agents.snapshots(of.agent, page);
+      return { items: items.map(snapshotShown), ...more };
+    }
+    await requireSession(hold, call, of.session);
+    const { items, ...more } = await hold.checkpoints.list(of.session, { ...page, ...(lines && { lines }) });
+    return { items: items.map(checkpointShown), ...more };
+  },
+});
+
+const restored = object({
+  id: text("The conversation's id."),
+  outcome: choice("What became of it.", ["moved", "made", "labelled", "archived", "same"]),
+});
+
+export const checkpointRestore = spec({
+  name: "checkpoint_restore",
+  title: "Go back to a checkpoint",
+  description:
+    "Puts a conversation, or an agent with all its conversations, back to where a checkpoint found it. Nothing is lost: what came after is kept beside (checkpoint_list with lines: all), and of an agent a recovery checkpoint is made first. What tools have done meanwhile in the world is not undone; the answer names it.",
+  does: "removes",
+  holdsStored: true,
+  input: {
+    id: checkpointId,
+    session: optional(id("Which conversation to put back, where it is a fork that shares the checkpoint.")),
+    dryRun: optional(flag("Of an agent's checkpoint: only tell what would change.")),
+  },
+  output: {
+    restored: flag("False where nothing was changed: a dry run."),
+    checkpoint,
+    recovery: optional(checkpoint),
+    sessions: list(`What became of each conversation; ${MOST_NAMED} are named, those that changed first.`, restored),
+    changed: whole("How many conversations were changed."),
+    passed: list(
+      `Calls that had been made since, and stay made; ${MOST_NAMED} are named.`,
+      object({
+        tool: text("The tool."),
+        effectId: text("The call's id."),
+        since: text("When it was made."),
+        outcome: choice("What became of it.", ["ok", "error", "denied", "unknown"]),
+      }),
+    ),
+  },
+  async run(hold, { id: given, session: of, dryRun = false }, call) {
+    const found = await requireMark(hold, call, given);
+    if ("snapshot" in found) {
+      const report = await hold.agents.restore(given, { ...signalOf(call), ...(dryRun ? { dryRun } : keyOf(call)) });
+      const sessions = [...report.sessions].sort((a, b) => Number(a.outcome === "same") - Number(b.outcome === "same"));
+      return {
+        restored: !dryRun,
+        checkpoint: snapshotShown(report.snapshot),
+        ...(report.recovery && { recovery: snapshotShown(report.recovery) }),
+        sessions: sessions.slice(0, MOST_NAMED),
+        changed: sessions.filter(({ outcome }) => outcome !== "same").length,
+        passed: [],
+      };
+    }
+    const moved = (await requireSession(hold, call, of ?? found.checkpoint.sessionId)).id;
+    const { passed } = dryRun ? { passed: [] } : await hold.rewind(moved, given, { ...waiting(call), ...keyOf(call) });
+    return {
+      restored: !dryRun,
+      checkpoint: checkpointShown(found.checkpoint),
+      sessions: [{ id: moved, outcome: "moved" as const }],
+      changed: 1,
+      passed: passed.slice(0, MOST_NAMED).map(({ tool, effectId, since, outcome }) => ({ tool, effectId, since, outcome })),
+    };
+  },
+});
+
+export const checkpointDelete = spec({
+  name: "checkpoint_delete",
+  title: "Delete a checkpoint",
+  description: "Removes a checkpoint. The conversation itself stays as it is. One at which a fork begins cannot be removed.",
+  does: "removes",
+  holdsStored: false,
+  isIdempotent: true,
+  input: { id: checkpointId },
+  output: { deleted: flag("False where there was none.") },
+  async run(hold, { id: given }, call) {
+    const gone = await unlessGone(async () => {
+      const found = await requireMark(hold, call, given);
+      await ("snapshot" in found ? hold.agents.deleteSnapshot(given, keyOf(call)) : hold.checkpoints.delete(given));
+      return true;
+    });
+    return { deleted: gone ?? false };
+  },
+});
+
+export const checkpointFork = spec({
+  name: "checkpoint_fork",
+  title: "Fork a conversation",
+  description:
+    "Begins a new conversation at a checkpoint of another: what if it had gone on otherwise? Both go on apart from there, and nothing is copied.",
+  does: "adds",
+  holdsStored: true,
+  input: { id: checkpointId, as: optional(id("The new conversation's id; one is made up by default.")) },
+  output: { session },
+  async run(hold, { id: given, as }, call) {
+    await requireCheckpoint(hold, call, given);
+    // Under a key it is the same when it is asked for again.
+    const made = as ?? `fork-${call.key === undefined ? randomUUID() : digest(`fork ${call.key}`).slice(0, 32)}`;
+    return { session: sessionShown(await hold.fork(given, { id: made, ...keyOf(call) })) };
+  },
+});
+
+const CHANGES = ["message-removed", "message-added", "state-removed", "state-added", "state-changed", "status"] as const;
+
+export const checkpointDiff = spec({
+  name: "checkpoint_diff",
+  title: "Compare two checkpoints",
+  description: "What differs between two checkpoints of conversations: messages, state and status, a page at a time.",
+  does: "reads",
+  holdsStored: true,
+  input: { from: id("A checkpoint's id."), to: id("Another one's."), cursor },
+  output: {
+    from: checkpoint,
+    to: checkpoint,
+    equal: flag("Whether nothing differs."),
+    sameAtStart: whole("How many messages at the beginning both have."),
+    sameAtEnd: whole("How many messages at the end both have."),
+    count: whole("How many differences there are."),
+    items: list(
+      "Differences, or pieces of one that is too long.",
+      either("", json(`One, with \`change\`: ${CHANGES.join(", ")}; and message, or key with value, or from and to.`), piece),
+    ),
+    next,
+  },
+  async run(hold, args, call) {
+    for (const given of [args.from, args.to]) await requireCheckpoint(hold, call, given);
+    const found = await hold.checkpoints.diff(args.from, args.to);
+    const all = differences(found);
+    return {
+      from: checkpointShown(found.from),
+      to: checkpointShown(found.to),
+      equal: found.equal,
+      sameAtStart: found.messages.sameAtStart,
+      sameAtEnd: found.messages.sameAtEnd,
+      count: all.length,
+      ...pageOf(all, args.cursor),
+    };
+  },
+});
+
+function differences({ messages, state, status }: Diff): readonly { readonly change: (typeof CHANGES)[number] }[] {
+  const entries = <T>(of: { readonly [key: string]: T }, show: (key: string, value: T) => { readonly change: (typeof CHANGES)[number] }) =>
+    Object.entries(of).map(([key, value]) => show(key, value));
+  return [
+    ...messages.removed.map((message) => ({ change: "message-removed" as const, message })),
+    ...messages.added.map((message) => ({ change: "message-added" as const, message })),
+    ...entries(state.removed, (key, value) => ({ change: "state-removed", key, value })),
+    ...entries(state.added, (key, value) => ({ change: "state-added", key, value })),
+    ...entries(state.changed, (key, { from, to }) => ({ change: "state-changed", key, from, to })),
+    ...(status === undefined ? [] : [{ change: "status" as const, ...status }]),
+  ];
+}

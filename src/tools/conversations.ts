@@ -1,0 +1,196 @@
+/** Tools for conversations, which are sessions: what was said in them, and what else they hold. */
+import { fromPlain, type PlainMessage } from "../core/formats/plain.js";
+import type { JsonObject } from "../core/json.js";
+import type { Role } from "../core/message.js";
+import type { SessionUpdate } from "../runtime/sessions.js";
+import { type Hold, keyOf, spec } from "./definition.js";
+import { pageOf, piece } from "./pages.js";
+import { choice, either, flag, id, json, list, number, object, optional, orNull, text, whole } from "./schema.js";
+import { agentFilter, requireCheckpoint, requireSession, unlessGone } from "./scope.js";
+import { cursor, damaged, entriesOf, limit, next, STATUSES, session, sessionShown } from "./shown.js";
+
+const ROLES = ["system", "user", "assistant", "tool"] as const satisfies readonly Role[];
+const conversationId = id("The conversation's id.");
+/** Into how many messages one call may divide what it says. */
+const MAX_MESSAGES = 1_000;
+
+const saidMessage = object({
+  role: choice("Who said it.", ROLES),
+  content: either(
+    "What was said: a text, or parts.",
+    text("A text."),
+    list(
+      "Parts, each with its `type`: text, reasoning, file (with mediaType, and data as { bytes: base64 }, { url } or { text }), tool-call, tool-result.",
+      json("A part."),
+    ),
+  ),
+  id: optional(id("A message whose id is known already is passed over: whoever saves a whole conversation again adds what is new.")),
+  name: optional(text("Who exactly.")),
+  parentId: optional(text("The message it answers.")),
+  metadata: optional(json("Whatever else.")),
+});
+
+export const conversationSave = spec({
+  name: "conversation_save",
+  title: "Save a conversation",
+  description:
+    "Adds messages to the end of a conversation, and changes its title, tags, metadata or whether it is archived. Makes the conversation where there is none. Nothing that was said before is changed. Where an agent is at work in it, the messages are kept and taken in between two of its steps.",
+  does: "adds",
+  holdsStored: true,
+  input: {
+    id: id("The conversation's id; a new one makes a new conversation."),
+    agent: optional(id("The agent it belongs to, where it is made by this.")),
+    messages: optional(list("What was said, in order.", saidMessage, MAX_MESSAGES)),
+    title: optional(orNull(text("Null takes it away; its first words stand in for it then.", { maxLength: 1_000 }))),
+    tags: optional(list("All its tags.", id("A tag."), 100)),
+    archived: optional(flag("Whether it is put away.")),
+    metadata: optional(json("Whatever else; replaced whole.")),
+  },
+  output: {
+    session,
+    count: whole("How many messages were given."),
+    taken: flag("Whether they are in the conversation by now. Otherwise whoever is at work in it takes them in."),
+  },
+  async run(hold, { id: given, agent, messages = [], ...label }, call) {
+    // What could not be stored is refused before anything is changed.
+    const said = messages.map((message, i) => fromPlain(message as unknown as PlainMessage, `messages[${i}]`));
+    const made = agentFilter(call, agent);
+    if (await hold.sessions.get(given)) await requireSession(hold, call, given);
+    await hold.sessions.append(given, [], { create: true, ...made });
+    // First, and also where nothing changes: what is kept of it under the key tells a call for another conversation.
+    if (call.key !== undefined || Object.keys(label).length > 0) await hold.sessions.update(given, label as SessionUpdate, keyOf(call));
+    const { count, taken } = await hold.sessions.append(given, said, keyOf(call));
+    return { session: sessionShown(await requireSession(hold, call, given)), count, taken };
+  },
+});
+
+const WHAT = ["messages", "state", "metadata"] as const;
+
+export const conversationLoad = spec({
+  name: "conversation_load",
+  title: "Load a conversation",
+  description:
+    "What was said in a conversation, oldest first and a page at a time; or what its state or its metadata hold. As it is now, or as it was at a checkpoint. A message that is too long for one page comes in pieces.",
+  does: "reads",
+  holdsStored: true,
+  input: {
+    id: conversationId,
+    what: optional(choice("What to load; messages by default.", WHAT)),
+    at: optional(id("One of its checkpoints; its end by default.")),
+    last: optional(whole("Only so many of the last messages.", 1)),
+    cursor,
+  },
+  output: {
+    session,
+    what: choice("What was loaded.", WHAT),
+    count: whole("How many there are in all."),
+    items: list(
+      "Messages, or entries of state or metadata; or pieces of one that is too long.",
+      either("", json("A message, with role, content, id, seq and createdAt, or an entry, with key and value."), piece),
+    ),
+    next,
+  },
+  async run(hold, { id: given, what = "messages", at, last, cursor: from }, call) {
+    const shown = await requireSession(hold, call, given);
+    const all = await contents(hold, shown.id, what, at === undefined ? undefined : (await requireCheckpoint(hold, call, at)).id);
+    const first = what === "messages" && last !== undefined ? Math.max(0, all.length - last) : 0;
+    return { session: sessionShown(shown), what, count: all.length, ...pageOf(all, from, { first }) };
+  },
+});
+
+async function contents(hold: Hold, given: string, what: (typeof WHAT)[number], at: string | undefined): Promise<readonly JsonObject[]> {
+  if (what === "metadata") return entriesOf((await hold.sessions.state(given)).session.metadata);
+  const { messages, state } = await hold.sessions.state(given, at === undefined ? undefined : { at });
+  return what === "state" ? entriesOf(state) : (messages as readonly unknown[] as readonly JsonObject[]);
+}
+
+export const conversationList = spec({
+  name: "conversation_list",
+  title: "List conversations",
+  description: "Conversations, the newest first: of an agent, with a status or a tag, archived or not.",
+  does: "reads",
+  holdsStored: true,
+  input: {
+    agent: optional(id("Only this agent's.")),
+    status: optional(choice("Only those that stand so.", STATUSES)),
+    tag: optional(id("Only those with this tag.")),
+    archived: optional(flag("Only those that were put away, or only the others.")),
+    limit,
+    cursor,
+  },
+  output: { items: list("Conversations.", session), next, damaged },
+  async run(hold, { agent, ...filter }, call) {
+    const { items, ...more } = await hold.sessions.list({ ...filter, ...agentFilter(call, agent) });
+    return { items: items.map(sessionShown), ...more };
+  },
+});
+
+export const conversationSearch = spec({
+  name: "conversation_search",
+  title: "Search conversations",
+  description:
+    'Messages and titles that hold all these words, the best first. `refund order`; "these in a row"; -without; begin*. Words are compared without case and accents, in any script.',
+  does: "reads",
+  holdsStored: true,
+  input: {
+    query: text("What to look for.", { minLength: 1, maxLength: 1_000 }),
+    agent: optional(id("Only this agent's.")),
+    session: optional(id("Only this conversation.")),
+    tag: optional(id("Only conversations with this tag.")),
+    role: optional(choice("Only what was said by such a one.", ROLES)),
+    since: optional(text("Only from this time on, as in 2026-01-31T12:00:00Z.")),
+    until: optional(text("Only before this time.")),
+    limit,
+    cursor,
+  },
+  output: {
+    items: list(
+      "What was found.",
+      object({
+        kind: choice("A message, or a title.", ["message", "title"]),
+        sessionId: text("The conversation it stands in."),
+        createdAt: text("When it was said."),
+        snippet: text("A row of the text around what was found."),
+        matches: list("Where in the snippet: from, and up to but not including.", list("", whole(""))),
+        score: number("How well it fits."),
+        messageId: optional(text("The message's id.")),
+        seq: optional(whole("The message's number.")),
+        role: optional(choice("Who said it.", ROLES)),
+      }),
+    ),
+    behind: optional(whole("The index has not taken in all there is: about so many saves are missing.")),
+    next,
+  },
+  async run(hold, { query, agent, session: within, ...filter }, call) {
+    const found = await hold.sessions.search(query, {
+      ...filter,
+      ...agentFilter(call, agent),
+      ...(within === undefined ? undefined : { sessionId: within }),
+    });
+    return { ...found };
+  },
+});
+
+export const conversationDelete = spec({
+  name: "conversation_delete",
+  title: "Delete a conversation",
+  description:
+    "Deletes a conversation with all its checkpoints. What forks of it share with it is kept for them. This cannot be taken back, unless a checkpoint of its agent holds it.",
+  does: "removes",
+  holdsStored: false,
+  isIdempotent: true,
+  input: { id: conversationId },
+  output: {
+    deleted: flag("False where there was none."),
+    keptFor: list("Forks for which something shared was kept; 100 are named.", text("A conversation's id.")),
+    checkpoints: list("Checkpoints of its agent from which it can be brought back; 100 are named.", text("A checkpoint's id.")),
+  },
+  async run(hold, { id: given }, call) {
+    const gone = await unlessGone(async () => {
+      if (call.agent !== undefined && (await hold.sessions.get(given)) !== undefined) await requireSession(hold, call, given);
+      return hold.sessions.delete(given, keyOf(call));
+    });
+    if (gone === undefined) return { deleted: false, keptFor: [], checkpoints: [] };
+    return { deleted: true, keptFor: gone.keptFor.slice(0, 100), checkpoints: (gone.snapshots ?? []).slice(0, 100) };
+  },
+});

@@ -1,0 +1,102 @@
+/** How sessions, checkpoints and agents are shown: what is short, and by the names that the library has for it. */
+import type { Checkpoint } from "../core/checkpoint.js";
+import type { JsonObject } from "../core/json.js";
+import { type SessionStatus, statusTable } from "../core/status.js";
+import type { AgentRecord } from "../runtime/agents/record.js";
+import type { Snapshot } from "../runtime/agents/snapshot.js";
+import type { SessionSummary } from "../runtime/sessions.js";
+import { choice, flag, list, object, optional, text, whole } from "./schema.js";
+
+export const STATUSES = Object.keys(statusTable) as SessionStatus[];
+
+/** Of a page. */
+export const limit = optional(whole("How many at most; 20 by default.", 1, 100));
+export const cursor = optional(text("The `next` of an answer, to go on where it ended.", { maxLength: 200 }));
+export const next = optional(text("There is more: pass it as `cursor`."));
+export const damaged = optional(
+  list("What is there and cannot be read.", object({ id: text("Its id."), message: text("What is wrong with it.") })),
+);
+
+export const session = object({
+  id: text("The conversation's id."),
+  agent: optional(text("The agent it belongs to.")),
+  status: choice("How it stands.", STATUSES),
+  reason: optional(text("Why it stands so.")),
+  title: optional(text("Its title, or its first words.")),
+  tags: list("Its tags.", text("A tag.")),
+  archived: flag("Whether it was put away."),
+  createdAt: text("When it was made."),
+  updatedAt: text("When it was last saved."),
+  origin: optional(object({ sessionId: text("The conversation it is a fork of."), checkpointId: text("Where it begins.") })),
+});
+
+export function sessionShown({ metadata: _metadata, ...rest }: SessionSummary): Omit<SessionSummary, "metadata"> {
+  return rest;
+}
+
+const KINDS = ["automatic", "manual", "pre-operation", "recovery"] as const;
+
+/** A checkpoint of a conversation, or of an agent with all its conversations. */
+export const checkpoint = object({
+  id: text("The checkpoint's id."),
+  session: optional(text("The conversation it is a checkpoint of.")),
+  agent: optional(text("The agent it is a checkpoint of.")),
+  kind: choice("How it came about.", KINDS),
+  label: optional(text("What it was called.")),
+  description: optional(text("What was said of it.")),
+  createdAt: text("When it was made."),
+  step: optional(whole("Of a conversation: which step it stands behind.")),
+  status: optional(choice("Of a conversation: how it stood.", STATUSES)),
+  messageCount: optional(whole("Of a conversation: how many messages it had.")),
+  parentId: optional(text("Of a conversation: the checkpoint before it.")),
+  sessions: optional(whole("Of an agent: how many conversations it had.")),
+  version: optional(whole("Of an agent: the version of its record.")),
+});
+
+export function checkpointShown({
+  id: own,
+  sessionId,
+  kind,
+  label,
+  description,
+  createdAt,
+  step,
+  status,
+  messageCount,
+  parentId,
+}: Checkpoint) {
+  return {
+    id: own,
+    session: sessionId,
+    kind,
+    ...(label === undefined ? undefined : { label }),
+    ...(description === undefined ? undefined : { description }),
+    createdAt,
+    step,
+    status,
+    messageCount,
+    ...(parentId === undefined ? undefined : { parentId }),
+  };
+}
+
+export function snapshotShown({ name, metadata: _metadata, ...rest }: Snapshot) {
+  return { ...rest, ...(name === undefined ? undefined : { label: name }) };
+}
+
+export const agentFields = {
+  id: text("The agent's id."),
+  version: whole("One more with each save.", 1),
+  name: text("What it is called."),
+  type: optional(text("What it runs on.")),
+  capabilities: list("What it can do.", text("A capability.")),
+  createdAt: text("When it was made."),
+  updatedAt: text("When it was last saved."),
+};
+export const agentBrief = object(agentFields);
+
+export function agentShown({ id: own, version, name, type, capabilities, createdAt, updatedAt }: AgentRecord) {
+  return { id: own, version, name, ...(type === undefined ? undefined : { type }), capabilities, createdAt, updatedAt };
+}
+
+/** The entries of an object, to be shown one by one. */
+export const entriesOf = (value: JsonObject) => Object.entries(value).map(([key, entry]) => ({ key, value: entry }));

@@ -1,0 +1,135 @@
+/**
+ * The tools by which an agent keeps and looks up its own memory, and by which others look into what agents have stored. Each is defined
+ * once, here; our loop, other loops and MCP are given the same.
+ */
+import { NotDone } from "../core/effect.js";
+import { HoldfastError } from "../core/errors.js";
+import { checkName } from "../core/ids.js";
+import type { JsonObject } from "../core/json.js";
+import type { ToolContext } from "../runtime/agent/definition.js";
+import { flag, invalid, options } from "../runtime/options.js";
+import { KEY_VALID_MS } from "../runtime/receipts.js";
+import { agentDelete, agentList, agentLoad, agentSave } from "./agents.js";
+import { checkpointCreate, checkpointDelete, checkpointDiff, checkpointFork, checkpointList, checkpointRestore } from "./checkpoints.js";
+import { conversationDelete, conversationList, conversationLoad, conversationSave, conversationSearch } from "./conversations.js";
+import type { Annotations, Hold, Spec } from "./definition.js";
+import type { Shape } from "./schema.js";
+import { persistenceStats } from "./stats.js";
+
+const all = [
+  agentSave,
+  agentLoad,
+  agentDelete,
+  agentList,
+  conversationSave,
+  conversationLoad,
+  conversationDelete,
+  conversationList,
+  conversationSearch,
+  checkpointCreate,
+  checkpointRestore,
+  checkpointList,
+  checkpointDelete,
+  checkpointFork,
+  checkpointDiff,
+  persistenceStats,
+] as const;
+
+export type ToolName = (typeof all)[number]["name"];
+export const TOOL_NAMES: readonly ToolName[] = all.map(({ name }) => name);
+
+export interface ToolsOptions {
+  /** Only these. */
+  readonly only?: readonly ToolName[];
+  /** Only those that change nothing. */
+  readonly readOnly?: boolean;
+  /** Only what is this agent's: nothing of another's is there for them. */
+  readonly agent?: string;
+  /** Whether a person must approve a call that changes or removes what is there. */
+  readonly approval?: boolean;
+}
+
+/** A tool that our loop takes, and the AI SDK's, and whoever else asks for a description, schemas and a function. */
+export interface StoreTool {
+  readonly title: string;
+  readonly description: string;
+  readonly annotations: Annotations;
+  // ---- our loop
+  readonly mode: "repeatable" | "keyed";
+  readonly keyValidMs?: number;
+  readonly input: Shape<any>;
+  readonly approval: boolean;
+  run(this: void, args: any, context: ToolContext): Promise<any>;
+  // ---- others
+  readonly inputSchema: Shape<any>;
+  readonly outputSchema: Shape<any>;
+  readonly needsApproval: boolean;
+  execute(this: void, args: any, options?: { readonly abortSignal?: AbortSignal | undefined }): Promise<JsonObject>;
+}
+
+/** Those that are wanted. */
+export function specsFor(given: ToolsOptions | undefined): { readonly specs: readonly Spec[]; readonly agent: string | undefined } {
+  const o = options(given, "tools", ["only", "readOnly", "agent", "approval"]);
+  const readOnly = flag(o.readOnly, "readOnly") ?? false;
+  const agent = o.agent === undefined ? undefined : checkName(o.agent, "agent");
+  if (o.only !== undefined && !Array.isArray(o.only)) throw invalid("only", "it is a list of names of tools");
+  for (const name of o.only ?? [])
+    if (!(TOOL_NAMES as readonly unknown[]).includes(name))
+      throw invalid("only", `there is no tool ${JSON.stringify(name)}; known are ${TOOL_NAMES.join(", ")}`);
+  const specs = all.filter(
+    ({ name, does, inScope }) =>
+      (o.only === undefined || (o.only as readonly string[]).includes(name)) &&
+      (!readOnly || does === "reads") &&
+      (agent === undefined || inScope),
+  );
+  return { specs, agent };
+}
+
+/** Makes a call whose arguments fit. */
+export async function callTool(
+  hold: Hold,
+  { run }: Spec,
+  { idempotencyKey, ...args }: { readonly idempotencyKey?: string } & JsonObject,
+  call: { readonly agent: string | undefined; readonly signal?: AbortSignal | undefined; readonly key?: string },
+): Promise<JsonObject> {
+  // Before anything is done; what has begun is brought to its end.
+  call.signal?.throwIfAborted();
+  return run(hold, args, { key: idempotencyKey ?? call.key, agent: call.agent, signal: call.signal });
+}
+
+export function toolsFor(hold: Hold, given: ToolsOptions | undefined): Record<ToolName, StoreTool> {
+  const { specs, agent } = specsFor(given);
+  const asks = flag(given?.approval, "approval") ?? false;
+  const tools = specs.map((one): [ToolName, StoreTool] => {
+    const { name, title, description, annotations, input, keyedInput, output, does } = one;
+    const approval = asks && does === "removes";
+    const tool: StoreTool = {
+      title,
+      description,
+      annotations,
+      ...(does === "reads" ? { mode: "repeatable" } : { mode: "keyed", keyValidMs: KEY_VALID_MS }),
+      input,
+      approval,
+      run: (args, { key, signal }) => surely(() => callTool(hold, one, args, { agent, signal, key })),
+      inputSchema: keyedInput,
+      outputSchema: output,
+      needsApproval: approval,
+      execute: (args, o) => callTool(hold, one, args, { agent, signal: o?.abortSignal }),
+    };
+    return [name as ToolName, Object.freeze(tool)];
+  });
+  return Object.fromEntries(tools) as Record<ToolName, StoreTool>;
+}
+
+/** What is refused was not done, and the model is told; our loop would otherwise not know. */
+async function surely<R>(call: () => Promise<R>): Promise<R> {
+  try {
+    return await call();
+  } catch (error) {
+    if (!(error instanceof HoldfastError) || OPEN.has(error.code)) throw error;
+    throw new NotDone(`${error.code}: ${error.message}`, { cause: error });
+  }
+}
+
+/** After these nobody knows what became of it: it is called again under its key. */
+const OPEN: ReadonlySet<string> = new Set(["UNREACHABLE", "IO", "DISK_FULL", "CLOSED"]);
