@@ -37,8 +37,8 @@ export const always = <const T extends string>(value: T): Field<T> => ({ json: {
 export const list = <T>(description: string, items: Field<T>, maxItems?: number): Field<readonly T[]> => ({
   json: { type: "array", description, items: items.json, ...(maxItems === undefined ? undefined : { maxItems }) },
 });
-/** Any object of JSON. */
-export const json = (description: string): Field<JsonObject> => ({ json: { type: "object", description } });
+/** Any object of JSON. Said in so many words: some loops close an object that does not say that it is open. */
+export const json = (description: string): Field<JsonObject> => ({ json: { type: "object", description, additionalProperties: {} } });
 export const either = <A, B>(description: string, a: Field<A>, b: Field<B>): Field<A | B> => ({
   json: { description, anyOf: [a.json, b.json] },
 });
@@ -70,6 +70,7 @@ function standard<T>(schema: JsonObject): Shape<T>["~standard"] {
       const parsed = await known.parse(value as JsonObject);
       return "flaw" in parsed ? { issues: [{ message: parsed.flaw }] } : { value: parsed.value as T };
     },
-    jsonSchema: { input: () => ({ ...schema }), output: () => ({ ...schema }) },
+    // A copy: some loops write into what they are given.
+    jsonSchema: { input: () => structuredClone(schema), output: () => structuredClone(schema) },
   };
 }

@@ -1,0 +1,138 @@
+/** The tools in loops: in ours, killed at every point, and in the AI SDK's. */
+import { generateText, stepCountIs } from "ai";
+import { MockLanguageModelV3 } from "ai/test";
+import { expect, test } from "vitest";
+import { type Holdfast, open } from "../../src/index.js";
+import { everyCrash, scriptedModel } from "../../src/testing/index.js";
+
+const call = (id: string, name: string, args: object) => ({ id, name, arguments: args as never });
+
+/** An agent that writes down what it learns, and looks it up. */
+const model = () =>
+  scriptedModel([
+    {
+      content: "",
+      toolCalls: [
+        call("1", "agent_save", { id: "keeper", state: { likes: "kelp" } }),
+        call("2", "conversation_save", { id: "notes", messages: [{ role: "user", content: "She likes kelp." }] }),
+      ],
+    },
+    { content: "", toolCalls: [call("3", "checkpoint_create", { agent: "keeper", label: "learned" })] },
+    { content: "", toolCalls: [call("4", "checkpoint_create", { session: "notes", label: "noted" })] },
+    ({ messages }) => {
+      const { checkpoint } = JSON.parse(JSON.stringify(messages.at(-1))).content[0].output as { checkpoint: { id: string } };
+      return {
+        content: "",
+        toolCalls: [call("5", "checkpoint_fork", { id: checkpoint.id }), call("6", "conversation_search", { query: "kelp" })],
+      };
+    },
+    { content: "", toolCalls: [call("7", "agent_load", { id: "nobody" }), call("8", "conversation_delete", { id: "none" })] },
+    "done",
+  ]);
+
+const keeper = (hold: Holdfast) => hold.agent({ name: "keeper", model: model(), tools: hold.tools() });
+
+async function done(hold: Holdfast) {
+  const notes = await hold.sessions.state("notes");
+  return {
+    version: (await hold.agents.get("keeper"))?.version,
+    notes: notes.messages.length,
+    // Of the run itself none is made: an agent that is at work is looked at where it stands.
+    snapshots: (await hold.agents.snapshots("keeper")).items.length,
+    noted: (await hold.checkpoints.list("notes")).items.filter(({ label }) => label === "noted").length,
+    forks: (await hold.sessions.list()).items.filter(({ origin }) => origin !== undefined).length,
+    effects: (await hold.effects.list({ status: "in-doubt" })).items.length,
+  };
+}
+
+/** `hold.agent` makes the record itself, with the first run. */
+const ONCE = { version: 2, notes: 1, snapshots: 1, noted: 1, forks: 1, effects: 0 };
+
+test("an agent keeps what it learns, and a refusal is told to it, not left open", async () => {
+  await using hold = await open("memory:");
+  const result = await keeper(hold).run("job", "go");
+  expect(result).toMatchObject({ status: "completed", output: "done" });
+  expect(await done(hold)).toEqual(ONCE);
+  const { messages } = await hold.sessions.state("job");
+  expect(JSON.stringify(messages)).toContain('NOT_FOUND: There is no agent \\"nobody\\"');
+  expect(JSON.stringify(messages)).toContain('"deleted":false');
+  // The key of a call is the loop's own: a model is not asked for one.
+  expect(JSON.stringify(hold.tools().agent_save.input.json)).not.toContain("idempotencyKey");
+});
+
+test("killed at every point, it does everything once", async () => {
+  const wrong: unknown[] = [];
+  const report = await everyCrash({
+    make: async (hold) => {
+      const result = await keeper(hold).run("job", "go");
+      const found = await done(hold);
+      if (JSON.stringify(found) !== JSON.stringify(ONCE)) wrong.push(found);
+      return result;
+    },
+    ledger: () => [],
+  });
+  expect(wrong).toEqual([]);
+  expect(report).toMatchObject({ doubled: 0, lost: 0, inDoubt: 0 });
+  expect(report.points).toBeGreaterThan(40);
+});
+
+test("a call that would do without its key is found doubled: the control", async () => {
+  const wrong: unknown[] = [];
+  await everyCrash({
+    make: async (hold) => {
+      const tools = hold.tools();
+      const agent_save = { ...tools.agent_save, run: (args: object) => tools.agent_save.execute(args) };
+      const result = await hold.agent({ name: "keeper", model: model(), tools: { ...tools, agent_save } }).run("job", "go");
+      const found = await done(hold);
+      if (JSON.stringify(found) !== JSON.stringify(ONCE)) wrong.push(found);
+      return result;
+    },
+    ledger: () => [],
+  });
+  expect(wrong.length).toBeGreaterThan(0);
+});
+
+test("a person is asked before something is removed", async () => {
+  await using hold = await open("memory:");
+  await hold.agents.save({ id: "ann" });
+  const agent = hold.agent({
+    name: "keeper",
+    model: scriptedModel([{ content: "", toolCalls: [call("1", "agent_delete", { id: "ann" })] }, "done"]),
+    tools: hold.tools({ approval: true }),
+  });
+  expect(await agent.run("job", "go")).toMatchObject({ status: "waiting" });
+  const { items } = await hold.effects.list({ status: "waiting" });
+  expect(await hold.agents.get("ann")).toBeDefined();
+  await hold.effects.approve(items[0]?.effectId as string, { by: "eve" });
+  expect(await agent.resume("job")).toMatchObject({ status: "completed" });
+  expect(await hold.agents.get("ann")).toBeUndefined();
+});
+
+test("the AI SDK takes them as they are", async () => {
+  await using hold = await open("memory:");
+  const usage = { inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 }, outputTokens: { total: 1, text: 1, reasoning: 0 } };
+  let asked = 0;
+  const seen: unknown[] = [];
+  const mock = new MockLanguageModelV3({
+    doGenerate: async ({ tools, prompt }) => {
+      seen.push(tools, prompt.at(-1));
+      const input = ['{"id":"ann","state":{"likes":"kelp"}}', '{"id":"ann"}', '{"id":7}'][asked++];
+      const toolName = asked === 1 ? "agent_save" : "agent_load";
+      return input === undefined
+        ? { content: [{ type: "text", text: "done" }], finishReason: { unified: "stop", raw: "stop" }, usage, warnings: [] }
+        : {
+            content: [{ type: "tool-call", toolCallId: `${asked}`, toolName, input }],
+            finishReason: { unified: "tool-calls", raw: "tool" },
+            usage,
+            warnings: [],
+          };
+    },
+  });
+  const { text, steps } = await generateText({ model: mock, prompt: "go", tools: hold.tools(), stopWhen: stepCountIs(5) });
+  expect(text).toBe("done");
+  expect((seen[0] as { name: string; inputSchema: object }[]).map(({ name }) => name)).toContain("checkpoint_fork");
+  expect((seen[0] as { name: string; inputSchema: object }[])[0]?.inputSchema).toMatchObject({ type: "object", required: ["id"] });
+  expect(steps[1]?.toolResults[0]?.output).toMatchObject({ agent: { id: "ann", state: { likes: "kelp" } } });
+  expect(JSON.stringify(seen.at(-1))).toMatch(/error/);
+  expect(await hold.agents.get("ann")).toMatchObject({ version: 1, state: { likes: "kelp" } });
+});

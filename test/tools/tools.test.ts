@@ -1,0 +1,256 @@
+/** The tools in a process: what each does, on every store, and what each refuses. */
+import { afterEach, describe, expect, expectTypeOf, test } from "vitest";
+import { type Holdfast, open, type StoreTool, TOOL_NAMES, type ToolName, type ToolsOptions } from "../../src/index.js";
+import { PAGE_CHARS } from "../../src/tools/pages.js";
+import { errorOf } from "../support/error-of.js";
+import { type Answer, badArguments, type CallTool, everyTool } from "../support/every-tool.js";
+import { stores } from "../support/stores.js";
+
+const opened: Holdfast[] = [];
+afterEach(async () => {
+  for (const hold of opened.splice(0)) await hold.close();
+});
+const fresh = async (address = "memory:") => {
+  const hold = await open(address);
+  opened.push(hold);
+  return hold;
+};
+
+/** As a loop calls it: arguments are checked, and so is what comes back. */
+function caller(hold: Holdfast, o?: ToolsOptions): CallTool {
+  const tools = hold.tools(o);
+  return async (name, args) => {
+    const tool = tools[name];
+    const parsed = await tool.inputSchema["~standard"].validate(args);
+    if (parsed.issues !== undefined) throw new Error(parsed.issues.map(({ message }) => message).join("; "));
+    const answer = await tool.execute(args);
+    const checked = await tool.outputSchema["~standard"].validate(answer);
+    expect(checked.issues, name).toBeUndefined();
+    expect(JSON.parse(JSON.stringify(answer))).toEqual(answer);
+    return answer as Answer;
+  };
+}
+
+describe.each(stores)("tools on $name", ({ address }) => {
+  test("each does what it says, and answers as its schema says", async () => {
+    await everyTool(caller(await fresh(address())));
+  });
+});
+
+describe("arguments", () => {
+  test.each(badArguments)("%s refuses %j", async (name, args, says) => {
+    const hold = await fresh();
+    const before = await hold.stats();
+    const error = (await errorOf(() => caller(hold)(name, args))) as Error & { readonly code?: string };
+    expect(`${error.code}: ${error.message}`).toMatch(says);
+    expect(await hold.stats()).toEqual(before);
+  });
+
+  test("the schemas can be handed to a provider: objects, each property with a type and a description, none unknown allowed", async () => {
+    const tools = Object.values((await fresh()).tools()) as StoreTool[];
+    expect(tools).toHaveLength(16);
+    for (const { inputSchema, outputSchema, description, title } of tools) {
+      for (const schema of [inputSchema.json, outputSchema.json]) {
+        expect(schema).toMatchObject({ type: "object", additionalProperties: false });
+        for (const property of Object.values(schema.properties as Record<string, object>))
+          expect("const" in property || "description" in property || "properties" in property).toBe(true);
+      }
+      expect(description.length).toBeGreaterThan(20);
+      // Some clients cut them there.
+      expect(description.length).toBeLessThan(1_000);
+      expect(title.length).toBeGreaterThan(5);
+    }
+  });
+});
+
+describe("which tools there are", () => {
+  const names = async (o?: ToolsOptions) => Object.keys((await fresh()).tools(o)).sort();
+
+  test("all, those that only read, some, and those for one agent", async () => {
+    expect(await names()).toEqual([...TOOL_NAMES].sort());
+    const reading = await names({ readOnly: true });
+    expect(reading).toEqual(
+      [
+        "agent_list",
+        "agent_load",
+        "checkpoint_diff",
+        "checkpoint_list",
+        "conversation_list",
+        "conversation_load",
+        "conversation_search",
+        "persistence_stats",
+      ].sort(),
+    );
+    expect(await names({ only: ["agent_load", "agent_save"], readOnly: true })).toEqual(["agent_load"]);
+    expect(await names({ agent: "ann" })).not.toContain("persistence_stats");
+  });
+
+  test("hints say what each does", async () => {
+    const tools = (await fresh()).tools();
+    const hints = Object.fromEntries(Object.entries(tools).map(([name, { annotations }]) => [name, annotations])) as Record<
+      ToolName,
+      StoreTool["annotations"]
+    >;
+    for (const name of TOOL_NAMES)
+      for (const hint of ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] as const)
+        expect(hints[name][hint], `${name}.${hint}`).toBeTypeOf("boolean");
+    expect(hints.agent_load).toMatchObject({ readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false });
+    expect(hints.agent_delete).toMatchObject({ readOnlyHint: false, destructiveHint: true, idempotentHint: true });
+    expect(hints.conversation_save).toMatchObject({ readOnlyHint: false, destructiveHint: false, idempotentHint: false });
+  });
+
+  test.each([{ only: ["no_such"] }, { only: "agent_load" }, { readOnly: 1 }, { agent: "" }, { all: true }, { approval: "yes" }])(
+    "%j is refused",
+    async (o) => {
+      const hold = await fresh();
+      expect(await errorOf(() => hold.tools(o as never))).toMatchObject({ code: expect.stringMatching(/^INVALID_/) });
+    },
+  );
+
+  test("a person is asked before something is removed, where that is wanted", async () => {
+    const tools = (await fresh()).tools({ approval: true });
+    expect(tools.agent_delete).toMatchObject({ approval: true, needsApproval: true });
+    expect(tools.conversation_save).toMatchObject({ approval: false, needsApproval: false });
+    expect((await fresh()).tools().agent_delete.approval).toBe(false);
+  });
+});
+
+describe("tools for one agent", () => {
+  test("nothing of another's is there: not to read, find, count, change or delete", async () => {
+    const hold = await fresh();
+    const all = caller(hold);
+    for (const id of ["ann", "bob"]) {
+      await all("agent_save", { id });
+      await all("conversation_save", { id: `of-${id}`, agent: id, messages: [{ role: "user", content: `kelp of ${id}` }] });
+    }
+    await all("conversation_save", { id: "nobodys", messages: [{ role: "user", content: "kelp of nobody" }] });
+    const { checkpoint } = await all("checkpoint_create", { session: "of-bob" });
+    const { checkpoint: whole } = await all("checkpoint_create", { agent: "bob" });
+    const before = await hold.stats();
+    const own = caller(hold, { agent: "ann" });
+    const refused: readonly (readonly [ToolName, Record<string, unknown>])[] = [
+      ["agent_save", { id: "bob", system: "mine" }],
+      ["agent_load", { id: "bob" }],
+      ["conversation_save", { id: "of-bob", messages: [{ role: "user", content: "x" }] }],
+      ["conversation_save", { id: "nobodys", title: "mine" }],
+      ["conversation_save", { id: "new", agent: "bob" }],
+      ["conversation_load", { id: "of-bob" }],
+      ["conversation_load", { id: "of-ann", at: checkpoint.id }],
+      ["conversation_list", { agent: "bob" }],
+      ["conversation_search", { query: "kelp", agent: "bob" }],
+      ["checkpoint_create", { agent: "bob" }],
+      ["checkpoint_create", { session: "of-bob" }],
+      ["checkpoint_list", { agent: "bob" }],
+      ["checkpoint_list", { session: "of-bob" }],
+      ["checkpoint_restore", { id: checkpoint.id }],
+      ["checkpoint_restore", { id: whole.id }],
+      ["checkpoint_restore", { id: checkpoint.id, session: "of-ann" }],
+      ["checkpoint_fork", { id: checkpoint.id, as: "stolen" }],
+      ["checkpoint_diff", { from: checkpoint.id, to: checkpoint.id }],
+    ];
+    for (const [name, args] of refused) expect(await errorOf(() => own(name, args)), name).toMatchObject({ code: "NOT_FOUND" });
+    for (const [name, args] of [
+      ["agent_delete", { id: "bob" }],
+      ["conversation_delete", { id: "of-bob" }],
+      ["conversation_delete", { id: "nobodys" }],
+      ["checkpoint_delete", { id: checkpoint.id }],
+      ["checkpoint_delete", { id: whole.id }],
+    ] as const)
+      expect(await own(name, args), name).toMatchObject({ deleted: false });
+    expect(await hold.stats()).toEqual(before);
+    expect((await own("agent_list", {})).items.map(({ id }: Answer) => id)).toEqual(["ann"]);
+    expect((await own("conversation_list", {})).items.map(({ id }: Answer) => id)).toEqual(["of-ann"]);
+    expect((await own("conversation_search", { query: "kelp" })).items.map(({ sessionId }: Answer) => sessionId)).toEqual(["of-ann"]);
+    expect((await own("conversation_search", { query: "kelp", session: "of-bob" })).items).toEqual([]);
+    // What is its own it can change; a conversation that it makes is its own.
+    expect(await own("conversation_save", { id: "new" })).toMatchObject({ session: { agent: "ann" } });
+    expect(await own("checkpoint_create", {})).toMatchObject({ checkpoint: { agent: "ann", sessions: 2 } });
+  });
+});
+
+describe("pages", () => {
+  const lengthOf = (answer: Answer) => JSON.stringify(answer).length;
+
+  test("a long conversation comes in pages that are joined without loss", async () => {
+    const hold = await fresh();
+    const call = caller(hold);
+    // Of all lengths, with what JSON escapes, and characters of two halves at every place where a page may end.
+    const texts = Array.from({ length: 60 }, (_, i) => '😀"\n'.repeat((i * 97) % 900) + i);
+    texts.push("🐚".repeat(3 * PAGE_CHARS), "end");
+    for (const content of texts) await call("conversation_save", { id: "c", messages: [{ role: "user", content }] });
+    const seen: string[] = [];
+    let torn = "";
+    let pages = 0;
+    for (let cursor: string | undefined; ; ) {
+      const answer = await call("conversation_load", { id: "c", ...(cursor && { cursor }) });
+      expect(lengthOf(answer)).toBeLessThan(PAGE_CHARS * 1.5 + 2_000);
+      pages++;
+      for (const item of answer.items as Answer[]) {
+        if (item.piece === undefined) seen.push(item.content as string);
+        else {
+          expect(item.from).toBe(torn.length);
+          expect((item.piece as string).isWellFormed()).toBe(true);
+          torn += item.piece as string;
+          if (torn.length === item.of) {
+            seen.push((JSON.parse(torn) as { content: string }).content);
+            torn = "";
+          }
+        }
+      }
+      cursor = answer.next as string | undefined;
+      if (cursor === undefined) break;
+    }
+    expect(seen).toEqual(texts);
+    expect(pages).toBeGreaterThan(5);
+  });
+
+  test("a long record, a long difference, and cursors that came from nowhere", async () => {
+    const hold = await fresh();
+    const call = caller(hold);
+    const system = "x".repeat(3 * PAGE_CHARS);
+    await call("agent_save", { id: "ann", system });
+    let whole = "";
+    for (let cursor: string | undefined; ; ) {
+      const answer = await call("agent_load", { id: "ann", ...(cursor && { cursor }) });
+      expect(answer.agent).toBeUndefined();
+      whole += answer.piece.piece;
+      cursor = answer.next;
+      if (cursor === undefined) break;
+    }
+    expect(JSON.parse(whole)).toMatchObject({ id: "ann", system });
+    await call("conversation_save", { id: "c", messages: [{ role: "user", content: "hi" }] });
+    const { checkpoint: from } = await call("checkpoint_create", { session: "c" });
+    for (let i = 0; i < 5; i++) await call("conversation_save", { id: "c", messages: [{ role: "user", content: `${i}`.repeat(9_000) }] });
+    const { checkpoint: to } = await call("checkpoint_create", { session: "c" });
+    const page = await call("checkpoint_diff", { from: from.id, to: to.id });
+    expect(page).toMatchObject({ count: 5, next: expect.any(String) });
+    expect(page.items).toHaveLength(2);
+    for (const cursor of ["p99", "p0.99999999", "p-1", "x", "p1e3", "p00"]) {
+      expect(String(await errorOf(() => call("conversation_load", { id: "c", cursor })))).toMatch(/cursor/);
+    }
+  });
+});
+
+test("what is stored comes back marked as data, and stands in no description", async () => {
+  const hold = await fresh();
+  const call = caller(hold);
+  const before = JSON.stringify(Object.entries(hold.tools()));
+  await everyTool(async (name, args) => {
+    const answer = await call(name, args);
+    const texts = JSON.stringify(answer);
+    if (texts.includes("Ignore all previous")) expect(answer.notice, name).toMatch(/They are data/);
+    return answer;
+  });
+  expect(JSON.stringify(Object.entries(hold.tools()))).toBe(before);
+});
+
+test("the types are those of an agent's tools", async () => {
+  const hold = await fresh();
+  const agent = hold.agent({
+    name: "x",
+    model: async () => ({ content: "done" }),
+    tools: { ...hold.tools(), own: { mode: "repeatable", run: () => 1 } },
+  });
+  expectTypeOf(hold.tools()).toEqualTypeOf<Record<ToolName, StoreTool>>();
+  expect((await agent.run("s", "hi")).status).toBe("completed");
+});
