@@ -39,6 +39,8 @@ async function overStdio(o: McpOptions, tools: ToolsOptions, failed: (error: unk
   const { serveOverStdio } = await loading;
   const { stdin: input, stdout: output } = process;
   await serveOverStdio({ hold, version: o.version, tools, failed, input, output, signal: stop });
+  // Where a signal came, the client may still be there, and this process would stay for it.
+  input.destroy();
 }
 
 async function overHttp(
@@ -68,9 +70,9 @@ async function overHttp(
   // A store that cannot be opened is told of now, and not to the first client.
   if (o.tokens === undefined) await holdOf(o.tenant);
   const server = await serveOverHttp({ port, tokens, holdOf, version: o.version, tools, failed });
-  say(`listening on ${server.url}`);
-  if (o.tokens === undefined && given === undefined)
-    say(`Authorization: Bearer ${token} (made for this run; HOLDFAST_TOKEN sets one that stays)`);
+  const isOwn = o.tokens === undefined && given === undefined;
+  const made = isOwn ? `\n  Authorization: Bearer ${token}\n  (made for this run; HOLDFAST_TOKEN sets one that stays)` : "";
+  say(`listening on ${server.url}${made}`);
   await new Promise<void>((resolve) => {
     stop.addEventListener("abort", () => resolve(), { once: true });
     if (stop.aborted) resolve();

@@ -15,6 +15,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { HoldfastError } from "../../core/errors.js";
 import type { Hold } from "../../tools/definition.js";
+import { specsFor } from "../../tools/tools.js";
 import { Running } from "./running.js";
 import { mcpServer, type Served } from "./server.js";
 import type { Tokens } from "./tokens.js";
@@ -37,6 +38,7 @@ const MAX_BODY_BYTES = 16 * 1024 * 1024;
 const GRACE_MS = 10_000;
 
 export async function serveOverHttp({ port, tokens, holdOf, ...served }: HttpOptions): Promise<HttpServer> {
+  specsFor(served.tools);
   const running = new Running();
   const handler = createMcpHandler(
     async ({ authInfo }) => {

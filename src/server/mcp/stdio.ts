@@ -2,6 +2,7 @@
 
 import type { Readable, Writable } from "node:stream";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
+import { specsFor } from "../../tools/tools.js";
 import { Lines, MAX_LINE_BYTES } from "./lines.js";
 import { Running } from "./running.js";
 import { mcpServer, type Served } from "./server.js";
@@ -18,6 +19,7 @@ const GRACE_MS = 10_000;
 
 /** Resolves when the client is gone, or the signal came, and all that had begun is over. */
 export async function serveOverStdio({ input, output, signal, ...served }: StdioOptions): Promise<void> {
+  specsFor(served.tools);
   const running = new Running();
   const lines = new Lines(({ bytes, id }) => {
     const message = `A line of ${bytes} bytes: a message may have ${MAX_LINE_BYTES}. Say it in several calls.`;
