@@ -28,5 +28,5 @@ export async function look({ journal, loader }: Ground, id: SessionId, at: unkno
       checkpointId: String(at),
     });
   const segments = found.segments();
-  return { present, fold: (await loader.at(found, { sized: false }, segments)).fold, segments: await segments };
+  return { present, fold: (await loader.at(found, { sized: false }, segments)).fold, segments };
 }

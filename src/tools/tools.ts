@@ -88,13 +88,13 @@ export function specsFor(given: ToolsOptions | undefined): { readonly specs: rea
 /** Makes a call whose arguments fit. */
 export async function callTool(
   hold: Hold,
-  { run }: Spec,
+  spec: Spec,
   { idempotencyKey, ...args }: { readonly idempotencyKey?: string } & JsonObject,
   call: { readonly agent: string | undefined; readonly signal?: AbortSignal | undefined; readonly key?: string },
 ): Promise<JsonObject> {
   // Before anything is done; what has begun is brought to its end.
   call.signal?.throwIfAborted();
-  return run(hold, args, { key: idempotencyKey ?? call.key, agent: call.agent, signal: call.signal });
+  return spec.run(hold, args, { key: idempotencyKey ?? call.key, agent: call.agent, signal: call.signal });
 }
 
 export function toolsFor(hold: Hold, given: ToolsOptions | undefined): Record<ToolName, StoreTool> {

@@ -14,15 +14,15 @@ type Era = "2025-11-25" | "2026-07-28";
 export interface Connected {
   readonly client: Client;
   /** Ends client and server, and waits for it. Answers what the server has told on stderr. */
-  close(): Promise<string>;
-  kill(): void;
+  close(this: void): Promise<string>;
+  kill(this: void): void;
 }
 
 export interface Way {
   readonly name: string;
   readonly era: Era;
   readonly over: "stdio" | "http";
-  connect(store: string, ...args: string[]): Promise<Connected>;
+  connect(this: void, store: string, ...args: string[]): Promise<Connected>;
 }
 
 export function clientFor(era: Era): Client {

@@ -17,7 +17,8 @@ import { HoldfastError } from "../../core/errors.js";
 import type { Hold } from "../../tools/definition.js";
 import { specsFor } from "../../tools/tools.js";
 import { Running } from "./running.js";
-import { mcpServer, type Served } from "./server.js";
+import type { Served } from "./served.js";
+import { mcpServer } from "./server.js";
 import type { Tokens } from "./tokens.js";
 
 export interface HttpOptions extends Omit<Served, "began" | "hold"> {

@@ -8,7 +8,7 @@ import type { JsonObject } from "../../core/json.js";
 import { conversationLoad } from "../../tools/conversations.js";
 import { requireCheckpoint } from "../../tools/scope.js";
 import { callTool } from "../../tools/tools.js";
-import { type Served, told } from "./server.js";
+import { type Served, told } from "./served.js";
 
 const JSON_TYPE = "application/json";
 const PAGE = 50;

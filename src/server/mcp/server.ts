@@ -2,19 +2,10 @@
 import { type CallToolResult, McpServer } from "@modelcontextprotocol/server";
 import { HoldfastError } from "../../core/errors.js";
 import type { JsonObject } from "../../core/json.js";
-import { type Hold, type Spec } from "../../tools/definition.js";
-import { callTool, specsFor, type ToolsOptions } from "../../tools/tools.js";
+import type { Spec } from "../../tools/definition.js";
+import { callTool, specsFor } from "../../tools/tools.js";
 import { serveResources } from "./resources.js";
-
-export interface Served {
-  readonly hold: Hold;
-  readonly version: string;
-  readonly tools: ToolsOptions;
-  /** Told of every call that has begun, to wait for when the server ends. */
-  readonly began: (call: Promise<unknown>) => void;
-  /** Told of what should not happen. */
-  readonly failed: (error: unknown) => void;
-}
+import { type Served, told } from "./served.js";
 
 const INSTRUCTIONS = `Holdfast keeps what agents have said and done, and can go back to any of it.
 An agent has a record (agent_*) and conversations (conversation_*), also called sessions. A checkpoint (checkpoint_*) is a place in a conversation, or one in all conversations of an agent, to go back to, to fork from, or to compare.
@@ -53,15 +44,6 @@ async function answer(
     // What is said stands alone: many clients hand a model nothing else of an error.
     return { content: [{ type: "text", text: told(error, failed) }], isError: true, _meta: metaOf(error) };
   }
-}
-
-/** What went wrong, in words for whoever called. */
-export function told(error: unknown, failed: (error: unknown) => void): string {
-  if (error instanceof HoldfastError)
-    return `${error.code}: ${error.message}${error.retryable ? " It may go through when it is tried again." : ""}`;
-  if (error instanceof Error && error.name === "AbortError") return "It was cancelled before anything was done.";
-  failed(error);
-  return "Something went wrong inside of Holdfast; what, is in the log of the server.";
 }
 
 const metaOf = (error: unknown) =>

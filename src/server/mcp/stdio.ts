@@ -5,7 +5,8 @@ import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/s
 import { specsFor } from "../../tools/tools.js";
 import { Lines, MAX_LINE_BYTES } from "./lines.js";
 import { Running } from "./running.js";
-import { mcpServer, type Served } from "./server.js";
+import type { Served } from "./served.js";
+import { mcpServer } from "./server.js";
 
 export interface StdioOptions extends Omit<Served, "began"> {
   readonly input: Readable;

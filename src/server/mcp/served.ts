@@ -1,0 +1,23 @@
+/** What is served, and how whoever asks is told that something went wrong. */
+import { HoldfastError } from "../../core/errors.js";
+import type { Hold } from "../../tools/definition.js";
+import type { ToolsOptions } from "../../tools/tools.js";
+
+export interface Served {
+  readonly hold: Hold;
+  readonly version: string;
+  readonly tools: ToolsOptions;
+  /** Told of every call that has begun, to wait for when the server ends. */
+  readonly began: (call: Promise<unknown>) => void;
+  /** Told of what should not happen. */
+  readonly failed: (error: unknown) => void;
+}
+
+/** What went wrong, in words for whoever called. */
+export function told(error: unknown, failed: (error: unknown) => void): string {
+  if (error instanceof HoldfastError)
+    return `${error.code}: ${error.message}${error.retryable ? " It may go through when it is tried again." : ""}`;
+  if (error instanceof Error && error.name === "AbortError") return "It was cancelled before anything was done.";
+  failed(error);
+  return "Something went wrong inside of Holdfast; what, is in the log of the server.";
+}
