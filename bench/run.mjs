@@ -11,6 +11,7 @@ import { gc } from "./cases/gc.mjs";
 import { load } from "./cases/load.mjs";
 import { longRuns } from "./cases/long-runs.mjs";
 import { atOnce, lookups } from "./cases/many-sessions.mjs";
+import { mcp } from "./cases/mcp.mjs";
 import { postgres, postgresLoad } from "./cases/postgres.mjs";
 import { save } from "./cases/save.mjs";
 import { search } from "./cases/search.mjs";
@@ -41,6 +42,7 @@ const cases = {
   loop: (directory) => loopSteps({ directory, steps: quick ? 50 : 1000, at: quick ? [50, 200] : [100, 1000, 10_000] }),
   resume: (directory) => resume({ directory, messages: quick ? 500 : 10_000, rounds: quick ? 3 : 15 }),
   snapshots: (directory) => snapshots({ directory, sessions: quick ? 50 : 1000, rounds: quick ? 3 : 20 }),
+  mcp: (directory) => mcp({ directory, rounds: quick ? 3 : 25 }),
   waiting: (directory) => waiting({ directory, sessions: quick ? 50 : 1000 }),
 };
 

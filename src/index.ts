@@ -88,7 +88,15 @@ export type { Sweep, SweepOptions } from "./runtime/retention/sweep.js";
 export type { FoundItem, FoundMessage, FoundTitle, SearchFilter, SearchPage } from "./runtime/search/find.js";
 export type { IndexOptions, IndexProgress } from "./runtime/search/search.js";
 export type { ForkOptions, Session } from "./runtime/session.js";
-export type { SessionFilter, SessionPage, SessionState, SessionSummary, Sessions, SessionUpdate } from "./runtime/sessions.js";
+export type {
+  SessionFilter,
+  SessionPage,
+  SessionState,
+  SessionSummary,
+  Sessions,
+  SessionUpdate,
+  UpdateOptions,
+} from "./runtime/sessions.js";
 export type { OutsideOptions } from "./runtime/steering.js";
 export type { Operation, Result, Telemetry, TelemetryEvent } from "./runtime/telemetry.js";
 export type { TranscriptOptions } from "./runtime/transcripts.js";

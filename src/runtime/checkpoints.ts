@@ -11,6 +11,7 @@ import type { Ground } from "./ground.js";
 import { lineAt, type Segment } from "./journal.js";
 import { notFound } from "./lines.js";
 import { invalid, limitOf, oneOf, options, type Page } from "./options.js";
+import { type KeyOption, once } from "./receipts.js";
 import { surveyLine } from "./retention/line-survey.js";
 import { removeMarks } from "./retention/prune.js";
 import { PLANS, type Pruned, type PruneOptions, prune } from "./retention/pruning.js";
@@ -129,7 +130,21 @@ export class Checkpoints {
   }
 
   /** Removes one checkpoint. One at which a fork begins is a CONFLICT. */
-  async delete(id: string): Promise<void> {
+  async delete(id: string, o?: KeyOption): Promise<void> {
+    const { key } = options(o, "checkpoints.delete", ["key"]);
+    await once<null, void>(
+      this.#ground,
+      { key, name: "checkpoints.delete", args: { id } },
+      async (receipt) => {
+        await this.#delete(id);
+        // Behind it, and not with it: one that is removed comes never back, so that nothing is lost by asking again after a kill in between.
+        if (receipt.isKept) receipt.check(await this.#ground.store.apply([], receipt.docs(null)), 0);
+      },
+      () => {},
+    );
+  }
+
+  async #delete(id: string): Promise<void> {
     const place = checkpointPlace(id);
     if (place === undefined || (await this.#ground.journal.checkpointAt(place)) === undefined) throw notFound(id);
     for (let plan = 0; plan < PLANS; plan++) {

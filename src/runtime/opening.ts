@@ -119,7 +119,7 @@ export async function openHolding(
     await breatheNowAndThen();
     const row = await ground.store.session(want.id);
     if (row === undefined && !makes) throw noSession(want.id);
-    const lease = row === undefined ? await make(ground, want) : await take(ground, row, want, deadline);
+    const lease = row === undefined ? await madeLease(ground, want) : await take(ground, row, want, deadline);
     if (lease === undefined) continue;
     return enter(ground, want.id, lease, want.leaseMs);
   }
@@ -134,11 +134,34 @@ export async function ensureSession(ground: Ground, id: unknown, given: SessionO
       refuseOtherAgent(headOf(row), want);
       return want.id;
     }
-    if ((await make(ground, { ...want, leaseMs: undefined })) !== undefined) return want.id;
+    if ((await make(ground, { ...want, leaseMs: undefined })).applied.ok) return want.id;
   }
 }
 
-async function make(ground: Ground, want: Omit<Wanted, "leaseMs"> & { readonly leaseMs: number | undefined }): Promise<Lease | undefined> {
+/** Makes a session, held by nobody, with this label; refused where there is one. */
+export async function makeSession(
+  ground: Ground,
+  id: SessionId,
+  {
+    agent,
+    label,
+    alongside,
+  }: { readonly agent: string | undefined; readonly label: Partial<LabelDoc>; readonly alongside: readonly DocChange[] },
+): Promise<Applied> {
+  const want = { ...wanted(ground, id, agent === undefined ? {} : { agent }), leaseMs: undefined, parent: undefined };
+  return (await make(ground, want, { label, alongside })).applied;
+}
+
+async function madeLease(ground: Ground, want: Wanted): Promise<Lease | undefined> {
+  const { applied, lease } = await make(ground, want);
+  return applied.ok ? lease : undefined;
+}
+
+async function make(
+  ground: Ground,
+  want: Omit<Wanted, "leaseMs"> & { readonly leaseMs: number | undefined },
+  more: { readonly label?: Partial<LabelDoc>; readonly alongside?: readonly DocChange[] } = {},
+): Promise<{ readonly applied: Applied; readonly lease: Lease }> {
   const line = ground.newLineId();
   const head: HeadDoc = {
     id: want.id,
@@ -156,10 +179,10 @@ async function make(ground: Ground, want: Omit<Wanted, "leaseMs"> & { readonly l
     tags: want.tags,
     archived: false,
     metadata: want.metadata,
+    ...more.label,
   };
   const root = newLine({ id: line, origin: null, prev: rootDigest(line) });
-  const { applied, lease } = await begin(ground, head, label, root, want.leaseMs);
-  return applied.ok ? lease : undefined;
+  return begin(ground, head, label, root, want.leaseMs, more.alongside);
 }
 
 /**

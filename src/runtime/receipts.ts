@@ -83,7 +83,7 @@ export async function once<A extends Json, R>(
         return [{ kind: RECEIPT, id, when: { absent: true }, put: { of: null, version: 1, text: sealed(doc), body, pins: [] } }];
       },
       check: (applied, place) => {
-        if (!applied.ok && applied.change >= place) throw new Repeated();
+        if (!applied.ok && applied.change >= place) throw repeated(call.key);
       },
     });
   } catch (error) {
@@ -95,8 +95,6 @@ export async function once<A extends Json, R>(
     throw error;
   }
 }
-
-class Repeated extends Error {}
 
 const NONE: Receipt<Json> = { isKept: false, docs: () => [], check: () => {} };
 
@@ -122,6 +120,9 @@ export function receiptOf({ id, text }: Pick<DocRow, "id" | "text">): ReceiptDoc
   if (doc.id !== id) throw damaged();
   return doc;
 }
+
+const repeated = (key: string): HoldfastError =>
+  new HoldfastError("BUSY", `The call under the key ${quote(key)} is being made by another just now. Try again.`, { found: key });
 
 const conflict = (key: string, call: string): HoldfastError =>
   new HoldfastError(

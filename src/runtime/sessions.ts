@@ -6,7 +6,7 @@ import type { JsonObject } from "../core/json.js";
 import type { Message, MessageInput } from "../core/message.js";
 import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
-import type { LineRow, SessionRow } from "../store/port.js";
+import type { Change, LineRow, SessionRow } from "../store/port.js";
 import { contentsOf, SNAPSHOT, snapshotsOf } from "./agents/snapshot.js";
 import { type AppendOptions, type AppendResult, appendTo } from "./append.js";
 import { unlessDamaged } from "./damage.js";
@@ -16,8 +16,8 @@ import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
 import { look } from "./look.js";
-import { checkLabel } from "./opening.js";
-import { type Damaged, flag, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
+import { checkLabel, makeSession, refuseOtherAgent } from "./opening.js";
+import { type Damaged, flag, invalid, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
 import { childrenOf } from "./outside.js";
 import { type KeyOption, once, type Receipt } from "./receipts.js";
 import { type RedactOptions, type RedactReport, redactSession } from "./redact/redact.js";
@@ -71,6 +71,12 @@ export interface SessionUpdate {
   readonly tags?: readonly string[];
   readonly archived?: boolean;
   readonly metadata?: JsonObject;
+}
+
+export interface UpdateOptions extends KeyOption {
+  /** Makes the session where there is none, as one of `agent`. */
+  readonly create?: boolean;
+  readonly agent?: string;
 }
 
 interface Deleted {
@@ -160,9 +166,12 @@ export class Sessions {
   }
 
   /** Changes title, tags, archived or metadata; what is not given stays. */
-  async update(id: string, update: SessionUpdate, given?: KeyOption): Promise<SessionSummary> {
+  async update(id: string, update: SessionUpdate, given?: UpdateOptions): Promise<SessionSummary> {
     const known = sessionId(id);
-    const { key } = options(given, "sessions.update", ["key"]);
+    const { key, create, agent } = options(given, "sessions.update", ["key", "create", "agent"]);
+    const isMade = flag(create, "create") ?? false;
+    if (agent !== undefined && !isMade) throw invalid("agent", "it is given to a session that is made; pass create: true with it");
+    const made = isMade ? { agent: agent === undefined ? undefined : checkName(agent, "agent") } : undefined;
     const o = options(update, "sessions.update", ["title", "tags", "archived", "metadata"]);
     const archived = flag(o.archived, "archived");
     const { title, ...rest } = o;
@@ -172,23 +181,29 @@ export class Sessions {
     };
     return once<null, SessionSummary>(
       this.#ground,
-      { key, name: "sessions.update", args: { id, update } },
-      (receipt) => this.#relabel(known, change, title === null, receipt),
+      { key, name: "sessions.update", args: { id, update, ...made } },
+      (receipt) => this.#relabel(known, change, { isUntitled: title === null, made, receipt }),
       async () => this.#summary(await requireSession(this.#ground, known)),
     );
   }
 
-  async #relabel(id: SessionId, change: Partial<LabelDoc>, isUntitled: boolean, receipt: Receipt<null>): Promise<SessionSummary> {
+  async #relabel(
+    id: SessionId,
+    change: Partial<LabelDoc>,
+    { isUntitled, made, receipt }: { isUntitled: boolean; made: { agent: string | undefined } | undefined; receipt: Receipt<null> },
+  ): Promise<SessionSummary> {
     for (;;) {
-      const row = await requireSession(this.#ground, id);
-      const before = labelOf(row);
-      const { title: _title, ...untitled } = before;
-      const label = { ...(isUntitled ? untitled : before), ...change, version: before.version + 1 };
-      const relabelled = { session: id, when: { version: before.version }, label: labelRow(label) };
-      const applied = await this.#ground.store.apply([relabelled], receipt.docs(null));
-      if (applied.ok) return this.#summary({ ...row, label: labelRow(label) });
+      const row = await this.#ground.store.session(id);
+      if (row === undefined && made === undefined) throw noSession(id);
+      if (row !== undefined && made !== undefined) refuseOtherAgent(headOf(row), { id, agent: made.agent });
+      const docs = receipt.docs(null);
+      const applied =
+        row === undefined
+          ? await makeSession(this.#ground, id, { agent: made?.agent, label: change, alongside: docs })
+          : await this.#ground.store.apply([relabelled(row, change, isUntitled)], docs);
+      if (applied.ok) return this.#summary(await requireSession(this.#ground, id));
       receipt.check(applied, 1);
-      // Somebody else changed it in between: read it again, and change that.
+      // Somebody else has made or changed it in between: read it again, and change that.
     }
   }
 
@@ -298,6 +313,13 @@ export class Sessions {
     const tail = await this.#ground.journal.tail(head.line);
     return summaryOf(head, labelOf(row), tail?.save.at);
   }
+}
+
+function relabelled(row: SessionRow, change: Partial<LabelDoc>, isUntitled: boolean): Change {
+  const before = labelOf(row);
+  const { title: _title, ...untitled } = before;
+  const label = { ...(isUntitled ? untitled : before), ...change, version: before.version + 1 };
+  return { session: row.id, when: { version: before.version }, label: labelRow(label) };
 }
 
 export function summaryOf(head: HeadDoc, label: LabelDoc, updatedAt = head.createdAt): SessionSummary {

@@ -5,7 +5,7 @@ import { digest } from "../core/digest.js";
 import { type Call, keyOf, signalOf, spec } from "./definition.js";
 import { pageOf, piece } from "./pages.js";
 import { choice, either, flag, id, json, list, object, optional, text, whole } from "./schema.js";
-import { agentOrSession, requireCheckpoint, requireMark, requireSession, unlessGone } from "./scope.js";
+import { ALL, agentOrSession, isSnapshot, requireCheckpoint, requireMark, requireSession, unlessGone } from "./scope.js";
 import { checkpoint, checkpointShown, cursor, damaged, limit, next, session, sessionShown, snapshotShown } from "./shown.js";
 
 /** How long a conversation that somebody works in is waited for. */
@@ -142,8 +142,9 @@ export const checkpointDelete = spec({
   output: { deleted: flag("False where there was none.") },
   async run(hold, { id: given }, call) {
     const gone = await unlessGone(async () => {
-      const found = await requireMark(hold, call, given);
-      await ("snapshot" in found ? hold.agents.deleteSnapshot(given, keyOf(call)) : hold.checkpoints.delete(given));
+      // Where it is gone already, what was answered under the key is answered again.
+      if (call.agent !== undefined && (await unlessGone(() => requireMark(hold, ALL, given)))) await requireMark(hold, call, given);
+      await (isSnapshot(given) ? hold.agents.deleteSnapshot(given, keyOf(call)) : hold.checkpoints.delete(given, keyOf(call)));
       return true;
     });
     return { deleted: gone ?? false };

@@ -56,9 +56,8 @@ export const conversationSave = spec({
     const said = messages.map((message, i) => fromPlain(message as unknown as PlainMessage, `messages[${i}]`));
     const made = agentFilter(call, agent);
     if (await hold.sessions.get(given)) await requireSession(hold, call, given);
-    await hold.sessions.append(given, [], { create: true, ...made });
     // First, and also where nothing changes: what is kept of it under the key tells a call for another conversation.
-    if (call.key !== undefined || Object.keys(label).length > 0) await hold.sessions.update(given, label as SessionUpdate, keyOf(call));
+    await hold.sessions.update(given, label as SessionUpdate, { create: true, ...made, ...keyOf(call) });
     const { count, taken } = await hold.sessions.append(given, said, keyOf(call));
     return { session: sessionShown(await requireSession(hold, call, given)), count, taken };
   },

@@ -31,9 +31,14 @@ export async function requireSession(hold: Hold, call: Call, id: string): Promis
 
 export type Marked = { readonly checkpoint: Checkpoint } | { readonly snapshot: Snapshot };
 
+/** Whoever sees everything. */
+export const ALL: Call = { key: undefined, agent: undefined, signal: undefined };
+
+export const isSnapshot = (id: string): boolean => id.startsWith("snap-");
+
 /** A checkpoint of a conversation, or one of an agent: their ids tell. */
 export async function requireMark(hold: Hold, call: Call, id: string): Promise<Marked> {
-  if (id.startsWith("snap-")) {
+  if (isSnapshot(id)) {
     const snapshot = await hold.agents.getSnapshot(id);
     if (snapshot === undefined || (call.agent !== undefined && snapshot.agent !== call.agent)) throw noSnapshot(id);
     return { snapshot };

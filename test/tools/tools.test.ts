@@ -63,6 +63,57 @@ describe("arguments", () => {
   });
 });
 
+describe.each(stores)("keys of tools on $name", ({ address }) => {
+  test("whatever changes something, called again under its key, changes nothing more and answers the same", async () => {
+    const hold = await fresh(address());
+    const call = caller(hold);
+    let key = 0;
+    const keyed = new Set<ToolName>();
+    await everyTool(async (name, args) => {
+      if (hold.tools()[name].annotations.readOnlyHint) return call(name, args);
+      keyed.add(name);
+      const idempotencyKey = `key ${key++}`;
+      const answer = await call(name, { ...args, idempotencyKey });
+      const after = await everything(hold);
+      expect(await call(name, { ...args, idempotencyKey }), name).toEqual(answer);
+      expect(await everything(hold), name).toEqual(after);
+      expect(await errorOf(() => call(name, { ...args, id: "other", session: undefined, idempotencyKey })), name).toBeInstanceOf(Error);
+      return answer;
+    });
+    expect(keyed.size).toBe(8);
+  });
+});
+
+test("a conversation that was saved under a key and deleted since is not brought back by asking again", async () => {
+  const hold = await fresh();
+  const call = caller(hold);
+  const args = { id: "c", messages: [{ role: "user", content: "hi" }], idempotencyKey: "k" };
+  await call("conversation_save", args);
+  await call("conversation_delete", { id: "c" });
+  expect(await errorOf(() => call("conversation_save", args))).toMatchObject({ code: "NOT_FOUND" });
+  expect(await hold.sessions.get("c")).toBeUndefined();
+  // Under another key it is another call.
+  expect(await call("conversation_save", { ...args, idempotencyKey: "other" })).toMatchObject({ taken: true });
+  expect(await errorOf(() => call("conversation_save", { ...args, id: "d", idempotencyKey: "other" }))).toMatchObject({ code: "CONFLICT" });
+  expect(await errorOf(() => call("conversation_save", { ...args, messages: [], idempotencyKey: "other" }))).toMatchObject({
+    code: "CONFLICT",
+  });
+});
+
+/** All that a call could have changed, but for when. */
+async function everything(hold: Holdfast): Promise<unknown> {
+  const { items: sessions } = await hold.sessions.list({ limit: 100 });
+  const { items: agents } = await hold.agents.list();
+  return [
+    sessions,
+    agents,
+    await hold.stats(),
+    await Promise.all(agents.map(async ({ id }) => (await hold.agents.snapshots(id)).items)),
+    await Promise.all(sessions.map(async ({ id }) => (await hold.checkpoints.list(id, { lines: "all", limit: 100 })).items)),
+    await Promise.all(sessions.map(async ({ id }) => (await hold.sessions.state(id)).messages)),
+  ];
+}
+
 describe("which tools there are", () => {
   const names = async (o?: ToolsOptions) => Object.keys((await fresh()).tools(o)).sort();
 

@@ -1,0 +1,49 @@
+/** The lines by which clients are set up: whatever stands there starts the server. */
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { bin } from "../support/mcp.js";
+import { scratch } from "../support/stores.js";
+
+const page = readFileSync(fileURLToPath(new URL("../../docs/mcp.md", import.meta.url)), "utf8");
+const PREFIX = ["-y", "-p", "holdfast", "-p", "@modelcontextprotocol/server", "holdfast"];
+
+interface Setup {
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+const setups = [...page.matchAll(/```json\n(.*?)```/gs)].flatMap(([, text = ""]) => {
+  const { mcpServers, servers } = JSON.parse(text) as Record<string, Record<string, Setup>>;
+  return Object.values(mcpServers ?? servers ?? {});
+});
+const [, typed = ""] = /claude mcp add --transport stdio holdfast -- npx (.*)/.exec(page) ?? [];
+const all = [...setups, { command: "npx", args: typed.split(" ") }];
+
+test("there is one for each client", () => {
+  expect(all).toHaveLength(5);
+});
+
+test.each(all)("$args starts it", async ({ command, args }) => {
+  expect(command).toBe("npx");
+  expect(args.slice(0, PREFIX.length)).toEqual(PREFIX);
+  const own = args.slice(PREFIX.length).map((word, i, words) => (words[i - 1] === "--store" ? join(scratch(), "agent.db") : word));
+  const child = spawn(process.execPath, [bin, ...own], { stdio: ["pipe", "pipe", "inherit"] });
+  child.stdin.write(
+    `${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "x", version: "1" } } })}\n`,
+  );
+  const answer = await new Promise<string>((resolve) => child.stdout.once("data", (chunk: Buffer) => resolve(chunk.toString())));
+  expect(JSON.parse(answer)).toMatchObject({ id: 1, result: { serverInfo: { name: "holdfast" } } });
+  child.stdin.end();
+  expect(await new Promise((resolve) => child.once("close", resolve))).toBe(0);
+});
+
+test("every option is on the page, and every option on the page is one", () => {
+  const help = readFileSync(fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url)), "utf8");
+  const [, block = ""] = /\n {2}mcp: \{(.*?)\n {2}\},/s.exec(help) ?? [];
+  const known = new Set([...block.matchAll(/"(--[a-z-]+)"/g)].map(([, name]) => name));
+  const told = new Set([...page.matchAll(/^\| `(--[a-z-]+)/gm)].map(([, name]) => name));
+  expect([...told].sort()).toEqual([...known].sort());
+});
