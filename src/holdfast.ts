@@ -33,7 +33,7 @@ import type { Telemetry } from "./runtime/telemetry.js";
 import { type Verdict, type VerifyOptions, verifyStore } from "./runtime/verify.js";
 import { Worker, type WorkerOptions } from "./runtime/worker.js";
 import type { Backup, BackupProgress, Counts, Store } from "./store/port.js";
-import { type StoreTool, type ToolName, type ToolsOptions, toolsFor } from "./tools/tools.js";
+import { type ToolsFor, type ToolsOptions, toolsFor } from "./tools/tools.js";
 
 /** What an open store may be given besides. */
 export interface Extras {
@@ -149,7 +149,7 @@ export class Holdfast implements AsyncDisposable {
    * Tools by which an agent keeps and looks up its own memory, for `hold.agent({ tools })`, the AI SDK, or any other loop. `holdfast mcp`
    * serves the same.
    */
-  tools(o?: ToolsOptions): Record<ToolName, StoreTool> {
+  tools<const O extends ToolsOptions = {}>(o?: O): ToolsFor<O> {
     return toolsFor(this, o);
   }
 

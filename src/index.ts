@@ -103,4 +103,4 @@ export type { TranscriptOptions } from "./runtime/transcripts.js";
 export type { Finding, Verdict, VerifyOptions } from "./runtime/verify.js";
 export type { Worker, WorkerOptions, WorkerStats } from "./runtime/worker.js";
 export type { BackupProgress, Counts as Stats } from "./store/port.js";
-export { type StoreTool, TOOL_NAMES, type ToolName, type ToolsOptions } from "./tools/tools.js";
+export { type StoreTool, TOOL_NAMES, type ToolName, type ToolsFor, type ToolsOptions } from "./tools/tools.js";

@@ -39,11 +39,11 @@ export interface Annotations {
 /** `reads`; `adds`: what is there stays; `removes`: what is there is changed or gone. */
 type Does = "reads" | "adds" | "removes";
 
-export interface Spec<N extends string = string> {
+export interface Spec<N extends string = string, D extends Does = Does> {
   readonly name: N;
   readonly title: string;
   readonly description: string;
-  readonly does: Does;
+  readonly does: D;
   /** Without the key of a call: our loop brings its own. */
   readonly input: Shape<any>;
   readonly keyedInput: Shape<any>;
@@ -76,11 +76,11 @@ const idempotencyKey = text(
 
 type Fields = Readonly<Record<string, Field<unknown>>>;
 
-export function spec<const N extends string, I extends Fields, O extends Fields>(given: {
+export function spec<const N extends string, const D extends Does, I extends Fields, O extends Fields>(given: {
   readonly name: N;
   readonly title: string;
   readonly description: string;
-  readonly does: Does;
+  readonly does: D;
   readonly isIdempotent?: true;
   readonly input: I;
   readonly output: O;
@@ -88,7 +88,7 @@ export function spec<const N extends string, I extends Fields, O extends Fields>
   readonly holdsStored: boolean;
   readonly inScope?: false;
   run(hold: Hold, args: ObjectOf<I>, call: Call): Promise<ObjectOf<O>>;
-}): Spec<N> {
+}): Spec<N, D> {
   const { name, title, description, does, isIdempotent = false, input, output, holdsStored, inScope = true } = given;
   const reads = does === "reads";
   const marked = holdsStored ? { notice: NOTICE } : undefined;

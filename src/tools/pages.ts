@@ -42,8 +42,8 @@ export function pageOf<T>(all: readonly T[], cursor: string | undefined, { first
       room -= said.length;
       continue;
     }
-    // What fits on a page of its own is not torn.
-    if (items.length > 0 && from === 0 && said.length <= chars) return { items, next: `p${index}` };
+    // What fits on a page of its own is not torn, and nothing is for the sake of a few words.
+    if (items.length > 0 && from === 0 && (said.length <= chars || room < chars / 4)) return { items, next: `p${index}` };
     const to = cutAt(said, from + Math.max(room, 1));
     items.push({ piece: said.slice(from, to), from, of: said.length });
     if (to < said.length) return { items, next: `p${index}.${to}` };

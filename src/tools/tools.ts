@@ -38,6 +38,18 @@ const all = [
 export type ToolName = (typeof all)[number]["name"];
 export const TOOL_NAMES: readonly ToolName[] = all.map(({ name }) => name);
 
+/** Those that change something. */
+type Changing<S = (typeof all)[number]> = S extends { readonly name: infer N; readonly does: "adds" | "removes" } ? N : never;
+
+/** The tools that are there for these options. */
+export type ToolsFor<O extends ToolsOptions> = Record<
+  Exclude<
+    O extends { readonly only: readonly (infer N extends ToolName)[] } ? N : ToolName,
+    (O extends { readonly readOnly: true } ? Changing : never) | (O extends { readonly agent: string } ? "persistence_stats" : never)
+  >,
+  StoreTool
+>;
+
 export interface ToolsOptions {
   /** Only these. */
   readonly only?: readonly ToolName[];
@@ -97,7 +109,7 @@ export async function callTool(
   return spec.run(hold, args, { key: idempotencyKey ?? call.key, agent: call.agent, signal: call.signal });
 }
 
-export function toolsFor(hold: Hold, given: ToolsOptions | undefined): Record<ToolName, StoreTool> {
+export function toolsFor<O extends ToolsOptions>(hold: Hold, given: O | undefined): ToolsFor<O> {
   const { specs, agent } = specsFor(given);
   const asks = flag(given?.approval, "approval") ?? false;
   const tools = specs.map((one): [ToolName, StoreTool] => {
@@ -118,7 +130,7 @@ export function toolsFor(hold: Hold, given: ToolsOptions | undefined): Record<To
     };
     return [name as ToolName, Object.freeze(tool)];
   });
-  return Object.fromEntries(tools) as Record<ToolName, StoreTool>;
+  return Object.fromEntries(tools) as unknown as ToolsFor<O>;
 }
 
 /** What is refused was not done, and the model is told; our loop would otherwise not know. */

@@ -1,9 +1,11 @@
 /** The lines by which clients are set up: whatever stands there starts the server. */
-import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { execFile, spawn } from "node:child_process";
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { errorOf } from "../support/error-of.js";
 import { bin } from "../support/mcp.js";
 import { scratch } from "../support/stores.js";
 
@@ -45,5 +47,27 @@ test("every option is on the page, and every option on the page is one", () => {
   const [, block = ""] = /\n {2}mcp: \{(.*?)\n {2}\},/s.exec(help) ?? [];
   const known = new Set([...block.matchAll(/"(--[a-z-]+)"/g)].map(([, name]) => name));
   const told = new Set([...page.matchAll(/^\| `(--[a-z-]+)/gm)].map(([, name]) => name));
-  expect([...told].sort()).toEqual([...known].sort());
+  expect(told).toEqual(known);
+});
+
+test("where the SDK is not installed, it says what to install; other commands do without", async () => {
+  const root = fileURLToPath(new URL("../..", import.meta.url));
+  const place = join(scratch(), "node_modules");
+  const own = join(place, "holdfast");
+  mkdirSync(own, { recursive: true });
+  cpSync(join(root, "dist", "bin"), join(own, "dist", "bin"), { recursive: true });
+  cpSync(join(root, "package.json"), join(own, "package.json"));
+  for (const name of readdirSync(join(root, "node_modules")))
+    if (name !== "@modelcontextprotocol" && !name.startsWith(".")) symlinkSync(join(root, "node_modules", name), join(place, name));
+  const run = (...args: string[]) =>
+    promisify(execFile)(process.execPath, [join(own, "dist", "bin", "holdfast.js"), ...args], {
+      cwd: place,
+      env: { ...process.env, HOLDFAST_STORE: "x.db" },
+    });
+  for (const args of [[], ["--http", "0"]])
+    expect(await errorOf(() => run("mcp", ...args))).toMatchObject({
+      code: 1,
+      stderr: "holdfast: MCP needs a package of its own: npm install @modelcontextprotocol/server (UNSUPPORTED)\n",
+    });
+  expect((await run("--version")).stdout).toMatch(/^\d/);
 });

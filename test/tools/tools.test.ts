@@ -18,7 +18,7 @@ const fresh = async (address = "memory:") => {
 
 /** As a loop calls it: arguments are checked, and so is what comes back. */
 function caller(hold: Holdfast, o?: ToolsOptions): CallTool {
-  const tools = hold.tools(o);
+  const tools = hold.tools(o) as Record<ToolName, StoreTool>;
   return async (name, args) => {
     const tool = tools[name];
     const parsed = await tool.inputSchema["~standard"].validate(args);
@@ -303,5 +303,8 @@ test("the types are those of an agent's tools", async () => {
     tools: { ...hold.tools(), own: { mode: "repeatable", run: () => 1 } },
   });
   expectTypeOf(hold.tools()).toEqualTypeOf<Record<ToolName, StoreTool>>();
+  expectTypeOf(hold.tools({ only: ["agent_load", "agent_save"], readOnly: true })).toEqualTypeOf<Record<"agent_load", StoreTool>>();
+  expectTypeOf(hold.tools({ agent: "x" })).not.toHaveProperty("persistence_stats");
+  expectTypeOf(hold.tools({ readOnly: true })).not.toHaveProperty("checkpoint_fork");
   expect((await agent.run("s", "hi")).status).toBe("completed");
 });

@@ -17,7 +17,6 @@ export interface Served {
 export function told(error: unknown, failed: (error: unknown) => void): string {
   if (error instanceof HoldfastError)
     return `${error.code}: ${error.message}${error.retryable ? " It may go through when it is tried again." : ""}`;
-  if (error instanceof Error && error.name === "AbortError") return "It was cancelled before anything was done.";
   failed(error);
   return "Something went wrong inside of Holdfast; what, is in the log of the server.";
 }

@@ -41,6 +41,8 @@ async function answer(
     const structuredContent = await callTool(hold, spec, args, call);
     return { content: [{ type: "text", text: JSON.stringify(structuredContent) }], structuredContent };
   } catch (error) {
+    if (call.signal.aborted && !(error instanceof HoldfastError))
+      return { content: [{ type: "text", text: "It was cancelled." }], isError: true };
     // What is said stands alone: many clients hand a model nothing else of an error.
     return { content: [{ type: "text", text: told(error, failed) }], isError: true, _meta: metaOf(error) };
   }
