@@ -3,13 +3,10 @@ import type { Checkpoint, CheckpointOptions } from "../core/checkpoint.js";
 import { type Diff, diff } from "../core/diff.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { checkpointPlace, type LineId, MAX_SEQ, type Place, parsePlace, type SessionId } from "../core/ids.js";
-import type { JsonObject } from "../core/json.js";
-import type { Message } from "../core/message.js";
-import type { SessionStatus } from "../core/status.js";
-import { type Pending, pendingOf } from "./effects/pending.js";
 import type { Ground } from "./ground.js";
 import { lineAt, type Segment } from "./journal.js";
 import { notFound } from "./lines.js";
+import { type StateThere, stateThere } from "./look.js";
 import { invalid, limitOf, oneOf, options, type Page } from "./options.js";
 import { type KeyOption, once } from "./receipts.js";
 import { surveyLine } from "./retention/line-survey.js";
@@ -19,13 +16,8 @@ import { headOf } from "./rows.js";
 import { requirePresent, requireSession } from "./sessions.js";
 import { checkpointFromOutside, type OutsideOptions } from "./steering.js";
 
-export interface CheckpointState {
+export interface CheckpointState extends StateThere {
   readonly checkpoint: Checkpoint;
-  readonly messages: readonly Message[];
-  readonly state: JsonObject;
-  readonly status: SessionStatus;
-  /** Calls that were not over there. */
-  readonly effects: readonly Pending[];
 }
 
 type Lines = "current" | "all";
@@ -106,9 +98,7 @@ export class Checkpoints {
       const { checkpoint } = found;
       const segments = found.segments();
       const { fold } = await this.#ground.loader.at(found, { sized: false }, segments);
-      const { messages, state, status, course } = fold;
-      const effects = await Promise.all(course.open.map((effect) => pendingOf(this.#ground, checkpoint.sessionId, segments, effect)));
-      return { checkpoint, messages, state, status, effects };
+      return { checkpoint, ...(await stateThere(this.#ground, checkpoint.sessionId, fold, segments)) };
     } catch (error) {
       // It may have been removed while it was being read; that is no damage.
       if (error instanceof HoldfastError && error.code === "CORRUPT" && (await this.#ground.journal.checkpointAt(place)) === undefined)

@@ -2,12 +2,30 @@
 import { HoldfastError, quote } from "../core/errors.js";
 import type { Fold } from "../core/fold.js";
 import { checkpointPlace, type SessionId } from "../core/ids.js";
+import type { JsonObject } from "../core/json.js";
+import type { Message } from "../core/message.js";
+import type { SessionStatus } from "../core/status.js";
+import { type Pending, pendingOf } from "./effects/pending.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import { lineAt, type Segment, type Standpoint } from "./journal.js";
 import { notFound } from "./lines.js";
 
-export interface Look {
+/** What a session holds at a place. */
+export interface StateThere {
+  readonly messages: readonly Message[];
+  readonly state: JsonObject;
+  readonly status: SessionStatus;
+  /** Calls that were not over there. */
+  readonly effects: readonly Pending[];
+}
+
+export async function stateThere(ground: Ground, session: SessionId, fold: Fold, segments: readonly Segment[]): Promise<StateThere> {
+  const { messages, state, status, course } = fold;
+  return { messages, state, status, effects: await Promise.all(course.open.map((effect) => pendingOf(ground, session, segments, effect))) };
+}
+
+interface Look {
   readonly present: Standpoint;
   readonly fold: Fold;
   readonly segments: readonly Segment[];

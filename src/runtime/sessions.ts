@@ -3,19 +3,18 @@ import { HoldfastError } from "../core/errors.js";
 import type { Format, GivenTranscript, Transcript } from "../core/formats/transcript.js";
 import { checkName, type SessionId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
-import type { Message, MessageInput } from "../core/message.js";
+import type { MessageInput } from "../core/message.js";
 import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import type { Change, LineRow, SessionRow } from "../store/port.js";
 import { contentsOf, SNAPSHOT, snapshotsOf } from "./agents/snapshot.js";
 import { type AppendOptions, type AppendResult, appendTo } from "./append.js";
 import { unlessDamaged } from "./damage.js";
-import { type Pending, pendingOf } from "./effects/pending.js";
 import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
-import { look } from "./look.js";
+import { look, type StateThere, stateThere } from "./look.js";
 import { checkLabel, makeSession, refuseOtherAgent } from "./opening.js";
 import { type Damaged, flag, invalid, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
 import { childrenOf } from "./outside.js";
@@ -42,13 +41,8 @@ export interface SessionSummary {
   readonly origin?: { readonly sessionId: string; readonly checkpointId: string };
 }
 
-export interface SessionState {
+export interface SessionState extends StateThere {
   readonly session: SessionSummary;
-  readonly messages: readonly Message[];
-  readonly state: JsonObject;
-  readonly status: SessionStatus;
-  /** Calls that are not over. */
-  readonly effects: readonly Pending[];
 }
 
 export interface SessionFilter {
@@ -119,9 +113,7 @@ export class Sessions {
     const { at } = options(o, "sessions.state", ["at"]);
     const { present, fold, segments } = await look(this.#ground, sessionId(id), at);
     const { row, head, tail } = present;
-    const { messages, state, status, course } = fold;
-    const effects = await Promise.all(course.open.map((effect) => pendingOf(this.#ground, head.id, segments, effect)));
-    return { session: summaryOf(head, labelOf(row), tail?.save.at), messages, state, status, effects };
+    return { session: summaryOf(head, labelOf(row), tail?.save.at), ...(await stateThere(this.#ground, head.id, fold, segments)) };
   }
 
   /** Newest first. A session that is damaged does not hide the others: it is named apart. */
