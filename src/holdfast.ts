@@ -21,7 +21,7 @@ import { checkPolicy, notFound, type RewindOptions, type Rewound } from "./runti
 import { fork, openSession, type SessionOptions } from "./runtime/opening.js";
 import { callback, flag, invalid, options, pathOf, signalOf } from "./runtime/options.js";
 import { cancelSession, refuseTooManySignals, takeIn, takeInWhatIsLeft } from "./runtime/outside.js";
-import { type KeyOption, once } from "./runtime/receipts.js";
+import { isDone, type KeyOption, once } from "./runtime/receipts.js";
 import { Redactor } from "./runtime/redactor.js";
 import { type GcOptions, type GcReport, gc } from "./runtime/retention/gc.js";
 import { Retention } from "./runtime/retention/retention.js";
@@ -151,6 +151,11 @@ export class Holdfast implements AsyncDisposable {
    */
   tools<const O extends ToolsOptions = {}>(o?: O): ToolsFor<O> {
     return toolsFor(this, o);
+  }
+
+  /** Whether a call was made under this key: one that changes something, and was given it. */
+  isDone(key: string): Promise<boolean> {
+    return isDone(this.#ground, key);
   }
 
   /** The bytes of a file part, verified. */

@@ -89,6 +89,7 @@ export type { FoundItem, FoundMessage, FoundTitle, SearchFilter, SearchPage } fr
 export type { IndexOptions, IndexProgress } from "./runtime/search/search.js";
 export type { ForkOptions, Session } from "./runtime/session.js";
 export type {
+  DeleteOptions,
   SessionFilter,
   SessionPage,
   SessionState,

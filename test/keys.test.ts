@@ -216,6 +216,60 @@ describe.each(stores)("keys on $name", ({ address }) => {
     expect(await done(hold, at)).toBe(1);
   });
 
+  test.each(cases.filter(({ name }) => name === "checkpoints.create" || name === "rewind"))(
+    "$name: one that waits for its twin lets go of the session as well",
+    async ({ name, done }) => {
+      const hold = keep(await open(address(), { search: false }));
+      const at = await prepare(hold);
+      const o = { key: "k", waitMs: 5_000 };
+      const call = () => (name === "rewind" ? hold.rewind("s", at.first, o) : hold.checkpoints.create("s", o));
+      const [one, two, three] = await Promise.all([call(), call(), call()]);
+      expect(two).toEqual(one);
+      expect(three).toEqual(one);
+      // Nobody holds it.
+      await (await hold.session("s")).close();
+      expect(await done(hold, at)).toBe(1);
+    },
+  );
+
+  test("what was asked for is forgotten with a redaction, the key is not", async () => {
+    const inner = await openStore(address());
+    const hold = keep(holdOn(inner));
+    await prepare(hold);
+    await hold.sessions.update("s", { title: "pin 4711" }, { key: "1" });
+    const args = async () => (await inner.docs({ kind: RECEIPT, limit: 10 })).map(({ text }) => /"args":"([^"]*)"/.exec(text)?.[1]);
+    expect(await args()).toEqual([expect.stringMatching(/^.{20}/)]);
+    await hold.sessions.redact("s", "4711", { scrub: false });
+    expect(await args()).toEqual([""]);
+    await hold.sessions.update("s", { title: "again" }, { key: "1" });
+    expect((await hold.sessions.get("s"))?.title).not.toBe("again");
+    expect(await errorOf(() => hold.sessions.delete("s", { key: "1" }))).toMatchObject({ code: "CONFLICT" });
+  });
+
+  test("a receipt that is damaged is found, and says so to whoever asks; what is gone since is told as it stands", async () => {
+    const inner = await openStore(address());
+    const hold = keep(holdOn(inner));
+    const at = await prepare(hold);
+    await hold.agents.save({ id: "ann" }, { key: "k" });
+    expect(await hold.isDone("k")).toBe(true);
+    expect(await hold.isDone("other")).toBe(false);
+    const [{ id } = { id: "" }] = await inner.docs({ kind: RECEIPT, limit: 1 });
+    const row = await inner.doc(RECEIPT, id);
+    await inner.apply([], [{ kind: RECEIPT, id, when: {}, put: { of: null, version: 2, text: row?.text as string, body: "7", pins: [] } }]);
+    expect(await hold.verify()).toMatchObject({ ok: false, findings: [{ code: "CORRUPT" }] });
+    expect(await errorOf(() => hold.agents.save({ id: "ann" }, { key: "k" }))).toMatchObject({ code: "CORRUPT" });
+    const restored = await hold.agents.restore(at.snapshot, { key: "r" });
+    await hold.agents.deleteSnapshot(restored.recovery?.id as string);
+    await hold.agents.deleteSnapshot(at.snapshot);
+    const again = await hold.agents.restore(at.snapshot, { key: "r" });
+    expect(again.sessions).toEqual(restored.sessions);
+    expect(again).toMatchObject({ snapshot: { id: at.snapshot, agent: "ann" } });
+    await hold.rewind("s", at.first, { key: "w" });
+    await hold.sessions.delete("s");
+    await hold.gc();
+    expect(await errorOf(() => hold.rewind("s", at.first, { key: "w" }))).toMatchObject({ code: "NOT_FOUND" });
+  });
+
   test("a deleted session's name may be used again: the delete is not made to the new one", async () => {
     const hold = keep(await open(address(), { search: false }));
     await prepare(hold);

@@ -18,6 +18,7 @@ import { blobsOf, type EncodedMessage, encodeMessage, type MessageInput } from "
 import type { Ground } from "./ground.js";
 import { tryMessages } from "./holding.js";
 import { type Letter, noSession, readMail, tryPost } from "./inbox.js";
+import type { Standpoint } from "./journal.js";
 import { BESIDE, bellLetter, HIDDEN, keyLetter, keyText, letterText, newTag, partLetters, partsOfText, waitsUnder } from "./letters.js";
 import { ensureSession, openHolding } from "./opening.js";
 import { flag, invalid, options } from "./options.js";
@@ -33,6 +34,8 @@ export interface AppendOptions {
   readonly title?: string;
   readonly tags?: readonly string[];
   readonly metadata?: JsonObject;
+  /** Only says whether they could be appended, by throwing where they could not. Appends nothing, and makes no session. */
+  readonly dryRun?: boolean;
 }
 
 export interface AppendResult {
@@ -68,7 +71,15 @@ export async function appendTo(
   given: readonly MessageInput<never>[] | readonly MessageInput[] | GivenTranscript,
   o: AppendOptions | undefined,
 ): Promise<AppendResult> {
-  const { key, create, ...label } = options(o, "sessions.append", ["key", "create", "agent", "title", "tags", "metadata"]);
+  const { key, create, dryRun, ...label } = options(o, "sessions.append", [
+    "key",
+    "create",
+    "agent",
+    "title",
+    "tags",
+    "metadata",
+    "dryRun",
+  ]);
   const session = sessionId(id);
   const name = key === undefined ? randomUUID() : checkName(key, "key");
   const isMade = flag(create, "create") ?? false;
@@ -79,6 +90,12 @@ export async function appendTo(
   const messages = sent.map(({ message }) => message);
   const encoded = sent.map((each) => each.encoded);
   refuseTooMuch(encoded);
+  if (flag(dryRun, "dryRun") ?? false) {
+    const present = await ground.journal.present(session);
+    if (present === undefined && !isMade) throw noSession(session);
+    if (present !== undefined) await tryThere(ground, present, encoded);
+    return { count: messages.length, taken: false };
+  }
   if (isMade) await ensureSession(ground, session, label);
   const check = digest(encoded.map(({ text }) => text).join("\n"));
   const sending = { session, key: name, isKeyed: key !== undefined, messages, encoded, check };
@@ -193,8 +210,7 @@ async function postAll(ground: Ground, sending: Sending): Promise<void> {
   const { session, key, messages, encoded, check } = sending;
   const present = await ground.journal.present(session);
   if (present === undefined) throw noSession(session);
-  const { fold, end } = await ground.loader.tail(present, { sized: false });
-  await tryMessages(ground, new Workspace(ground, { head: present.head, fold, end, segments: [], latest: undefined }), encoded);
+  await tryThere(ground, present, encoded);
   const text = letterText(await Promise.all(messages.map((message) => selfContained(ground, message))));
   if (text.length > 2 * MAX_BYTES) throw tooLarge(text.length);
   const bytes = Buffer.byteLength(text);
@@ -215,6 +231,12 @@ async function postAll(ground: Ground, sending: Sending): Promise<void> {
     // Another was first, with the same or with something else.
     if (code !== "CONFLICT") throw error;
   }
+}
+
+/** Throws where they could not be appended to a session as it stands. */
+async function tryThere(ground: Ground, present: Standpoint, encoded: readonly EncodedMessage[]): Promise<void> {
+  const { fold, end } = await ground.loader.tail(present, { sized: false });
+  await tryMessages(ground, new Workspace(ground, { head: present.head, fold, end, segments: [], latest: undefined }), encoded);
 }
 
 async function refuseTooMuchWaiting(ground: Ground, session: SessionId, bytes: number): Promise<void> {

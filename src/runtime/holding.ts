@@ -15,7 +15,7 @@ import { abortController } from "./aborting.js";
 import { lately } from "./breathe.js";
 import type { Ground } from "./ground.js";
 import { changesCourse, isOpen, type Letter, mailFor, mayAppend, takeIn } from "./inbox.js";
-import { type Holder, superseded } from "./lease-keeper.js";
+import { type Holder, outdone, superseded } from "./lease-keeper.js";
 import { type HeadDoc, headRow, type LabelDoc, leaseRow, type MailDoc } from "./rows.js";
 import { SaveQueue } from "./save-queue.js";
 import { tellEvent } from "./telemetry.js";
@@ -142,6 +142,8 @@ export class Holding implements Holder {
     try {
       await this.#queue.send(docs === undefined ? sealed : { ...sealed, docs });
     } catch (error) {
+      // What goes with something else is not sent again: this holder knows of a save that may not be there, and ends.
+      if (docs !== undefined && error instanceof HoldfastError) this.superseded(error);
       throw this.endIfStale(error);
     }
     if (lately() - this.#lookedForMailAt > MAIL_EVERY_MS) this.takeMailSoon();
@@ -276,7 +278,7 @@ export class Holding implements Holder {
       throw this.#endIfUnknown(error);
     });
     if (!applied.ok && applied.why === "origin") return false;
-    if (!applied.ok) throw this.endIfStale(superseded(this.id));
+    if (!applied.ok) throw applied.change === 0 ? this.endIfStale(superseded(this.id)) : outdone(this.id);
     this.#work = new Workspace(this.ground, { ...to, head });
     this.ground.watchers.changed(this.id);
     return true;

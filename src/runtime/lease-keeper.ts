@@ -95,3 +95,14 @@ export function superseded(sessionId: SessionId): HoldfastError {
     { sessionId },
   );
 }
+
+/** The session is as it should be, and what was to be changed beside it is not. */
+export function outdone(sessionId: SessionId): HoldfastError {
+  return new HoldfastError(
+    "BUSY",
+    `Another call has changed what goes with session ${quote(sessionId)} just now. Nothing was written; try again.`,
+    {
+      sessionId,
+    },
+  );
+}

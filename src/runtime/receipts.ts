@@ -28,6 +28,10 @@ export const RECEIPT = "receipt";
 /** For how long a key is known at least; `gc` forgets older ones. */
 export const KEY_VALID_MS = 7 * 24 * 60 * 60 * 1_000;
 
+/** Where the arguments were, once they are forgotten: then a key stands for its call, whatever they are. */
+const FORGOTTEN = "";
+const AT_ONCE = 200;
+
 interface ReceiptDoc {
   readonly id: string;
   readonly call: string;
@@ -52,6 +56,12 @@ interface Call {
   readonly args: unknown;
 }
 
+/** Whether something was done under a key. */
+export const isDone = async ({ store }: Ground, key: string): Promise<boolean> =>
+  (await store.doc(RECEIPT, receiptId(checkName(key, "key")))) !== undefined;
+
+const receiptId = (key: string): string => digest(`receipt ${key}`);
+
 /** Does what is asked for, unless that was done under the same key: then `again` answers from what was kept. */
 export async function once<A extends Json, R>(
   ground: Ground,
@@ -61,16 +71,16 @@ export async function once<A extends Json, R>(
 ): Promise<R> {
   if (key === undefined) return act(NONE);
   const call = { key: checkName(key, "key"), name, args: encode(args, name).value };
-  const id = digest(`receipt ${call.key}`);
+  const id = receiptId(call.key);
   // K3: whoever has the store alone would have to guess the key as well.
   const said = digest(`${call.key}\n${name}\n${sortedText(call.args)}`);
   const known = async (): Promise<{ readonly answer: A } | undefined> => {
     const row = await ground.store.doc(RECEIPT, id);
     if (row === undefined) return undefined;
     const doc = receiptOf(row);
-    if (row.body === null || digest(row.body) !== doc.answer) throw damaged();
-    if (doc.call !== name || doc.args !== said) throw conflict(call.key, doc.call);
-    return { answer: JSON.parse(row.body) as A };
+    const body = bodyOf(row, doc);
+    if (doc.call !== name || (doc.args !== FORGOTTEN && doc.args !== said)) throw conflict(call.key, doc.call);
+    return { answer: JSON.parse(body) as A };
   };
   const before = await known();
   if (before !== undefined) return again(before.answer);
@@ -108,14 +118,39 @@ export async function forgetReceipts(ground: Ground, { signal }: { readonly sign
     // One that is damaged stays: whoever asks under its key is to hear of it.
     if (((await unlessDamaged(async () => receiptOf(row)))?.at ?? limit) < limit) old.push(row.id);
   }
-  for (const id of old) {
+  const removal = (id: string) => ({ kind: RECEIPT, id, when: {}, remove: true as const });
+  for (let i = 0; i < old.length; i += AT_ONCE) {
     signal?.throwIfAborted();
-    await store.apply([], [{ kind: RECEIPT, id, when: {}, remove: true }]);
+    const some = old.slice(i, i + AT_ONCE).map(removal);
+    // Where another is at the same, some of them are gone.
+    if (!(await store.apply([], some)).ok) for (const one of some) await store.apply([], [one]);
   }
 }
 
-/** Throws where it is damaged. */
-export function receiptOf({ id, text }: Pick<DocRow, "id" | "text">): ReceiptDoc {
+/** Of what was asked for nothing is left, not even a digest: somebody who can guess the key could guess it. The keys stay known. */
+export async function forgetArguments({ store }: Ground): Promise<void> {
+  for await (const { id } of documents(store, { kind: RECEIPT })) {
+    const row = await store.doc(RECEIPT, id);
+    const doc = row && (await unlessDamaged(() => receiptOf(row)));
+    if (row === undefined || doc === undefined || doc.args === FORGOTTEN) continue;
+    const { of, version, body } = row;
+    const put = { of, version: version + 1, text: sealed({ ...doc, args: FORGOTTEN }), body, pins: [] };
+    await store.apply([], [{ kind: RECEIPT, id, when: { version }, put }]);
+  }
+}
+
+/** Throws where it, or what was answered, is damaged. */
+export async function verifyReceipt({ store }: Ground, id: string): Promise<void> {
+  const row = await store.doc(RECEIPT, id);
+  if (row !== undefined) bodyOf(row, receiptOf(row));
+}
+
+function bodyOf({ body }: { readonly body: string | null }, { answer }: ReceiptDoc): string {
+  if (body === null || digest(body) !== answer) throw damaged();
+  return body;
+}
+
+function receiptOf({ id, text }: Pick<DocRow, "id" | "text">): ReceiptDoc {
   const doc = unsealedOr<ReceiptDoc>(text, damaged);
   if (doc.id !== id) throw damaged();
   return doc;

@@ -9,7 +9,7 @@ import { firstSeq } from "../core/save.js";
 import type { Applied, Change, DocChange, NewSave } from "../store/port.js";
 import { breatheNowAndThen } from "./breathe.js";
 import type { Ground } from "./ground.js";
-import { superseded } from "./lease-keeper.js";
+import { outdone, superseded } from "./lease-keeper.js";
 import { type HeadDoc, headRow } from "./rows.js";
 import type { Sealed } from "./workspace.js";
 
@@ -66,7 +66,7 @@ export class SaveQueue {
     this.#sending = this.#apply(batch).then(
       (applied) => {
         this.#sending = undefined;
-        if (!applied.ok) throw superseded(this.#session);
+        if (!applied.ok) throw applied.change === 0 ? superseded(this.#session) : outdone(this.#session);
         this.#pending = this.#pending.slice(batch.length);
         this.#ground.watchers.changed(this.#session);
         for (const sealed of batch) this.#saved(sealed);

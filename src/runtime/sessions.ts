@@ -67,6 +67,11 @@ export interface SessionUpdate {
   readonly metadata?: JsonObject;
 }
 
+export interface DeleteOptions extends KeyOption {
+  /** Only where it is this agent's; otherwise it is NOT_FOUND. */
+  readonly agent?: string;
+}
+
 export interface UpdateOptions extends KeyOption {
   /** Makes the session where there is none, as one of `agent`. */
   readonly create?: boolean;
@@ -223,18 +228,21 @@ export class Sessions {
    * Deletes a session, and those that its calls ran. What forks of it share is kept for them, and what snapshots point at for these; the
    * answer names both.
    */
-  async delete(id: string, o?: KeyOption): Promise<Deleted> {
+  async delete(id: string, o?: DeleteOptions): Promise<Deleted> {
     const known = sessionId(id);
-    const { key } = options(o, "sessions.delete", ["key"]);
+    const { key, agent } = options(o, "sessions.delete", ["key", "agent"]);
+    const only = agent === undefined ? undefined : checkName(agent, "agent");
     return once<JsonObject, Deleted>(
       this.#ground,
-      { key, name: "sessions.delete", args: { id } },
-      (receipt) => this.#delete(known, receipt),
+      { key, name: "sessions.delete", args: { id, ...(only !== undefined && { agent: only }) } },
+      (receipt) => this.#delete(known, only, receipt),
       (answer) => answer as unknown as Deleted,
     );
   }
 
-  async #delete(known: SessionId, receipt: Receipt<JsonObject>): Promise<Deleted> {
+  async #delete(known: SessionId, only: string | undefined, receipt: Receipt<JsonObject>): Promise<Deleted> {
+    const row = await requireSession(this.#ground, known);
+    if (only !== undefined && row.head.agent !== only) throw noSession(known);
     // First: whoever deletes again after a crash finds them by their parent.
     for (const child of await childrenOf(this.#ground, known)) await this.delete(child);
     const own = await this.#ground.store.lines({ session: known });
@@ -242,7 +250,7 @@ export class Sessions {
     const snapshots = await this.#snapshotsOf(known, own);
     const keptFor = [...new Set(family.flatMap(({ session }) => (session === null || session === known ? [] : session)))].sort();
     const answer = { keptFor, ...(snapshots.length === 0 ? undefined : { snapshots }) };
-    await this.#remove(known, answer, receipt);
+    await this.#remove(row, answer, receipt);
     this.#ground.watchers.changed(known);
     const left = family.map((line) => (line.session === known ? { ...line, owned: false, session: null } : line));
     // The session is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
@@ -282,20 +290,15 @@ export class Sessions {
   }
 
   /** Ends the session that is there now, and no other of its name: one may be made while this waits for an answer. */
-  async #remove(id: SessionId, answer: JsonObject, receipt: Receipt<JsonObject>): Promise<void> {
-    let first: SessionRow | undefined;
-    for (;;) {
-      const row = await this.#ground.store.session(id);
-      if (row === undefined && first === undefined) throw noSession(id);
-      first ??= row;
-      if (row === undefined || row.no !== first?.no) {
-        if (receipt.isKept) receipt.check(await this.#ground.store.apply([], receipt.docs(answer)), 0);
-        return;
-      }
-      const removal = { session: id, when: { epoch: row.lease.epoch }, remove: true as const };
-      const applied = await this.#ground.store.apply([removal], receipt.docs(answer));
+  async #remove(first: SessionRow, answer: JsonObject, receipt: Receipt<JsonObject>): Promise<void> {
+    const { store } = this.#ground;
+    for (let row: SessionRow | undefined = first; ; row = await store.session(first.id)) {
+      const isThere = row !== undefined && row.no === first.no;
+      const removal = isThere ? [{ session: first.id, when: { epoch: row?.lease.epoch as number }, remove: true as const }] : [];
+      if (!isThere && !receipt.isKept) return;
+      const applied = await store.apply(removal, receipt.docs(answer));
       if (applied.ok) return;
-      receipt.check(applied, 1);
+      receipt.check(applied, removal.length);
       // It was taken in between: by whoever, it goes.
     }
   }

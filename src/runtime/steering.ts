@@ -11,6 +11,7 @@ import { checkPolicy, notFound, passedSince, type RewindOptions, type Rewound, r
 import { openHolding } from "./opening.js";
 import { options, signalOf } from "./options.js";
 import { type KeyOption, once } from "./receipts.js";
+import { requireSession } from "./sessions.js";
 
 export interface OutsideOptions extends KeyOption {
   /** How long to wait for another holder to let go. */
@@ -62,8 +63,10 @@ export async function rewindFromOutside(
     (receipt) => briefly(ground, session, wait, (held) => rewind(held, at, policy, receipt.docs({ line: held.line }))),
     async ({ line }) => {
       const { journal } = ground;
+      await requireSession(ground, session);
       const place = checkpointPlace(at);
-      if (place === undefined) throw notFound(at);
+      // What was left may be gone since, and with it whoever would tell what was done there.
+      if (place === undefined || (await journal.line(line as LineId)) === undefined) return { passed: [] };
       const before = await journal.segments(line as LineId);
       return { passed: await passedSince(ground, session, before, await journal.segments(place.line, place.seq)) };
     },

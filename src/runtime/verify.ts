@@ -13,7 +13,7 @@ import type { Ground } from "./ground.js";
 import { readMail } from "./inbox.js";
 import { hole } from "./journal.js";
 import { callback, options } from "./options.js";
-import { RECEIPT, receiptOf } from "./receipts.js";
+import { RECEIPT, verifyReceipt } from "./receipts.js";
 import { policyOf, RETENTION, STORE_RETENTION } from "./retention/stored.js";
 import { labelOf, leaseOf, lineOf, rootDigest } from "./rows.js";
 
@@ -177,7 +177,8 @@ class Verification {
     for await (const row of documents(this.#ground.store, { kind: AGENT })) await this.#guard({}, async () => void agentOf(row));
     for (const kind of [RETENTION, STORE_RETENTION])
       for await (const row of documents(this.#ground.store, { kind: kind })) await this.#guard({}, async () => void policyOf(row));
-    for await (const row of documents(this.#ground.store, { kind: RECEIPT })) await this.#guard({}, async () => void receiptOf(row));
+    for await (const { id } of documents(this.#ground.store, { kind: RECEIPT }))
+      await this.#guard({}, () => verifyReceipt(this.#ground, id));
     for await (const { id } of documents(this.#ground.store, { kind: SNAPSHOT })) {
       const row = await this.#ground.store.doc(SNAPSHOT, id);
       if (row !== undefined) await this.#guard({}, () => this.#snapshot(row));

@@ -1,7 +1,8 @@
 /** Tools for agents: what is kept of each. */
 import { type AgentInput, noAgent } from "../runtime/agents/record.js";
-import { keyOf, spec } from "./definition.js";
-import { type Piece, pageOf, piece } from "./pages.js";
+import { unlessDamaged } from "../runtime/damage.js";
+import { type Hold, keyOf, spec } from "./definition.js";
+import { fitting, type Piece, pageOf, piece } from "./pages.js";
 import { flag, id, json, list, object, optional, orNull, text, whole } from "./schema.js";
 import { agentFor, unlessGone } from "./scope.js";
 import { agentBrief, agentFields, agentShown, cursor, damaged, limit, next } from "./shown.js";
@@ -14,7 +15,7 @@ export const agentSave = spec({
   title: "Save an agent",
   description:
     "Makes an agent's record, or changes it. What is not given stays as it is; config, state and metadata are replaced whole. The answer tells the version it has now.",
-  does: "removes",
+  does: "changes",
   holdsStored: true,
   input: {
     id: agentId,
@@ -46,6 +47,7 @@ export const agentLoad = spec({
     agent: optional(
       object({
         ...agentFields,
+        capabilities: list("What it can do.", text("A capability.")),
         system: optional(text("Its system text.")),
         config: json("How it is set up."),
         state: json("What it remembers."),
@@ -62,7 +64,7 @@ export const agentLoad = spec({
     if (found === undefined) throw noAgent(args.id);
     const { activeSessions, ...record } = found;
     const whole = { ...record, activeSessions: activeSessions.slice(0, MAX_ACTIVE), activeCount: activeSessions.length };
-    const { items, ...more } = pageOf([whole], args.cursor);
+    const { items, ...more } = pageOf([whole], args.cursor, { of: `agent ${args.id}` });
     const [first] = items;
     return { ...(isPiece(first) ? { piece: first } : { agent: first ?? whole }), ...more };
   },
@@ -77,12 +79,11 @@ export const agentList = spec({
   input: { limit, cursor },
   output: { items: list("Agents.", agentBrief), next, damaged },
   async run(hold, args, call) {
-    if (call.agent !== undefined) {
-      const own = await hold.agents.get(call.agent);
-      return { items: own === undefined ? [] : [agentShown(own)] };
-    }
-    const { items, ...more } = await hold.agents.list(args);
-    return { items: items.map(agentShown), ...more };
+    if (call.agent !== undefined) return { items: await ownRecord(hold, call.agent) };
+    return fitting(args.limit, async (most) => {
+      const { items, ...more } = await hold.agents.list({ ...args, limit: most });
+      return { items: items.map(agentShown), ...more };
+    });
   },
 });
 
@@ -110,5 +111,10 @@ export const agentDelete = spec({
     return { deleted: true, sessions: gone.sessions, checkpoints: gone.snapshots, keptFor: gone.keptFor.slice(0, 100) };
   },
 });
+
+async function ownRecord(hold: Hold, agent: string) {
+  const own = await unlessDamaged(() => hold.agents.get(agent));
+  return own === undefined ? [] : [agentShown(own)];
+}
 
 const isPiece = (item: unknown): item is Piece => typeof item === "object" && item !== null && "piece" in item;

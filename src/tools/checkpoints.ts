@@ -2,10 +2,11 @@
 import { randomUUID } from "node:crypto";
 import type { Diff } from "../core/diff.js";
 import { digest } from "../core/digest.js";
+import { HoldfastError, quote } from "../core/errors.js";
 import { type Call, keyOf, signalOf, spec } from "./definition.js";
-import { pageOf, piece } from "./pages.js";
+import { fitting, pageOf, piece } from "./pages.js";
 import { choice, either, flag, id, json, list, object, optional, text, whole } from "./schema.js";
-import { ALL, agentOrSession, isSnapshot, requireCheckpoint, requireMark, requireSession, unlessGone } from "./scope.js";
+import { agentOrSession, isSnapshot, refuseForeign, requireCheckpoint, requireMark, requireSession, unlessGone } from "./scope.js";
 import { checkpoint, checkpointShown, cursor, damaged, limit, next, session, sessionShown, snapshotShown } from "./shown.js";
 
 /** How long a conversation that somebody works in is waited for. */
@@ -40,7 +41,8 @@ export const checkpointCreate = spec({
       const made = await hold.agents.snapshot(of.agent, { ...said, ...(label !== undefined && { name: label }) });
       return { checkpoint: snapshotShown(made) };
     }
-    await requireSession(hold, call, of.session);
+    refuseSelf(call, of.session);
+    await refuseForeign(call, (seeing) => requireSession(hold, seeing, of.session));
     const made = await hold.checkpoints.create(of.session, { ...said, ...waiting(call), ...(label !== undefined && { label }) });
     return { checkpoint: checkpointShown(made) };
   },
@@ -62,13 +64,15 @@ export const checkpointList = spec({
   output: { items: list("Checkpoints.", checkpoint), next, damaged },
   async run(hold, { agent, session: given, lines, ...page }, call) {
     const of = agentOrSession(call, { ...(agent && { agent }), ...(given && { session: given }) });
-    if ("agent" in of) {
-      const { items, ...more } = await hold.agents.snapshots(of.agent, page);
-      return { items: items.map(snapshotShown), ...more };
-    }
-    await requireSession(hold, call, of.session);
-    const { items, ...more } = await hold.checkpoints.list(of.session, { ...page, ...(lines && { lines }) });
-    return { items: items.map(checkpointShown), ...more };
+    if ("session" in of) await requireSession(hold, call, of.session);
+    return fitting(page.limit, async (most) => {
+      if ("agent" in of) {
+        const { items, ...more } = await hold.agents.snapshots(of.agent, { ...page, limit: most });
+        return { items: items.map(snapshotShown), ...more };
+      }
+      const { items, ...more } = await hold.checkpoints.list(of.session, { ...page, limit: most, ...(lines && { lines }) });
+      return { items: items.map(checkpointShown), ...more };
+    });
   },
 });
 
@@ -87,7 +91,7 @@ export const checkpointRestore = spec({
   input: {
     id: checkpointId,
     session: optional(id("Which conversation to put back, where it is a fork that shares the checkpoint.")),
-    dryRun: optional(flag("Of an agent's checkpoint: only tell what would change.")),
+    dryRun: optional(flag("Only tell what would change.")),
   },
   output: {
     restored: flag("False where nothing was changed: a dry run."),
@@ -106,8 +110,8 @@ export const checkpointRestore = spec({
     ),
   },
   async run(hold, { id: given, session: of, dryRun = false }, call) {
-    const found = await requireMark(hold, call, given);
-    if ("snapshot" in found) {
+    if (isSnapshot(given)) {
+      await refuseForeign(call, (seeing) => requireMark(hold, seeing, given));
       const report = await hold.agents.restore(given, { ...signalOf(call), ...(dryRun ? { dryRun } : keyOf(call)) });
       const sessions = [...report.sessions].sort((a, b) => Number(a.outcome === "same") - Number(b.outcome === "same"));
       return {
@@ -119,11 +123,15 @@ export const checkpointRestore = spec({
         passed: [],
       };
     }
-    const moved = (await requireSession(hold, call, of ?? found.checkpoint.sessionId)).id;
+    const found = await requireCheckpoint(hold, call, given);
+    const moved = (await requireSession(hold, call, of ?? found.sessionId)).id;
+    refuseSelf(call, moved);
+    // Looked at, it is seen to be one of the conversation's.
+    if (dryRun) await hold.sessions.state(moved, { at: given });
     const { passed } = dryRun ? { passed: [] } : await hold.rewind(moved, given, { ...waiting(call), ...keyOf(call) });
     return {
       restored: !dryRun,
-      checkpoint: checkpointShown(found.checkpoint),
+      checkpoint: checkpointShown(found),
       sessions: [{ id: moved, outcome: "moved" as const }],
       changed: 1,
       passed: passed.slice(0, MOST_NAMED).map(({ tool, effectId, since, outcome }) => ({ tool, effectId, since, outcome })),
@@ -142,8 +150,7 @@ export const checkpointDelete = spec({
   output: { deleted: flag("False where there was none.") },
   async run(hold, { id: given }, call) {
     const gone = await unlessGone(async () => {
-      // Where it is gone already, what was answered under the key is answered again.
-      if (call.agent !== undefined && (await unlessGone(() => requireMark(hold, ALL, given)))) await requireMark(hold, call, given);
+      await refuseForeign(call, (seeing) => requireMark(hold, seeing, given));
       await (isSnapshot(given) ? hold.agents.deleteSnapshot(given, keyOf(call)) : hold.checkpoints.delete(given, keyOf(call)));
       return true;
     });
@@ -161,12 +168,22 @@ export const checkpointFork = spec({
   input: { id: checkpointId, as: optional(id("The new conversation's id; one is made up by default.")) },
   output: { session },
   async run(hold, { id: given, as }, call) {
-    await requireCheckpoint(hold, call, given);
+    await refuseForeign(call, (seeing) => requireCheckpoint(hold, seeing, given));
     // Under a key it is the same when it is asked for again.
     const made = as ?? `fork-${call.key === undefined ? randomUUID() : digest(`fork ${call.key}`).slice(0, 32)}`;
     return { session: sessionShown(await hold.fork(given, { id: made, ...keyOf(call) })) };
   },
 });
+
+/** An agent is at work in the conversation in which it calls a tool, and cannot be made to wait for itself. */
+function refuseSelf({ self }: Call, session: string): void {
+  if (session === self)
+    throw new HoldfastError(
+      "BAD_STATUS",
+      `You are at work in ${quote(session)}: its checkpoints are placed as you go, and it cannot be put back from inside. Make one of the agent, or fork from one that is there.`,
+      { sessionId: session },
+    );
+}
 
 const CHANGES = ["message-removed", "message-added", "state-removed", "state-added", "state-changed", "status"] as const;
 
@@ -201,7 +218,7 @@ export const checkpointDiff = spec({
       sameAtStart: found.messages.sameAtStart,
       sameAtEnd: found.messages.sameAtEnd,
       count: all.length,
-      ...pageOf(all, args.cursor),
+      ...pageOf(all, args.cursor, { of: `${args.from} ${args.to}` }),
     };
   },
 });

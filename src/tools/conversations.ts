@@ -4,9 +4,9 @@ import type { JsonObject } from "../core/json.js";
 import type { Role } from "../core/message.js";
 import type { SessionUpdate } from "../runtime/sessions.js";
 import { type Hold, keyOf, spec } from "./definition.js";
-import { pageOf, piece } from "./pages.js";
+import { fitting, pageOf, piece } from "./pages.js";
 import { choice, either, flag, id, json, list, number, object, optional, orNull, text, whole } from "./schema.js";
-import { agentFilter, requireCheckpoint, requireSession, unlessGone } from "./scope.js";
+import { agentFilter, refuseForeign, requireCheckpoint, requireSession, unlessGone } from "./scope.js";
 import { cursor, damaged, entriesOf, limit, next, STATUSES, session, sessionShown } from "./shown.js";
 
 const ROLES = ["system", "user", "assistant", "tool"] as const satisfies readonly Role[];
@@ -35,7 +35,7 @@ export const conversationSave = spec({
   title: "Save a conversation",
   description:
     "Adds messages to the end of a conversation, and changes its title, tags, metadata or whether it is archived. Makes the conversation where there is none. Nothing that was said before is changed. Where an agent is at work in it, the messages are kept and taken in between two of its steps.",
-  does: "adds",
+  does: "changes",
   holdsStored: true,
   input: {
     id: id("The conversation's id; a new one makes a new conversation."),
@@ -52,10 +52,11 @@ export const conversationSave = spec({
     taken: flag("Whether they are in the conversation by now. Otherwise whoever is at work in it takes them in."),
   },
   async run(hold, { id: given, agent, messages = [], ...label }, call) {
-    // What could not be stored is refused before anything is changed.
+    // What could not be stored, or says something else under an id that is known, is refused before anything is changed.
     const said = messages.map((message, i) => fromPlain(message as unknown as PlainMessage, `messages[${i}]`));
     const made = agentFilter(call, agent);
-    if (await hold.sessions.get(given)) await requireSession(hold, call, given);
+    await refuseForeign(call, (seeing) => requireSession(hold, seeing, given));
+    if (said.length > 0) await hold.sessions.append(given, said, { create: true, dryRun: true });
     // First, and also where nothing changes: what is kept of it under the key tells a call for another conversation.
     await hold.sessions.update(given, label as SessionUpdate, { create: true, ...made, ...keyOf(call) });
     const { count, taken } = await hold.sessions.append(given, said, keyOf(call));
@@ -93,7 +94,16 @@ export const conversationLoad = spec({
     const shown = await requireSession(hold, call, given);
     const all = await contents(hold, shown.id, what, at === undefined ? undefined : (await requireCheckpoint(hold, call, at)).id);
     const first = what === "messages" && last !== undefined ? Math.max(0, all.length - last) : 0;
-    return { session: sessionShown(shown), what, count: all.length, ...pageOf(all, from, { first }) };
+    return {
+      session: sessionShown(shown),
+      what,
+      count: all.length,
+      ...pageOf(all, from, {
+        of: `${what} ${shown.id} ${at ?? ""}`,
+        first,
+        ...(what === "messages" && { idOf: ({ id: own }) => own as string }),
+      }),
+    };
   },
 });
 
@@ -119,8 +129,10 @@ export const conversationList = spec({
   },
   output: { items: list("Conversations.", session), next, damaged },
   async run(hold, { agent, ...filter }, call) {
-    const { items, ...more } = await hold.sessions.list({ ...filter, ...agentFilter(call, agent) });
-    return { items: items.map(sessionShown), ...more };
+    return fitting(filter.limit, async (most) => {
+      const { items, ...more } = await hold.sessions.list({ ...filter, limit: most, ...agentFilter(call, agent) });
+      return { items: items.map(sessionShown), ...more };
+    });
   },
 });
 
@@ -185,10 +197,8 @@ export const conversationDelete = spec({
     checkpoints: list("Checkpoints of its agent from which it can be brought back; 100 are named.", text("A checkpoint's id.")),
   },
   async run(hold, { id: given }, call) {
-    const gone = await unlessGone(async () => {
-      if (call.agent !== undefined && (await hold.sessions.get(given)) !== undefined) await requireSession(hold, call, given);
-      return hold.sessions.delete(given, keyOf(call));
-    });
+    const only = call.agent === undefined ? undefined : { agent: call.agent };
+    const gone = await unlessGone(() => hold.sessions.delete(given, { ...only, ...keyOf(call) }));
     if (gone === undefined) return { deleted: false, keptFor: [], checkpoints: [] };
     return { deleted: true, keptFor: gone.keptFor.slice(0, 100), checkpoints: (gone.snapshots ?? []).slice(0, 100) };
   },

@@ -25,6 +25,7 @@ export interface Hold {
   fork(at: string, o: ForkOptions & KeyOption): Promise<SessionSummary>;
   rewind(id: string, at: string, o?: RewindOptions & OutsideOptions): Promise<Rewound>;
   stats(): Promise<Stats>;
+  isDone(key: string): Promise<boolean>;
 }
 
 /** What a tool does to what is stored, as clients are told it. */
@@ -36,8 +37,8 @@ export interface Annotations {
   readonly openWorldHint: boolean;
 }
 
-/** `reads`; `adds`: what is there stays; `removes`: what is there is changed or gone. */
-type Does = "reads" | "adds" | "removes";
+/** `adds`: what is there stays. `changes`: something of it may be replaced. `removes`: it is gone, or goes back. */
+type Does = "reads" | "adds" | "changes" | "removes";
 
 export interface Spec<N extends string = string, D extends Does = Does> {
   readonly name: N;
@@ -60,6 +61,8 @@ export interface Call {
   readonly agent: string | undefined;
   /** Before anything has begun, and while others are waited for. */
   readonly signal: AbortSignal | undefined;
+  /** The conversation in which it is called, where our loop does it. */
+  readonly self: string | undefined;
 }
 
 export const signalOf = ({ signal }: Call): { readonly signal?: AbortSignal } => (signal === undefined ? {} : { signal });
@@ -103,7 +106,7 @@ export function spec<const N extends string, const D extends Does, I extends Fie
     annotations: {
       title,
       readOnlyHint: reads,
-      destructiveHint: does === "removes",
+      destructiveHint: does === "changes" || does === "removes",
       idempotentHint: reads || isIdempotent,
       // It looks at one store, and at nothing else in the world.
       openWorldHint: false,

@@ -83,19 +83,23 @@ export function snapshotShown({ name, metadata: _metadata, ...rest }: Snapshot) 
   return { ...rest, ...(name === undefined ? undefined : { label: name }) };
 }
 
+/** Of what stands in lists. */
+const MAX_NAMED = 20;
+
 export const agentFields = {
   id: text("The agent's id."),
   version: whole("One more with each save.", 1),
   name: text("What it is called."),
   type: optional(text("What it runs on.")),
-  capabilities: list("What it can do.", text("A capability.")),
+  capabilities: list("What it can do; the first of them.", text("A capability.")),
   createdAt: text("When it was made."),
   updatedAt: text("When it was last saved."),
 };
 export const agentBrief = object(agentFields);
 
 export function agentShown({ id: own, version, name, type, capabilities, createdAt, updatedAt }: AgentRecord) {
-  return { id: own, version, name, ...(type === undefined ? undefined : { type }), capabilities, createdAt, updatedAt };
+  const some = capabilities.slice(0, MAX_NAMED);
+  return { id: own, version, name, ...(type === undefined ? undefined : { type }), capabilities: some, createdAt, updatedAt };
 }
 
 /** The entries of an object, to be shown one by one. */

@@ -2,11 +2,13 @@
  * The tools by which an agent keeps and looks up its own memory, and by which others look into what agents have stored. Each is defined
  * once, here; our loop, other loops and MCP are given the same.
  */
+import { digest } from "../core/digest.js";
 import { NotDone } from "../core/effect.js";
 import { HoldfastError } from "../core/errors.js";
 import { checkName } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
 import type { ToolContext } from "../runtime/agent/definition.js";
+import type { CheckRequest, Settled } from "../runtime/effects/spec.js";
 import { flag, invalid, options } from "../runtime/options.js";
 import { KEY_VALID_MS } from "../runtime/receipts.js";
 import { agentDelete, agentList, agentLoad, agentSave } from "./agents.js";
@@ -39,7 +41,7 @@ export type ToolName = (typeof all)[number]["name"];
 export const TOOL_NAMES: readonly ToolName[] = all.map(({ name }) => name);
 
 /** Those that change something. */
-type Changing<S = (typeof all)[number]> = S extends { readonly name: infer N; readonly does: "adds" | "removes" } ? N : never;
+type Changing<S = (typeof all)[number]> = S extends { readonly name: infer N; readonly does: "adds" | "changes" | "removes" } ? N : never;
 
 /** The tools that are there for these options. */
 export type ToolsFor<O extends ToolsOptions> = Record<
@@ -57,18 +59,27 @@ export interface ToolsOptions {
   readonly readOnly?: boolean;
   /** Only what is this agent's: nothing of another's is there for them. */
   readonly agent?: string;
-  /** Whether a person must approve a call that changes or removes what is there. */
+  /** Whether a person must approve a call that deletes something, or goes back to a checkpoint. */
   readonly approval?: boolean;
 }
 
 /** A tool that our loop takes, and the AI SDK's, and whoever else asks for a description, schemas and a function. */
-export interface StoreTool {
+export type StoreTool = StoreToolCommon &
+  (
+    | { readonly mode: "repeatable" }
+    | {
+        readonly mode: "keyed";
+        readonly keyValidMs: number;
+        readonly retry: { readonly attempts: number };
+        check(this: void, request: CheckRequest<any>): Promise<Settled<any>>;
+      }
+  );
+
+interface StoreToolCommon {
   readonly title: string;
   readonly description: string;
   readonly annotations: Annotations;
   // ---- our loop
-  readonly mode: "repeatable" | "keyed";
-  readonly keyValidMs?: number;
   readonly input: Shape<any>;
   readonly approval: boolean;
   run(this: void, args: any, context: ToolContext): Promise<any>;
@@ -102,11 +113,25 @@ export async function callTool(
   hold: Hold,
   spec: Spec,
   { idempotencyKey, ...args }: { readonly idempotencyKey?: string } & JsonObject,
-  call: { readonly agent: string | undefined; readonly signal?: AbortSignal | undefined; readonly key?: string },
+  { agent, signal, key, self }: Calling,
 ): Promise<JsonObject> {
   // Before anything is done; what has begun is brought to its end.
-  call.signal?.throwIfAborted();
-  return spec.run(hold, args, { key: idempotencyKey ?? call.key, agent: call.agent, signal: call.signal });
+  signal?.throwIfAborted();
+  const given = idempotencyKey ?? key;
+  return spec.run(hold, args, { key: given === undefined ? undefined : ownKey(agent, given), agent, signal, self });
+}
+
+interface Calling {
+  readonly agent: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly key?: string;
+  readonly self?: string;
+}
+
+/** What one agent calls its calls is nothing to another. */
+function ownKey(agent: string | undefined, given: string): string {
+  const key = checkName(given, "idempotencyKey");
+  return agent === undefined ? key : digest(`${agent}\n${key}`);
 }
 
 export function toolsFor<O extends ToolsOptions>(hold: Hold, given: O | undefined): ToolsFor<O> {
@@ -119,10 +144,17 @@ export function toolsFor<O extends ToolsOptions>(hold: Hold, given: O | undefine
       title,
       description,
       annotations,
-      ...(does === "reads" ? { mode: "repeatable" } : { mode: "keyed", keyValidMs: KEY_VALID_MS }),
+      ...(does === "reads"
+        ? { mode: "repeatable" }
+        : {
+            mode: "keyed",
+            keyValidMs: KEY_VALID_MS,
+            retry: { attempts: 1 },
+            check: ({ key, args }) => checked(hold, one, args, { agent, key }),
+          }),
       input,
       approval,
-      run: (args, { key, signal }) => surely(() => callTool(hold, one, args, { agent, signal, key })),
+      run: (args, { key, signal, session }) => surely(() => callTool(hold, one, args, { agent, signal, key, self: session.id })),
       inputSchema: keyedInput,
       outputSchema: output,
       needsApproval: approval,
@@ -131,6 +163,17 @@ export function toolsFor<O extends ToolsOptions>(hold: Hold, given: O | undefine
     return [name as ToolName, Object.freeze(tool)];
   });
   return Object.fromEntries(tools) as unknown as ToolsFor<O>;
+}
+
+/** Whether it was done, and what it answers then: under its key, the same. */
+async function checked(hold: Hold, one: Spec, args: JsonObject, call: Calling & { readonly key: string }): Promise<Settled<JsonObject>> {
+  if (!(await hold.isDone(ownKey(call.agent, call.key)))) return { retry: true };
+  try {
+    return { result: await callTool(hold, one, args, call) };
+  } catch (error) {
+    if (!(error instanceof HoldfastError) || OPEN.has(error.code)) throw error;
+    return { error: `It was done, and what it has made is not as it was: ${error.code}: ${error.message}` };
+  }
 }
 
 /** What is refused was not done, and the model is told; our loop would otherwise not know. */

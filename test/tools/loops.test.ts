@@ -2,8 +2,13 @@
 import { generateText, stepCountIs } from "ai";
 import { MockLanguageModelV3 } from "ai/test";
 import { expect, test } from "vitest";
-import { type Holdfast, open } from "../../src/index.js";
+import { Holdfast as Hold } from "../../src/holdfast.js";
+import { type Holdfast, HoldfastError, open } from "../../src/index.js";
+import { RECEIPT } from "../../src/runtime/receipts.js";
+import { thisMachine } from "../../src/store/machine.js";
+import { MemoryStore } from "../../src/store/memory.js";
 import { everyCrash, scriptedModel } from "../../src/testing/index.js";
+import { wrapped } from "../support/wrapped.js";
 
 const call = (id: string, name: string, args: object) => ({ id, name, arguments: args as never });
 
@@ -90,6 +95,52 @@ test("a call that would do without its key is found doubled: the control", async
     ledger: () => [],
   });
   expect(wrong.length).toBeGreaterThan(0);
+});
+
+test("where the store was away, a call is looked for under its key: nothing is left in doubt", async () => {
+  for (const when of ["before", "after"] as const) {
+    const inner = new MemoryStore();
+    let away = 0;
+    const store = wrapped(inner, {
+      async apply(changes, docs) {
+        const isCall = docs?.some(({ kind }) => kind === RECEIPT) ?? false;
+        if (isCall && away++ === 0) {
+          if (when === "after") await inner.apply(changes, docs);
+          throw new HoldfastError("UNREACHABLE", "It is away.");
+        }
+        return inner.apply(changes, docs);
+      },
+      async doc(kind, id) {
+        // And is not back when whoever called looks whether it was done.
+        if (kind === RECEIPT && away === 1) {
+          away++;
+          throw new HoldfastError("UNREACHABLE", "It is still away.");
+        }
+        return inner.doc(kind, id);
+      },
+    });
+    const hold = new Hold(store, thisMachine(), { now: Date.now }, 30_000);
+    const agent = hold.agent({
+      name: "keeper",
+      model: scriptedModel([
+        { content: "", toolCalls: [call("1", "agent_save", { id: "ann", state: { likes: "kelp" } })] },
+        { content: "", toolCalls: [call("2", "checkpoint_fork", { id: "0000000000000000-1" })] },
+        { content: "", toolCalls: [call("3", "checkpoint_create", { session: "job" })] },
+        "done",
+      ]),
+      tools: hold.tools(),
+    });
+    const began = performance.now();
+    expect(await agent.run("job", "go"), when).toMatchObject({ status: "completed" });
+    expect(away).toBeGreaterThan(1);
+    expect((await hold.agents.get("ann"))?.version).toBe(1);
+    const said = JSON.stringify((await hold.sessions.state("job")).messages);
+    expect(said).toContain("NOT_FOUND: There is no checkpoint");
+    // At once, and not after it has waited for itself.
+    expect(said).toContain('BAD_STATUS: You are at work in \\"job\\"');
+    expect(performance.now() - began).toBeLessThan(10_000);
+    await hold.close();
+  }
 });
 
 test("a person is asked before something is removed", async () => {

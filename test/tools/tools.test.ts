@@ -147,7 +147,9 @@ describe("which tools there are", () => {
         expect(hints[name][hint], `${name}.${hint}`).toBeTypeOf("boolean");
     expect(hints.agent_load).toMatchObject({ readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false });
     expect(hints.agent_delete).toMatchObject({ readOnlyHint: false, destructiveHint: true, idempotentHint: true });
-    expect(hints.conversation_save).toMatchObject({ readOnlyHint: false, destructiveHint: false, idempotentHint: false });
+    // It may replace a title.
+    expect(hints.conversation_save).toMatchObject({ readOnlyHint: false, destructiveHint: true, idempotentHint: false });
+    expect(hints.checkpoint_fork).toMatchObject({ readOnlyHint: false, destructiveHint: false, idempotentHint: false });
   });
 
   test.each([{ only: ["no_such"] }, { only: "agent_load" }, { readOnly: 1 }, { agent: "" }, { all: true }, { approval: "yes" }])(
@@ -279,6 +281,92 @@ describe("pages", () => {
     for (const cursor of ["p99", "p0.99999999", "p-1", "x", "p1e3", "p00"]) {
       expect(String(await errorOf(() => call("conversation_load", { id: "c", cursor })))).toMatch(/cursor/);
     }
+  });
+});
+
+describe("pages of what changes meanwhile", () => {
+  test("what is added at the end is shown; what has changed before ends the pages, and a cursor of something else is none", async () => {
+    const hold = await fresh();
+    const call = caller(hold);
+    const say = (id: string, n: number) =>
+      call("conversation_save", { id, messages: Array.from({ length: n }, (_, i) => ({ role: "user", content: `${i}`.repeat(5_000) })) });
+    await say("a", 1);
+    const { checkpoint } = await call("checkpoint_create", { session: "a" });
+    await say("a", 9);
+    await say("b", 10);
+    const { next } = await call("conversation_load", { id: "a" });
+    expect(String(await errorOf(() => call("conversation_load", { id: "b", cursor: next })))).toMatch(/did not come from this answer/);
+    expect(String(await errorOf(() => call("conversation_load", { id: "a", what: "state", cursor: next })))).toMatch(/did not come/);
+    await say("a", 1);
+    expect(await call("conversation_load", { id: "a", cursor: next })).toMatchObject({ count: 11 });
+    await hold.rewind("a", checkpoint.id);
+    await say("a", 12);
+    expect(String(await errorOf(() => call("conversation_load", { id: "a", cursor: next })))).toMatch(/changed since: begin anew/);
+  });
+
+  test("pieces of two versions of a record are not joined", async () => {
+    const hold = await fresh();
+    const call = caller(hold);
+    await call("agent_save", { id: "ann", system: "a".repeat(3 * PAGE_CHARS) });
+    const { next } = await call("agent_load", { id: "ann" });
+    await call("agent_save", { id: "ann", system: "b".repeat(3 * PAGE_CHARS) });
+    expect(String(await errorOf(() => call("agent_load", { id: "ann", cursor: next })))).toMatch(/changed since: begin anew/);
+  });
+});
+
+test("lists of what is long are shorter, and go on", async () => {
+  const hold = await fresh();
+  const call = caller(hold);
+  const names = (n: number) => Array.from({ length: n }, (_, i) => `${i}`.padStart(200, "x"));
+  for (let i = 0; i < 12; i++) {
+    await call("agent_save", { id: `a${i}`, capabilities: names(1_000) });
+    await call("conversation_save", { id: `c${i}`, tags: names(100), messages: [{ role: "user", content: "hi" }] });
+    await call("checkpoint_create", { session: "c0", description: "d".repeat(10_000) });
+  }
+  for (const [name, args, count] of [
+    ["agent_list", {}, 12],
+    ["conversation_list", {}, 12],
+    ["checkpoint_list", { session: "c0" }, 13],
+  ] as const) {
+    const seen: string[] = [];
+    for (let cursor: string | undefined; ; ) {
+      const page = await call(name, { ...args, limit: 100, ...(cursor && { cursor }) });
+      expect(JSON.stringify(page).length, name).toBeLessThan(2 * PAGE_CHARS);
+      seen.push(...(page.items as { id: string }[]).map(({ id }) => id));
+      cursor = page.next as string | undefined;
+      if (cursor === undefined) break;
+    }
+    expect(new Set(seen).size, name).toBe(count);
+    expect(seen, name).toHaveLength(count);
+  }
+  expect(JSON.stringify(await call("agent_save", { id: "a0" })).length).toBeLessThan(PAGE_CHARS);
+});
+
+test("what one agent calls its calls is nothing to another, and refusing changes nothing", async () => {
+  const hold = await fresh();
+  const [ann, bob] = ["ann", "bob"].map((agent) => caller(hold, { agent })) as [CallTool, CallTool];
+  await bob("agent_save", { id: "bob", idempotencyKey: "1" });
+  expect(await ann("agent_save", { id: "ann", idempotencyKey: "1" })).toMatchObject({ agent: { version: 1 } });
+  await bob("conversation_save", { id: "secret", idempotencyKey: "2" });
+  await bob("conversation_delete", { id: "secret", idempotencyKey: "3" });
+  expect(await ann("conversation_delete", { id: "secret", idempotencyKey: "3" })).toEqual({ deleted: false, keptFor: [], checkpoints: [] });
+  const before = await hold.stats();
+  const call = caller(hold);
+  await call("conversation_save", { id: "c", title: "old", messages: [{ role: "user", content: "hi", id: "m" }], idempotencyKey: "4" });
+  for (const args of [
+    { id: "new", idempotencyKey: "4" },
+    { id: "new", tags: ["a\nb"] },
+    { id: "new", idempotencyKey: "é".repeat(150) },
+    { id: "c", title: "newer", messages: [{ role: "user", content: "other", id: "m" }] },
+  ])
+    expect(await errorOf(() => call("conversation_save", args))).toMatchObject({ code: expect.stringMatching(/CONFLICT|INVALID_ID/) });
+  expect((await hold.sessions.get("c"))?.title).toBe("old");
+  expect(await hold.stats()).toEqual({
+    ...before,
+    sessions: before.sessions + 1,
+    checkpoints: 1,
+    messages: 1,
+    sizeBytes: expect.any(Number),
   });
 });
 

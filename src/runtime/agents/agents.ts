@@ -298,11 +298,13 @@ export class Agents {
       this.#ground,
       { key, name: "agents.restore", args: { snapshotId: id, takeOver: isTaken } },
       async (receipt) => (await restore()).run(() => this.#newId(), receipt),
-      async ({ recovery, sessions }) => {
-        const snapshot = await this.#madeSnapshot(id);
+      async (kept) => {
+        // What it was restored from, and what was there before, may be deleted since.
+        const snapshot = (await this.getSnapshot(id)) ?? (kept.snapshot as unknown as Snapshot);
+        const recovery = await this.getSnapshot(kept.recovery);
         const agent = await this.#doc(snapshot.agent);
-        const after = { recovery: await this.#madeSnapshot(recovery), ...(agent && { agent: recordOf(agent) }) };
-        return { snapshot, ...after, sessions: sessions.map(([session, outcome]) => ({ id: session, outcome: outcome as Restoring })) };
+        const sessions = kept.sessions.map(([session, outcome]) => ({ id: session, outcome: outcome as Restoring }));
+        return { snapshot, ...(recovery && { recovery }), ...(agent && { agent: recordOf(agent) }), sessions };
       },
     );
   }

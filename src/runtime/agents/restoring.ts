@@ -49,13 +49,20 @@ export interface RestoreReport {
   readonly held?: readonly string[];
 }
 
-const keptOf = ({ recovery, sessions }: RestoreReport): RestoredKept => ({
+const keptOf = ({
+  snapshot: { name: _name, description: _description, ...snapshot },
+  recovery,
+  sessions,
+}: RestoreReport): RestoredKept => ({
+  snapshot: { ...snapshot, metadata: {} },
   recovery: recovery?.id ?? "",
   sessions: sessions.map(({ id, outcome }) => [id, outcome] as const),
 });
 
 /** What is kept of a restore under a key. */
 export interface RestoredKept extends JsonObject {
+  /** Without what somebody called it. */
+  readonly snapshot: JsonObject;
   readonly recovery: string;
   readonly sessions: readonly (readonly [id: string, outcome: string])[];
 }

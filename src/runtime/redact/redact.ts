@@ -19,6 +19,7 @@ import { superseded } from "../lease-keeper.js";
 import { HIDDEN } from "../letters.js";
 import { checkTags } from "../opening.js";
 import { callback, flag, invalid, options, signalOf, wholeNumber } from "../options.js";
+import { forgetArguments } from "../receipts.js";
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, type MailDoc, mailOf, mailText } from "../rows.js";
 import { Leases } from "./leases.js";
 import { LetterEdits } from "./letters.js";
@@ -170,6 +171,7 @@ class Redacting {
         const outside = await this.#changeAll(found.shared, seen);
         if (await found.rewriting.rewrite(found.stretches)) {
           const keptBlobs = await this.#sweep(seen);
+          await forgetArguments(this.#ground);
           const unpurged = scrubs ? await this.#purge() : [];
           const { left } = scrubs ? await this.#ground.store.scrub(this.#what.holds) : UNSCRUBBED;
           this.#hearers.onProgress?.(this.#looked);

@@ -33,7 +33,7 @@ const TEMPLATES = [
 
 export function serveResources(server: Pick<Server, "setRequestHandler">, served: Served, agent: string | undefined): void {
   const { hold, began, failed } = served;
-  const call = { agent, key: undefined, signal: undefined };
+  const call = { agent, key: undefined, signal: undefined, self: undefined };
 
   server.setRequestHandler("resources/templates/list", () => ({ resourceTemplates: TEMPLATES }));
 
