@@ -279,6 +279,23 @@ describe.each(stores)("keys on $name", ({ address }) => {
     expect(await hold.sessions.get("s")).toBeDefined();
   });
 
+  test("that there was nothing to delete is an answer, too: what is made later is not what was meant", async () => {
+    const hold = keep(await open(address(), { search: false }));
+    for (const [remove, make, find] of [
+      [
+        () => hold.sessions.delete("later", { key: "s" }),
+        async () => (await hold.session("later")).close(),
+        () => hold.sessions.get("later"),
+      ],
+      [() => hold.agents.delete("later", { key: "a" }), () => hold.agents.save({ id: "later" }), () => hold.agents.get("later")],
+    ] as const) {
+      expect(await errorOf(remove)).toMatchObject({ code: "NOT_FOUND" });
+      await make();
+      expect(await errorOf(remove)).toMatchObject({ code: "NOT_FOUND" });
+      expect(await find()).toBeDefined();
+    }
+  });
+
   test("K3: receipts say nothing of what was said, and are forgotten after a week", async () => {
     const inner = await openStore(address());
     let now = Date.now();

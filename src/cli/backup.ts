@@ -1,8 +1,8 @@
 /** Backups from the command line: made, put back, and, for copies that others made, said to be one. */
-import { existsSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { HoldfastError, quote } from "../core/errors.js";
 import { open, restoreBackup } from "../index.js";
+import { refuseMissing } from "./store.js";
 
 type Flags = ReadonlySet<string>;
 
@@ -43,13 +43,6 @@ export async function restored(store: string | undefined, flags: Flags): Promise
   await using hold = await open(store);
   await hold.beginIncarnation();
   say(flags.has("--json") ? "{}" : "A new incarnation of the store has begun.");
-}
-
-/** Opening a store makes it where there is none: a name that was mistyped would give an empty one. */
-function refuseMissing(store = process.env["HOLDFAST_STORE"] || ".holdfast/state.db"): void {
-  const path = store.startsWith("dir:") ? store.slice("dir:".length) : store;
-  if (!/^[a-z][a-z0-9+.-]+:/i.test(path) && !existsSync(path))
-    throw new HoldfastError("NOT_FOUND", `There is no store ${quote(store)}. Name one with --store.`);
 }
 
 /** A person is asked; where there is none, nothing is done without --yes. */

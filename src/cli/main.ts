@@ -84,7 +84,9 @@ function parse(rest: readonly string[], { words: needed = [], flags: known, valu
     }
     if (named.includes(name)) {
       const value = inline ?? rest[++i];
-      if (value === undefined) return `${name} needs a value`;
+      // What looks like an option is one: `--agent --read-only` has lost its value, and must not lose the option as well.
+      if (value === undefined || (inline === undefined && value.startsWith("--")))
+        return `${name} needs a value (${name}=… for one that begins with --)`;
       values.set(name, value);
     } else if (known.includes(word)) flags.add(word);
     else if (word.startsWith("-") || words.length === needed.length) return `takes no ${quote(word)}`;

@@ -1,9 +1,11 @@
 /** `holdfast mcp`: the tools, and what is stored, for MCP clients. */
 import { randomBytes } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { Holdfast, ToolsOptions } from "../index.js";
 import { open } from "../index.js";
+import { refuseMissing } from "./store.js";
 
 export interface McpOptions {
   readonly store: string | undefined;
@@ -15,14 +17,15 @@ export interface McpOptions {
   readonly version: string;
 }
 
-/** Everything that is no message goes to stderr: on stdout a client would take it for one. */
-const say = (text: string) => process.stderr.write(`holdfast mcp: ${text}\n`);
+/** What there is to tell goes to stderr. Stored texts and what clients send may stand in it: nothing of that is sent to a terminal. */
+const say = (text: string) => process.stderr.write(`holdfast mcp: ${text.replace(/[^\P{Cc}\n]/gu, "\uFFFD")}\n`);
 
 export async function mcp(o: McpOptions): Promise<void> {
   const port = o.http === undefined ? undefined : portOf(o.http);
   if (o.tokens !== undefined && port === undefined) throw usage("--tokens", "it goes with --http");
   if (o.tokens !== undefined && o.tenant !== undefined) throw usage("--tenant", "the file with the tokens says which tenant each opens");
-  globalThis.console = new console.Console(process.stderr);
+  // Whoever is only to look does not make a store by mistyping its name.
+  if (o.readOnly) refuseMissing(o.store);
   const tools: ToolsOptions = { readOnly: o.readOnly, ...(o.agent !== undefined && { agent: o.agent }) };
   const failed = (error: unknown) => say(error instanceof Error ? (error.stack ?? error.message) : String(error));
   const stop = stopSignal();
@@ -31,16 +34,28 @@ export async function mcp(o: McpOptions): Promise<void> {
 }
 
 async function overStdio(o: McpOptions, tools: ToolsOptions, failed: (error: unknown) => void, stop: AbortSignal): Promise<void> {
-  // A client that is gone is no reason to end in the middle of a save.
-  process.stdout.removeAllListeners("error");
-  process.stdout.on("error", () => {});
-  const loading = loaded(() => import("../server/mcp/stdio.js"));
-  await using hold = await opened(o, o.tenant);
-  const { serveOverStdio } = await loading;
   const { stdin: input, stdout: output } = process;
-  await serveOverStdio({ hold, version: o.version, tools, failed, input, output, signal: stop });
-  // Where a signal came, the client may still be there, and this process would stay for it.
-  input.destroy();
+  // Only messages go to stdout, whatever else somebody prints: a client would take it for one.
+  const write = output.write.bind(output) as (text: string) => boolean;
+  output.write = process.stderr.write.bind(process.stderr) as typeof output.write;
+  // A client that is gone is no reason to end in the middle of a save.
+  output.removeAllListeners("error");
+  output.on("error", () => {});
+  const loading = loaded(() => import("../server/mcp/stdio.js"));
+  // Told of where it is waited for, also if the store cannot be opened.
+  loading.catch(() => {});
+  {
+    await using hold = await opened(o, o.tenant);
+    const { serveOverStdio } = await loading;
+    await serveOverStdio({ hold, version: o.version, tools, failed, streams: { input, output, write }, signal: stop });
+  }
+  await heard(output);
+  process.exit(0);
+}
+
+/** A client that has stopped listening is not waited for. */
+async function heard(output: NodeJS.WriteStream): Promise<void> {
+  for (let tries = 0; tries < 50 && output.writableLength > 0; tries++) await sleep(20);
 }
 
 async function overHttp(
@@ -68,7 +83,7 @@ async function overHttp(
     return opening;
   };
   // A store that cannot be opened is told of now, and not to the first client.
-  if (o.tokens === undefined) await holdOf(o.tenant);
+  await holdOf(tokens.tenants[0]);
   const server = await serveOverHttp({ port, tokens, holdOf, version: o.version, tools, failed });
   const isOwn = o.tokens === undefined && given === undefined;
   const made = isOwn ? `\n  Authorization: Bearer ${token}\n  (made for this run; HOLDFAST_TOKEN sets one that stays)` : "";
@@ -111,7 +126,7 @@ function secret(path: string): string {
       say(`${quote(path)} can be read by others than its owner. Make it yours alone: chmod 600`);
     return readFileSync(path, "utf8");
   } catch (cause) {
-    throw new HoldfastError("NOT_FOUND", `${quote(path)} cannot be read: ${(cause as Error).message}`, {}, cause);
+    throw new HoldfastError("NOT_FOUND", `${quote(path)} cannot be read (${(cause as NodeJS.ErrnoException).code}).`, {}, cause);
   }
 }
 

@@ -8,7 +8,7 @@ import { lineAt, type Segment } from "./journal.js";
 import { notFound } from "./lines.js";
 import { type StateThere, stateThere } from "./look.js";
 import { invalid, limitOf, oneOf, options, type Page } from "./options.js";
-import { type KeyOption, once } from "./receipts.js";
+import { type KeyOption, onceRemoved } from "./receipts.js";
 import { surveyLine } from "./retention/line-survey.js";
 import { removeMarks } from "./retention/prune.js";
 import { PLANS, type Pruned, type PruneOptions, prune } from "./retention/pruning.js";
@@ -122,7 +122,7 @@ export class Checkpoints {
   /** Removes one checkpoint. One at which a fork begins is a CONFLICT. */
   async delete(id: string, o?: KeyOption): Promise<void> {
     const { key } = options(o, "checkpoints.delete", ["key"]);
-    await once<null, void>(
+    await onceRemoved<null, void>(
       this.#ground,
       { key, name: "checkpoints.delete", args: { id } },
       async (receipt) => {

@@ -18,7 +18,7 @@ import { look, type StateThere, stateThere } from "./look.js";
 import { checkLabel, makeSession, refuseOtherAgent } from "./opening.js";
 import { type Damaged, flag, invalid, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
 import { childrenOf } from "./outside.js";
-import { type KeyOption, once, type Receipt } from "./receipts.js";
+import { type KeyOption, once, onceRemoved, type Receipt } from "./receipts.js";
 import { type RedactOptions, type RedactReport, redactSession } from "./redact/redact.js";
 import type { RedactWhat } from "./redact/what.js";
 import { cutLines } from "./retention/gc.js";
@@ -232,7 +232,7 @@ export class Sessions {
     const known = sessionId(id);
     const { key, agent } = options(o, "sessions.delete", ["key", "agent"]);
     const only = agent === undefined ? undefined : checkName(agent, "agent");
-    return once<JsonObject, Deleted>(
+    return onceRemoved<JsonObject, Deleted>(
       this.#ground,
       { key, name: "sessions.delete", args: { id, ...(only !== undefined && { agent: only }) } },
       (receipt) => this.#delete(known, only, receipt),

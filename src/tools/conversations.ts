@@ -2,6 +2,7 @@
 import { fromPlain, type PlainMessage } from "../core/formats/plain.js";
 import type { JsonObject } from "../core/json.js";
 import type { Role } from "../core/message.js";
+import { invalid } from "../runtime/options.js";
 import type { SessionUpdate } from "../runtime/sessions.js";
 import { type Hold, keyOf, spec } from "./definition.js";
 import { fitting, pageOf, piece } from "./pages.js";
@@ -91,6 +92,7 @@ export const conversationLoad = spec({
     next,
   },
   async run(hold, { id: given, what = "messages", at, last, cursor: from }, call) {
+    if (what === "metadata" && at !== undefined) throw invalid("at", "metadata is not kept with checkpoints: leave it out");
     const shown = await requireSession(hold, call, given);
     const all = await contents(hold, shown.id, what, at === undefined ? undefined : (await requireCheckpoint(hold, call, at)).id);
     const first = what === "messages" && last !== undefined ? Math.max(0, all.length - last) : 0;

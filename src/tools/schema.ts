@@ -1,6 +1,8 @@
 /** Shapes of arguments and answers, said once: as a JSON Schema, as a type, and as a Standard Schema that other loops can ask. */
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
-import type { JsonObject } from "../core/json.js";
+import { HoldfastError, quote } from "../core/errors.js";
+import { typeName } from "../core/ids.js";
+import { encode, type JsonObject } from "../core/json.js";
 import { schemaOf } from "../runtime/agent/schema.js";
 
 declare const of: unique symbol;
@@ -65,6 +67,8 @@ function standard<T>(schema: JsonObject): Shape<T>["~standard"] {
     version: 1,
     vendor: "holdfast",
     validate: async (value) => {
+      const flaw = flawIn(value, schema);
+      if (flaw !== undefined) return { issues: [{ message: flaw }] };
       // Made when it is first asked: most tools are never called.
       known ??= schemaOf(schema, "schema");
       const parsed = await known.parse(value as JsonObject);
@@ -73,4 +77,18 @@ function standard<T>(schema: JsonObject): Shape<T>["~standard"] {
     // A copy: some loops write into what they are given.
     jsonSchema: { input: () => structuredClone(schema), output: () => structuredClone(schema) },
   };
+}
+
+/** What is no JSON of ours, or has a name that is none of the fields, whatever a validator makes of `__proto__` and half characters. */
+function flawIn(value: unknown, { properties }: JsonObject): string | undefined {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return `Arguments are an object, not ${typeName(value)}.`;
+  const unknown = Object.keys(value).find((name) => !Object.hasOwn(properties as JsonObject, name));
+  if (unknown !== undefined)
+    return `There is no ${quote(unknown)}; known are ${Object.keys(properties as JsonObject).join(", ") || "none"}.`;
+  try {
+    encode(value, "arguments");
+    return undefined;
+  } catch (error) {
+    return error instanceof HoldfastError ? error.message : String(error);
+  }
 }

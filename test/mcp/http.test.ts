@@ -73,6 +73,8 @@ describe("who is let in", () => {
       ["two of them", { ...proper, authorization: `Bearer ${TOKEN} ${TOKEN}` }, 401],
       ["a foreign Host", { ...proper, host: "evil.example" }, 403],
       ["a Host that looks like ours", { ...proper, host: `localhost.evil.example:${port}` }, 403],
+      ["a Host with a name before it", { ...proper, host: `evil@localhost:${port}` }, 403],
+      ["a Host in another spelling", { ...proper, host: `2130706433:${port}` }, 403],
       ["a foreign Origin", { ...proper, origin: "https://evil.example" }, 403],
       ["no Origin to speak of", { ...proper, origin: "null" }, 403],
       ["a page of this machine", { ...proper, origin: `http://localhost:${port}` }, 200],
@@ -103,6 +105,8 @@ test("what is no request for MCP is refused, and the next is answered", async ()
   const deepCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"agent_save","arguments":{"id":"a","state":{"x":${deep}}}}}`;
   for (const [name, sent, statuses] of [
     ["another path", { path: "/" }, [404]],
+    ["another address", { path: "http://evil.example/mcp" }, [400]],
+    ["a path with two slashes", { path: "//evil.example/mcp" }, [400]],
     ["a path upwards", { path: "/mcp/..%2f..%2fetc/passwd" }, [404]],
     ["GET changes and answers nothing", { method: "GET" }, [405]],
     ["DELETE", { method: "DELETE" }, [405]],
@@ -241,6 +245,30 @@ describe.each(ways.filter(({ over }) => over === "http"))("tenants, $era", ({ er
     expect(await call("agent_load", { id: "ann" })).toMatchObject({ agent: { version: 30, state: { i: 29 } } });
     await client.close();
   });
+});
+
+test("it ends within seconds, whoever is still sending, listening or not reading", async () => {
+  const own = await httpProcess(place());
+  const client = clientFor("2026-07-28");
+  await client.connect(httpTransport(own.url));
+  await calling(client)("agent_save", { id: "ann" });
+  const { hostname, port } = new URL(own.url);
+  const half = tcp(Number(port), hostname);
+  half.on("error", () => {});
+  half.write(
+    `POST /mcp HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${TOKEN}\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{`,
+  );
+  await sleep(100);
+  const began = performance.now();
+  expect(await own.stop()).toBe(0);
+  expect(performance.now() - began).toBeLessThan(5_000);
+  half.destroy();
+});
+
+test("a store that cannot be opened for a tenant is told in words, and again when it is asked again", async () => {
+  const file = join(directory, `tokens-${count++}`);
+  writeFileSync(file, `acme ${TOKEN}\n`, { mode: 0o600 });
+  expect(String(await errorOf(() => httpProcess("ftp://x", ["--tokens", file])))).toMatch(/no store for "ftp:"/);
 });
 
 test("a file of tokens that says nothing, or too much, is refused; one that others can read is told of", async () => {

@@ -27,8 +27,8 @@ class Raw {
   out = "";
   told = "";
 
-  constructor(store: string, args: readonly string[] = []) {
-    this.child = spawn(process.execPath, [bin, "mcp", "--store", store, ...args], { stdio: "pipe" });
+  constructor(store: string, args: readonly string[] = [], env: Record<string, string> = {}) {
+    this.child = spawn(process.execPath, [bin, "mcp", "--store", store, ...args], { stdio: "pipe", env: { ...process.env, ...env } });
     this.child.stdout.on("data", (chunk: Buffer) => {
       this.out += chunk.toString();
     });
@@ -118,6 +118,83 @@ test("half a line is waited for; a line that is no JSON, or no message, is passe
   expect(await raw.ended).toBe(0);
   for (const message of raw.messages) expect(message).toMatchObject({ jsonrpc: "2.0" });
   expect(raw.messages.some(({ id }) => id === 7)).toBe(false);
+});
+
+test("what is no message of the protocol is answered where it can be told who asked, and several on one line are all answered", async () => {
+  const raw = await greeted();
+  for (const [text, id, code] of [
+    ['{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"progressToken":{}}}}', 1, -32_600],
+    ['{"jsonrpc":"2.0","id":2,"method":"ping","params":[]}', 2, -32_600],
+    ['{"jsonrpc":"2.0","id":"three","method":"ping","extra":1}', "three", -32_600],
+    ['{"id":4,"method":"ping"}', 4, -32_600],
+    ['{"jsonrpc":"2.0","id":5.5,"method":"ping"}', null, -32_600],
+    ["[]", null, -32_600],
+    ['{"jsonrpc"', null, -32_700],
+  ] as const) {
+    const before = raw.out.length;
+    await raw.write(`${text}\n`);
+    while (!raw.out.slice(before).includes("\n")) await sleep(5);
+    expect(JSON.parse(raw.out.slice(before)), text).toMatchObject({ id, error: { code } });
+  }
+  // A word each, and no stack.
+  expect(raw.told.split("\n").filter((line) => line !== "")).toHaveLength(7);
+  await raw.write(`[${raw.line(11, "ping").trim()},${raw.call(12, "agent_list", {}).trim()},{}]\n`);
+  expect((await raw.answer(11)).result).toEqual({});
+  expect((await raw.answer(12)).result.structuredContent.items).toEqual([]);
+});
+
+test("what was asked before the end of the input is answered", async () => {
+  const store = place();
+  const raw = await greeted(store);
+  let lines = "";
+  for (let i = 1; i <= 50; i++) lines += raw.call(i, "conversation_save", { id: `c${i}`, messages: [{ role: "user", content: "hi" }] });
+  raw.child.stdin.end(lines);
+  expect(await raw.ended, raw.told).toBe(0);
+  expect(raw.messages.filter(({ result }) => result?.structuredContent?.taken === true)).toHaveLength(50);
+});
+
+test("a client that does not listen is not read from either, and does not keep the server alive", async () => {
+  const raw = await greeted();
+  await raw.write(raw.call(1, "agent_save", { id: "ann", system: "x".repeat(15_000) }));
+  await raw.answer(1);
+  raw.child.stdout.pause();
+  const line = raw.call(2, "agent_load", { id: "ann" });
+  let sent = 0;
+  // Until it takes no more: what a pipe holds, and a little.
+  for (let full = 0; full < 20 && sent < 20_000; ) {
+    if (raw.child.stdin.writableNeedDrain) {
+      full++;
+      await sleep(25);
+    } else {
+      full = 0;
+      raw.child.stdin.write(line.repeat(10).replaceAll('"id":2', `"id":${(sent += 10)}`));
+    }
+  }
+  expect(sent).toBeLessThan(20_000);
+  const memory = Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${raw.child.pid}/status`, "utf8"))?.[1]);
+  expect(memory).toBeLessThan(300 * 1024);
+  const began = performance.now();
+  raw.child.kill("SIGTERM");
+  const code = await new Promise((resolve) => raw.child.once("exit", resolve));
+  expect(code).toBe(0);
+  expect(performance.now() - began).toBeLessThan(14_000);
+}, 60_000);
+
+test("whatever is printed in the process, only messages are on stdout", async () => {
+  const noise =
+    "import c from 'node:console';const say=c.log;setInterval(()=>{say('noise');console.log('noise');process.stdout.write('noise\\n')},20)";
+  const raw = new Raw(place(), [], { NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(noise)}"` });
+  raws.push(raw);
+  // What is printed before the command begins is nobody's to keep back.
+  while (!raw.told.includes("noise")) await sleep(20);
+  raw.out = "";
+  await raw.greet();
+  for (let i = 1; i < 20; i++) {
+    await raw.write(raw.line(i, "ping"));
+    await raw.answer(i);
+    await sleep(10);
+  }
+  expect(raw.out).not.toContain("noise");
 });
 
 test("a line of 100 MB is let go, answered as too long, and costs no memory; the next is answered", async () => {
@@ -272,6 +349,10 @@ test("a store that cannot be opened, and wrong options, end it with a word on st
     [["--http", "0", "--tokens", "/no/such/file"], 3, /cannot be read/],
     [["--agent", "\u0007"], 2, /control character/],
     [["--nonsense"], 2, /takes no "--nonsense"/],
+    // A value that is lost does not take an option with it.
+    [["--agent", "--read-only"], 2, /--agent needs a value/],
+    [["--read-only", "--store", join(directory, "mistyped.db")], 3, /There is no store/],
+    [["--http", "0", "--store", "ftp://x"], 1, /no store for "ftp:"/],
   ] as const) {
     const child = spawn(process.execPath, [bin, "mcp", ...args], { stdio: "pipe", env: { ...process.env, HOLDFAST_STORE: place() } });
     let out = "";

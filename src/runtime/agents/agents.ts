@@ -7,7 +7,7 @@ import { isUnderWay, type SessionStatus, statusTable } from "../../core/status.j
 import { AGENT, type DocRow } from "../../store/port.js";
 import type { Ground } from "../ground.js";
 import { callback, type Damaged, flag, limitOf, numberOf, oneOf, options, type Page, signalOf } from "../options.js";
-import { type KeyOption, once, type Receipt } from "../receipts.js";
+import { type KeyOption, once, onceRemoved, type Receipt } from "../receipts.js";
 import { type AutoSnapshot, type AutoSnapshotOptions, autoSnapshot } from "./auto-snapshot.js";
 import { capture } from "./capture.js";
 import { type DeletedAgent, deleteAgent } from "./deleting.js";
@@ -170,7 +170,7 @@ export class Agents {
   async delete(id: string, o?: KeyOption): Promise<DeletedAgent> {
     const { key } = options(o, "agents.delete", ["key"]);
     const agent = checkName(id, "agent id");
-    return once<JsonObject, DeletedAgent>(
+    return onceRemoved<JsonObject, DeletedAgent>(
       this.#ground,
       { key, name: "agents.delete", args: { id } },
       (receipt) => deleteAgent(this.#ground, agent, receipt),
@@ -313,7 +313,7 @@ export class Agents {
   async deleteSnapshot(snapshotId: string, o?: KeyOption): Promise<void> {
     const { key } = options(o, "agents.deleteSnapshot", ["key"]);
     const id = checkName(snapshotId, "snapshot id");
-    await once<null, void>(
+    await onceRemoved<null, void>(
       this.#ground,
       { key, name: "agents.deleteSnapshot", args: { snapshotId: id } },
       async (receipt) => {

@@ -13,11 +13,11 @@ import {
   localhostAllowedOrigins,
   originValidationResponse,
 } from "@modelcontextprotocol/server";
-import { HoldfastError } from "../../core/errors.js";
+import { errorTable, HoldfastError } from "../../core/errors.js";
 import type { Hold } from "../../tools/definition.js";
 import { specsFor } from "../../tools/tools.js";
 import { Running } from "./running.js";
-import type { Served } from "./served.js";
+import { type Served, told } from "./served.js";
 import { mcpServer } from "./server.js";
 import type { Tokens } from "./tokens.js";
 
@@ -35,12 +35,16 @@ export interface HttpServer {
 }
 
 const PATH = "/mcp";
+const HOST = /^(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/i;
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
-const GRACE_MS = 10_000;
+/** How long calls that had begun, and then their answers, are waited for at the end. */
+const GRACE_MS = 4_000;
+const HEARD_MS = 1_000;
 
 export async function serveOverHttp({ port, tokens, holdOf, ...served }: HttpOptions): Promise<HttpServer> {
   specsFor(served.tools);
   const running = new Running();
+  const answering = new Running();
   const handler = createMcpHandler(
     async ({ authInfo }) => {
       const hold = await holdOf(tenantIn(authInfo?.extra));
@@ -50,6 +54,8 @@ export async function serveOverHttp({ port, tokens, holdOf, ...served }: HttpOpt
   );
 
   async function answer(request: Request): Promise<Response> {
+    if (!HOST.test(request.headers.get("host") ?? ""))
+      return refusal(403, "This server is for this machine alone: localhost, or 127.0.0.1.");
     const strange =
       hostHeaderValidationResponse(request, localhostAllowedHostnames()) ?? originValidationResponse(request, localhostAllowedOrigins());
     if (strange !== undefined) return strange;
@@ -59,15 +65,22 @@ export async function serveOverHttp({ port, tokens, holdOf, ...served }: HttpOpt
     if (token === undefined || known === undefined)
       return refusal(401, "Send the token of this server: Authorization: Bearer …", { "www-authenticate": 'Bearer realm="holdfast"' });
     if (request.headers.has("content-encoding")) return refusal(415, "The body is read as it is sent: not compressed.");
+    try {
+      await holdOf(known.tenant);
+    } catch (error) {
+      const status = error instanceof HoldfastError ? errorTable[error.code].http : 500;
+      return refusal(status, told(error, served.failed));
+    }
     return handler.fetch(request, { authInfo: { token, clientId: known.tenant ?? "", scopes: [], extra: { tenant: known.tenant } } });
   }
 
   const server = createServer({ requestTimeout: 60_000, headersTimeout: 20_000, maxHeaderSize: 32 * 1024 }, (incoming, outgoing) => {
-    const served_ = respond(incoming, outgoing, answer).catch((error: unknown) => {
-      served.failed(error);
-      outgoing.destroy();
-    });
-    running.began(served_);
+    answering.began(
+      respond(incoming, outgoing, answer).catch((error: unknown) => {
+        served.failed(error);
+        outgoing.destroy();
+      }),
+    );
   });
   await listening(server, port);
   const { port: bound } = server.address() as AddressInfo;
@@ -77,6 +90,7 @@ export async function serveOverHttp({ port, tokens, holdOf, ...served }: HttpOpt
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeIdleConnections();
       await running.over(GRACE_MS);
+      await answering.over(HEARD_MS);
       await handler.close();
       server.closeAllConnections();
       await closed;
@@ -118,7 +132,9 @@ function requestOf(incoming: IncomingMessage, signal: AbortSignal): Request | un
     const { method = "GET", rawHeaders } = incoming;
     const headers = new Headers();
     for (let i = 0; i + 1 < rawHeaders.length; i += 2) headers.append(rawHeaders[i] as string, rawHeaders[i + 1] as string);
-    const { pathname, search } = new URL(incoming.url ?? "/", "http://127.0.0.1");
+    // The path as it stands, and no other address.
+    if (!incoming.url?.startsWith("/") || incoming.url.startsWith("//")) return undefined;
+    const { pathname, search } = new URL(incoming.url, "http://127.0.0.1");
     const body = method === "GET" || method === "HEAD" ? undefined : { body: Readable.toWeb(incoming), duplex: "half" };
     return new Request(`http://127.0.0.1${pathname}${search}`, { method, headers, signal, ...body } as RequestInit);
   } catch {

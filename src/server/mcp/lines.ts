@@ -1,12 +1,12 @@
 /**
- * Lines from a client, whole and of bounded length. One that is too long is let go as it comes, so that it costs no memory, and is
- * answered where it can be told whose question it was; the next line is read as if nothing had been.
+ * Lines of bounded length out of what a client sends. One that is too long is let go as it comes, so that it costs no memory; what is kept of
+ * it is enough to tell, mostly, whose question it was. The next line is read as if nothing had been.
  */
-import { Transform, type TransformCallback } from "node:stream";
-
 export const MAX_LINE_BYTES = 16 * 1024 * 1024;
 /** How much of a line that is too long is kept from its beginning, and from its end: there its id is. */
 const KEPT_BYTES = 4_096;
+/** Many small parts take more room than what they hold. */
+const MAX_PARTS = 1_024;
 const NEWLINE = 10;
 
 export interface TooLong {
@@ -15,54 +15,50 @@ export interface TooLong {
   readonly id: string | number | undefined;
 }
 
-export class Lines extends Transform {
+export class Lines {
   readonly #most: number;
-  readonly #tooLong: (line: TooLong) => void;
   #parts: Buffer[] = [];
   #bytes = 0;
-  #head = Buffer.alloc(0);
+  #head: Buffer | undefined;
   #tail = Buffer.alloc(0);
 
-  constructor(tooLong: (line: TooLong) => void, most = MAX_LINE_BYTES) {
-    super();
-    this.#tooLong = tooLong;
+  constructor(most = MAX_LINE_BYTES) {
     this.#most = most;
   }
 
-  override _transform(chunk: Buffer, _encoding: string, done: TransformCallback): void {
+  /** The lines that end in this chunk. */
+  *take(chunk: Buffer): Generator<Buffer | TooLong> {
     for (let from = 0; from < chunk.length; ) {
       const end = chunk.indexOf(NEWLINE, from);
-      this.#take(chunk.subarray(from, end === -1 ? chunk.length : end + 1));
-      if (end === -1) break;
-      this.#end();
+      this.#add(chunk.subarray(from, end === -1 ? chunk.length : end + 1));
+      if (end === -1) return;
+      yield this.#line();
       from = end + 1;
     }
-    done();
   }
 
-  #take(part: Buffer): void {
+  #add(part: Buffer): void {
     this.#bytes += part.length;
-    if (this.#bytes <= this.#most) {
-      this.#parts.push(part);
+    if (this.#bytes > this.#most) {
+      this.#head ??= Buffer.from(Buffer.concat(this.#parts).subarray(0, KEPT_BYTES));
+      this.#parts = [];
+      this.#tail = Buffer.from(Buffer.concat([this.#tail, part]).subarray(-KEPT_BYTES));
       return;
     }
-    const [kept, ...more] = this.#parts;
-    if (kept !== undefined) {
-      this.#head = Buffer.concat([kept, ...more]).subarray(0, KEPT_BYTES);
-      this.#head = Buffer.from(this.#head);
-      this.#parts = [];
-    }
-    const seen = Buffer.concat([this.#tail, part]);
-    this.#tail = Buffer.from(seen.subarray(-KEPT_BYTES));
+    this.#parts.push(part);
+    if (this.#parts.length > MAX_PARTS) this.#parts = [Buffer.concat(this.#parts)];
   }
 
-  #end(): void {
-    if (this.#bytes <= this.#most) this.push(this.#parts.length === 1 ? this.#parts[0] : Buffer.concat(this.#parts));
-    else this.#tooLong({ bytes: this.#bytes, id: idIn(this.#head.toString(), this.#tail.toString()) });
+  #line(): Buffer | TooLong {
+    const isWhole = this.#bytes <= this.#most;
+    const line = isWhole
+      ? Buffer.concat(this.#parts)
+      : { bytes: this.#bytes, id: idIn(this.#head?.toString() ?? "", this.#tail.toString()) };
     this.#parts = [];
     this.#bytes = 0;
-    this.#head = Buffer.alloc(0);
+    this.#head = undefined;
     this.#tail = Buffer.alloc(0);
+    return line;
   }
 }
 

@@ -12,6 +12,7 @@ import { type Served, told } from "./served.js";
 
 const JSON_TYPE = "application/json";
 const PAGE = 50;
+const MAX_URI = 2_000;
 const IN_PAGES = "As JSON, a page at a time: where there is more, `next` is the cursor of the next page.";
 
 const TEMPLATES = [
@@ -43,7 +44,8 @@ export function serveResources(server: Pick<Server, "setRequestHandler">, served
       const { items, next } = await hold.sessions.list({ limit: PAGE, ...(agent && { agent }), ...(cursor !== undefined && { cursor }) });
       const resources = items.map(({ id, updatedAt }) => ({
         uri: `holdfast://sessions/${encodeURIComponent(id)}`,
-        name: id,
+        // As it stands in the address: nobody reads it as a sentence.
+        name: encodeURIComponent(id),
         mimeType: JSON_TYPE,
         annotations: { lastModified: updatedAt },
       }));
@@ -53,6 +55,7 @@ export function serveResources(server: Pick<Server, "setRequestHandler">, served
 
   server.setRequestHandler("resources/read", ({ params: { uri } }) =>
     tracked(async () => {
+      if (uri.length > MAX_URI) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `An address has ${MAX_URI} characters at most.`);
       const wanted = parsed(uri);
       if (wanted === undefined) throw new ResourceNotFoundError(uri);
       try {

@@ -30,8 +30,9 @@ export class Tokens {
     return found && { tenant: found.tenant };
   }
 
-  get size(): number {
-    return this.#known.length;
+  /** Whose there are, in the order of their coming. */
+  get tenants(): readonly (string | undefined)[] {
+    return this.#known.map(({ tenant }) => tenant);
   }
 }
 
@@ -46,7 +47,7 @@ export function tokensIn(text: string, path: string): Tokens {
       throw new HoldfastError("INVALID_OPTION", `${where}: a line holds a tenant and its token, and nothing else.`, { path: where });
     tokens.add(token, tenant === "-" ? undefined : checkName(tenant, "tenant"), where);
   }
-  if (tokens.size === 0) throw new HoldfastError("INVALID_OPTION", `${quote(path)} holds no token.`, { path });
+  if (tokens.tenants.length === 0) throw new HoldfastError("INVALID_OPTION", `${quote(path)} holds no token.`, { path });
   return tokens;
 }
 

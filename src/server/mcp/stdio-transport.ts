@@ -1,0 +1,162 @@
+/**
+ * Messages over stdin and stdout, a line each. The SDK has a transport for it, too, which this takes the place of: it ends at a line that
+ * is too long, leaves what it cannot read without an answer, reads on however much waits to be written, and drops at the end of the input
+ * what was just asked.
+ */
+
+import type { Readable, Writable } from "node:stream";
+import { type JSONRPCMessage, parseJSONRPCMessage, serializeMessage, type Transport } from "@modelcontextprotocol/server";
+import { Lines, MAX_LINE_BYTES, type TooLong } from "./lines.js";
+
+/** Past these nothing more is read until some of it is answered, and heard. */
+const MAX_OPEN = 256;
+const MAX_UNHEARD_BYTES = 1024 * 1024;
+/** How many messages may stand on one line. */
+const MAX_BATCH = 1_000;
+/** How long whoever has asked is waited for with its answers, once the input is at its end. */
+const GRACE_MS = 10_000;
+
+const PARSE_ERROR = -32_700;
+const INVALID_REQUEST = -32_600;
+
+type Id = string | number;
+
+export interface StdioStreams {
+  readonly input: Readable;
+  readonly output: Writable;
+  /** Writes to the output, where that is done by another way than its own `write`. */
+  readonly write?: (text: string) => boolean;
+}
+
+export class StdioTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+  readonly #input: Readable;
+  readonly #output: Writable;
+  readonly #write: (text: string) => boolean;
+  readonly #failed: (message: string) => void;
+  readonly #lines = new Lines();
+  /** What was asked and is not answered. */
+  readonly #open = new Set<Id>();
+  #ending: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  constructor({ input, output, write = (text) => output.write(text) }: StdioStreams, failed: (message: string) => void) {
+    this.#input = input;
+    this.#output = output;
+    this.#write = write;
+    this.#failed = failed;
+  }
+
+  async start(): Promise<void> {
+    this.#input.on("data", this.#read);
+    for (const end of ["end", "close", "error"]) this.#input.on(end, this.end);
+    this.#output.on("drain", this.#goOn);
+    // Whoever would hear is gone.
+    this.#output.on("error", this.#close);
+    if (this.#input.readableEnded || this.#input.destroyed) this.end();
+  }
+
+  /** Asks for no more, and ends when all that was asked is answered. */
+  readonly end = (): void => {
+    if (this.#ending !== undefined || this.#isClosed) return;
+    this.#input.pause();
+    this.#ending = setTimeout(this.#close, GRACE_MS);
+    this.#endIfDone();
+  };
+
+  #endIfDone(): void {
+    if (this.#ending !== undefined && this.#open.size === 0) setImmediate(this.#close);
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    if (this.#isClosed) throw new Error("The client is gone.");
+    this.#write(serializeMessage(message));
+    if (!("method" in message)) this.#answered(message.id);
+  }
+
+  #answered(id: Id | undefined): void {
+    if (id === undefined || !this.#open.delete(id)) return;
+    this.#goOn();
+    this.#endIfDone();
+  }
+
+  async close(): Promise<void> {
+    this.#close();
+  }
+
+  readonly #close = (): void => {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    clearTimeout(this.#ending);
+    this.#input.off("data", this.#read);
+    this.#input.pause();
+    this.onclose?.();
+  };
+
+  // ---- reading
+
+  readonly #read = (chunk: Buffer): void => {
+    for (const line of this.#lines.take(chunk)) {
+      if (this.#isClosed) return;
+      if (Buffer.isBuffer(line)) this.#line(line.toString().trim());
+      else this.#tooLong(line);
+    }
+    if (this.#isFull) this.#input.pause();
+  };
+
+  get #isFull(): boolean {
+    return this.#open.size > MAX_OPEN || this.#output.writableLength > MAX_UNHEARD_BYTES;
+  }
+
+  readonly #goOn = (): void => {
+    if (this.#ending === undefined && !this.#isClosed && !this.#isFull && this.#input.isPaused()) this.#input.resume();
+  };
+
+  #line(text: string): void {
+    if (text === "") return;
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      this.#refuse(undefined, PARSE_ERROR, "The line is no JSON.");
+      return;
+    }
+    // Some ages of the protocol say several things on one line.
+    if (!Array.isArray(value)) this.#message(value);
+    else if (value.length === 0 || value.length > MAX_BATCH)
+      this.#refuse(undefined, INVALID_REQUEST, `A batch has 1 to ${MAX_BATCH} messages, and this one ${value.length}.`);
+    else for (const one of value) this.#message(one);
+  }
+
+  #message(value: unknown): void {
+    let message: JSONRPCMessage;
+    try {
+      message = parseJSONRPCMessage(value);
+    } catch {
+      this.#refuse(idOf(value), INVALID_REQUEST, "It is no message of the protocol.");
+      return;
+    }
+    if ("method" in message) {
+      if ("id" in message) this.#open.add(message.id);
+      // The SDK does not answer what was taken back.
+      else if (message.method === "notifications/cancelled") this.#answered(idOf({ id: message.params?.["requestId"] }));
+    }
+    this.onmessage?.(message);
+  }
+
+  #tooLong({ bytes, id }: TooLong): void {
+    this.#refuse(id, INVALID_REQUEST, `A line of ${bytes} bytes: a message may have ${MAX_LINE_BYTES}. Say it in several calls.`);
+  }
+
+  #refuse(id: Id | undefined, code: number, message: string): void {
+    this.#failed(message);
+    if (!this.#isClosed) this.#write(`${JSON.stringify({ jsonrpc: "2.0", id: id ?? null, error: { code, message } })}\n`);
+  }
+}
+
+function idOf(value: unknown): Id | undefined {
+  const id: unknown = typeof value === "object" && value !== null && "id" in value ? value.id : undefined;
+  return typeof id === "string" || Number.isSafeInteger(id) ? (id as Id) : undefined;
+}
