@@ -114,6 +114,12 @@ async function main(words: readonly string[]): Promise<number> {
     return 0;
   }
   const command = Object.hasOwn(commands, word) ? commands[word] : undefined;
+  if (command !== undefined && (rest.includes("--help") || rest.includes("-h"))) {
+    const { says, words: needed = [], flags, values = [] } = command;
+    const all = [...needed, ...flags.map((name) => `[${name}]`), ...values.map((name) => `[${name} …]`)];
+    process.stdout.write(`holdfast ${[word, ...all].join(" ")}\n\n  ${says}\n`);
+    return 0;
+  }
   const given = command && parse(rest, command);
   if (command === undefined || given === undefined || typeof given === "string") {
     const wrong = typeof given === "string" ? `${word} ${given}` : `there is no command ${quote(word)}`;

@@ -56,44 +56,6 @@ interface Call {
   readonly args: unknown;
 }
 
-/**
- * The same for what removes something. That there is nothing to remove is an answer as well, and is kept: what is made under the name later
- * is not what was meant.
- */
-export async function onceRemoved<A extends Json, R>(
-  ground: Ground,
-  call: Call,
-  act: (receipt: Receipt<A | Absent>) => Promise<R>,
-  again: (answer: A) => R | Promise<R>,
-): Promise<R> {
-  return once<A | Absent, R>(
-    ground,
-    call,
-    async (receipt) => {
-      try {
-        return await act(receipt);
-      } catch (error) {
-        if (!(error instanceof HoldfastError) || error.code !== "NOT_FOUND") throw error;
-        if (receipt.isKept) receipt.check(await ground.store.apply([], receipt.docs({ absent: error.message })), 0);
-        throw error;
-      }
-    },
-    (answer) => {
-      if (isAbsent(answer)) throw new HoldfastError("NOT_FOUND", answer.absent);
-      return again(answer as A);
-    },
-  );
-}
-
-type Absent = { readonly absent: string };
-const isAbsent = (answer: unknown): answer is Absent => typeof answer === "object" && answer !== null && "absent" in answer;
-
-/** Whether something was done under a key. */
-export const isDone = async ({ store }: Ground, key: string): Promise<boolean> =>
-  (await store.doc(RECEIPT, receiptId(checkName(key, "key")))) !== undefined;
-
-const receiptId = (key: string): string => digest(`receipt ${key}`);
-
 /** Does what is asked for, unless that was done under the same key: then `again` answers from what was kept. */
 export async function once<A extends Json, R>(
   ground: Ground,
@@ -139,6 +101,44 @@ export async function once<A extends Json, R>(
 }
 
 const NONE: Receipt<Json> = { isKept: false, docs: () => [], check: () => {} };
+
+/**
+ * The same for what removes something. That there is nothing to remove is an answer as well, and is kept: what is made under the name later
+ * is not what was meant.
+ */
+export async function onceRemoved<A extends Json, R>(
+  ground: Ground,
+  call: Call,
+  act: (receipt: Receipt<A | Absent>) => Promise<R>,
+  again: (answer: A) => R | Promise<R>,
+): Promise<R> {
+  return once<A | Absent, R>(
+    ground,
+    call,
+    async (receipt) => {
+      try {
+        return await act(receipt);
+      } catch (error) {
+        if (!(error instanceof HoldfastError) || error.code !== "NOT_FOUND") throw error;
+        if (receipt.isKept) receipt.check(await ground.store.apply([], receipt.docs({ absent: error.message })), 0);
+        throw error;
+      }
+    },
+    (answer) => {
+      if (isAbsent(answer)) throw new HoldfastError("NOT_FOUND", answer.absent);
+      return again(answer as A);
+    },
+  );
+}
+
+type Absent = { readonly absent: string };
+const isAbsent = (answer: unknown): answer is Absent => typeof answer === "object" && answer !== null && "absent" in answer;
+
+/** Whether something was done under a key. */
+export const isDone = async ({ store }: Ground, key: string): Promise<boolean> =>
+  (await store.doc(RECEIPT, receiptId(checkName(key, "key")))) !== undefined;
+
+const receiptId = (key: string): string => digest(`receipt ${key}`);
 
 /** Forgets keys that nobody can be told to count on any more. */
 export async function forgetReceipts(ground: Ground, { signal }: { readonly signal: AbortSignal | undefined }): Promise<void> {
