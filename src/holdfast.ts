@@ -101,7 +101,7 @@ export class Holdfast implements AsyncDisposable {
     if (place === undefined) throw notFound(at);
     return once<string, SessionSummary>(
       this.#ground,
-      { key, name: "fork", args: { at, id, effects: policy } },
+      { key, name: "fork", to: sessionId(id), args: { at, effects: policy } },
       async (receipt) => {
         const { head, label } = await fork(this.#ground, place, id, policy, receipt);
         return summaryOf(head, label);
@@ -150,12 +150,17 @@ export class Holdfast implements AsyncDisposable {
    * serves the same.
    */
   tools<const O extends ToolsOptions = {}>(o?: O): ToolsFor<O> {
-    return toolsFor(this, o);
-  }
-
-  /** Whether a call was made under this key: one that changes something, and was given it. */
-  isDone(key: string): Promise<boolean> {
-    return isDone(this.#ground, key);
+    const { agents, sessions, checkpoints } = this;
+    const hold = {
+      agents,
+      sessions,
+      checkpoints,
+      fork: this.fork.bind(this),
+      rewind: this.rewind.bind(this),
+      stats: this.stats.bind(this),
+      isDone: (key: string) => isDone(this.#ground, key),
+    };
+    return toolsFor(hold, o);
   }
 
   /** The bytes of a file part, verified. */

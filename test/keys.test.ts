@@ -251,8 +251,6 @@ describe.each(stores)("keys on $name", ({ address }) => {
     const hold = keep(holdOn(inner));
     const at = await prepare(hold);
     await hold.agents.save({ id: "ann" }, { key: "k" });
-    expect(await hold.isDone("k")).toBe(true);
-    expect(await hold.isDone("other")).toBe(false);
     const [{ id } = { id: "" }] = await inner.docs({ kind: RECEIPT, limit: 1 });
     const row = await inner.doc(RECEIPT, id);
     await inner.apply([], [{ kind: RECEIPT, id, when: {}, put: { of: null, version: 2, text: row?.text as string, body: "7", pins: [] } }]);
@@ -314,6 +312,9 @@ describe.each(stores)("keys on $name", ({ address }) => {
     await hold.gc();
     expect(await receipts()).toHaveLength(kept.length);
     now += 7 * 24 * 60 * 60 * 1_000 + 1_000;
+    await hold.gc();
+    expect(await receipts()).toHaveLength(kept.length);
+    now += 24 * 60 * 60 * 1_000;
     await hold.gc({ dryRun: true });
     expect(await receipts()).toHaveLength(kept.length);
     await hold.gc();

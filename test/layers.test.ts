@@ -11,7 +11,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   core: ["node:crypto", "node:util/types"],
   store: ["core", "node:"],
   runtime: ["core", "store/port.ts", "store/search-port.ts", "@standard-schema/spec", "@cfworker/json-schema", "node:"],
-  tools: ["core", "runtime", "@standard-schema/spec", "node:crypto"],
+  tools: ["core", "runtime", "@standard-schema/spec", "node:crypto", "node:timers/promises"],
   "holdfast.ts": ["core", "store/port.ts", "runtime", "tools"],
   testing: ["core", "store", "runtime", "holdfast.ts", "node:"],
   otel: ["core/message.ts", "runtime/telemetry.ts", "@opentelemetry/api"],

@@ -227,7 +227,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     const first = await session.checkpoint("first");
     session.append(user("2"));
     const second = await session.checkpoint("second");
-    expect(await session.rewind(first.id)).toEqual({ passed: [] });
+    expect(await session.rewind(first.id)).toEqual({ before: second.id, passed: [] });
     session.append(user("3"));
     const third = await session.checkpoint("third");
     const labels = async (lines?: "all") => (await hold.checkpoints.list("a", lines ? { lines } : {})).items.map(({ label }) => label);

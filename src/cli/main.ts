@@ -123,7 +123,9 @@ async function main(words: readonly string[]): Promise<number> {
   const given = command && parse(rest, command);
   if (command === undefined || given === undefined || typeof given === "string") {
     const wrong = typeof given === "string" ? `${word} ${given}` : `there is no command ${quote(word)}`;
-    process.stderr.write(`holdfast: ${wrong}. Known: ${Object.keys(commands).join(", ")}. Try: holdfast --help\n`);
+    const known = command === undefined ? Object.keys(commands) : [...command.flags, ...(command.values ?? [])];
+    const help = command === undefined ? "holdfast --help" : `holdfast ${word} --help`;
+    process.stderr.write(`holdfast: ${wrong}. Known: ${known.join(", ")}. Try: ${help}\n`);
     return 2;
   }
   await command.run(given.flags, given);

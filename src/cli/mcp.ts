@@ -7,6 +7,8 @@ import type { Holdfast, ToolsOptions } from "../index.js";
 import { open } from "../index.js";
 import { refuseMissing } from "./store.js";
 
+const HEARD_MS = 1_000;
+
 export interface McpOptions {
   readonly store: string | undefined;
   readonly http: string | undefined;
@@ -47,15 +49,20 @@ async function overStdio(o: McpOptions, tools: ToolsOptions, failed: (error: unk
   {
     await using hold = await opened(o, o.tenant);
     const { serveOverStdio } = await loading;
+    if (input.isTTY) say("waits for a client on stdin. It is started by one: docs/mcp.md says how.");
     await serveOverStdio({ hold, version: o.version, tools, failed, streams: { input, output, write }, signal: stop });
   }
   await heard(output);
   process.exit(0);
 }
 
-/** A client that has stopped listening is not waited for. */
+/** A client that listens slowly is waited for; one that has heard nothing for a second is not. */
 async function heard(output: NodeJS.WriteStream): Promise<void> {
-  for (let tries = 0; tries < 50 && output.writableLength > 0; tries++) await sleep(20);
+  let left = output.writableLength;
+  for (let since = performance.now(); left > 0 && performance.now() - since < HEARD_MS; await sleep(20)) {
+    if (output.writableLength < left) since = performance.now();
+    left = output.writableLength;
+  }
 }
 
 async function overHttp(
@@ -83,7 +90,8 @@ async function overHttp(
     return opening;
   };
   // A store that cannot be opened is told of now, and not to the first client.
-  await holdOf(tokens.tenants[0]);
+  (await holdOf(tokens.tenants[0])).tools(tools);
+  if (o.tokens !== undefined && given !== undefined) say("HOLDFAST_TOKEN is not used: --tokens names those that are.");
   const server = await serveOverHttp({ port, tokens, holdOf, version: o.version, tools, failed });
   const isOwn = o.tokens === undefined && given === undefined;
   const made = isOwn ? `\n  Authorization: Bearer ${token}\n  (made for this run; HOLDFAST_TOKEN sets one that stays)` : "";

@@ -20,7 +20,7 @@ import { tryMessages } from "./holding.js";
 import { type Letter, noSession, readMail, tryPost } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
 import { BESIDE, bellLetter, HIDDEN, keyLetter, keyText, letterText, newTag, partLetters, partsOfText, waitsUnder } from "./letters.js";
-import { ensureSession, openHolding } from "./opening.js";
+import { checkLabel, ensureSession, openHolding, refuseOtherAgent } from "./opening.js";
 import { flag, invalid, options } from "./options.js";
 import { takeIn } from "./outside.js";
 import { Workspace } from "./workspace.js";
@@ -34,7 +34,10 @@ export interface AppendOptions {
   readonly title?: string;
   readonly tags?: readonly string[];
   readonly metadata?: JsonObject;
-  /** Only says whether they could be appended, by throwing where they could not. Appends nothing, and makes no session. */
+  /**
+   * Only says whether they could be appended, by throwing where they could not; how much may wait is not looked at. Appends nothing, and makes
+   * no session.
+   */
   readonly dryRun?: boolean;
 }
 
@@ -91,9 +94,13 @@ export async function appendTo(
   const encoded = sent.map((each) => each.encoded);
   refuseTooMuch(encoded);
   if (flag(dryRun, "dryRun") ?? false) {
+    checkLabel(ground, label);
     const present = await ground.journal.present(session);
     if (present === undefined && !isMade) throw noSession(session);
-    if (present !== undefined) await tryThere(ground, present, encoded);
+    if (present !== undefined) {
+      refuseOtherAgent(present.head, { id: session, agent: label.agent });
+      await tryThere(ground, present, encoded);
+    }
     return { count: messages.length, taken: false };
   }
   if (isMade) await ensureSession(ground, session, label);

@@ -3,6 +3,7 @@ import type { Checkpoint, CheckpointOptions } from "../core/checkpoint.js";
 import { type Diff, diff } from "../core/diff.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { checkpointPlace, type LineId, MAX_SEQ, type Place, parsePlace, type SessionId } from "../core/ids.js";
+import { unlessGone } from "./damage.js";
 import type { Ground } from "./ground.js";
 import { lineAt, type Segment } from "./journal.js";
 import { notFound } from "./lines.js";
@@ -98,7 +99,7 @@ export class Checkpoints {
       const { checkpoint } = found;
       const segments = found.segments();
       const { fold } = await this.#ground.loader.at(found, { sized: false }, segments);
-      return { checkpoint, ...(await stateThere(this.#ground, checkpoint.sessionId, fold, segments)) };
+      return { checkpoint, ...(await stateThere(this.#ground, checkpoint.sessionId, { fold, segments: async () => segments })) };
     } catch (error) {
       // It may have been removed while it was being read; that is no damage.
       if (error instanceof HoldfastError && error.code === "CORRUPT" && (await this.#ground.journal.checkpointAt(place)) === undefined)
@@ -124,13 +125,14 @@ export class Checkpoints {
     const { key } = options(o, "checkpoints.delete", ["key"]);
     await onceRemoved<null, void>(
       this.#ground,
-      { key, name: "checkpoints.delete", args: { id } },
+      { key, name: "checkpoints.delete", to: id, args: {} },
       async (receipt) => {
-        await this.#delete(id);
-        // Behind it, and not with it: one that is removed comes never back, so that nothing is lost by asking again after a kill in between.
+        if ((await this.get(id)) === undefined) throw notFound(id);
         if (receipt.isKept) receipt.check(await this.#ground.store.apply([], receipt.docs(null)), 0);
+        await this.#delete(id);
       },
-      () => {},
+      // K1: ends what was begun.
+      () => unlessGone(() => this.#delete(id)),
     );
   }
 

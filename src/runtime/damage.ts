@@ -1,12 +1,17 @@
-/** Going on where something is damaged that is not what was asked for. */
-import { HoldfastError } from "../core/errors.js";
+/** Going on where something is damaged, or gone, that is not what was asked for. */
+import { type ErrorCode, HoldfastError } from "../core/errors.js";
 
 /** What is answered, or undefined where something damaged stands in the way. */
-export async function unlessDamaged<T>(ask: () => T | Promise<T>): Promise<T | undefined> {
+export const unlessDamaged = <T>(ask: () => T | Promise<T>): Promise<T | undefined> => unless("CORRUPT", ask);
+
+/** The same where there is nothing any more of what it is about. */
+export const unlessGone = <T>(ask: () => T | Promise<T>): Promise<T | undefined> => unless("NOT_FOUND", ask);
+
+async function unless<T>(code: ErrorCode, ask: () => T | Promise<T>): Promise<T | undefined> {
   try {
     return await ask();
   } catch (error) {
-    if (error instanceof HoldfastError && error.code === "CORRUPT") return undefined;
+    if (error instanceof HoldfastError && error.code === code) return undefined;
     throw error;
   }
 }

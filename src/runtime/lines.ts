@@ -1,6 +1,6 @@
 /** Going to another line of a session: back to one of its checkpoints on a new one, or over to one that it has left. */
 import { HoldfastError, quote } from "../core/errors.js";
-import { checkpointPlace, MAX_SEQ, type Place, type SessionId } from "../core/ids.js";
+import { type CheckpointId, checkpointPlace, MAX_SEQ, type Place, type SessionId } from "../core/ids.js";
 import type { DocChange } from "../store/port.js";
 import { LeftBehind } from "./effects/left-behind.js";
 import { type Passed, passedOf, unsettled } from "./effects/pending.js";
@@ -17,6 +17,8 @@ export interface RewindOptions {
 }
 
 export interface Rewound {
+  /** The newest checkpoint of what was left, to go back to; absent where there is none. */
+  readonly before?: CheckpointId;
   /** What had been done by then. */
   readonly passed: readonly Passed[];
 }
@@ -27,7 +29,7 @@ export const checkPolicy = (effects: unknown): EffectPolicy => oneOf(effects, "e
 export async function rewind(held: Holding, at: string, policy: EffectPolicy, alongside: readonly DocChange[] = []): Promise<Rewound> {
   refuseOpenCalls(held);
   const { ground } = held;
-  const { segments: before } = held.work;
+  const { segments: before, latest: last } = held.work;
   let passed: readonly Passed[] = [];
   await move(held, at, async (place) => {
     const segments = await ground.journal.segments(place.line, place.seq);
@@ -42,7 +44,7 @@ export async function rewind(held: Holding, at: string, policy: EffectPolicy, al
     const to = { fold, end, segments: [here, ...segments], latest };
     if (!(await held.moveTo(line, to, begun, alongside))) throw notFound(at);
   });
-  return { passed };
+  return { ...(last !== undefined && { before: last.id }), passed };
 }
 
 /** What was done on one past and is not on the other. */

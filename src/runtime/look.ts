@@ -20,31 +20,32 @@ export interface StateThere {
   readonly effects: readonly Pending[];
 }
 
-export async function stateThere(ground: Ground, session: SessionId, fold: Fold, segments: readonly Segment[]): Promise<StateThere> {
+export async function stateThere(ground: Ground, session: SessionId, { fold, segments }: Omit<Look, "present">): Promise<StateThere> {
   const { messages, state, status, course } = fold;
-  return { messages, state, status, effects: await Promise.all(course.open.map((effect) => pendingOf(ground, session, segments, effect))) };
+  const past = course.open.length === 0 ? [] : await segments();
+  return { messages, state, status, effects: await Promise.all(course.open.map((effect) => pendingOf(ground, session, past, effect))) };
 }
 
 interface Look {
   readonly present: Standpoint;
   readonly fold: Fold;
-  readonly segments: readonly Segment[];
+  readonly segments: () => Promise<readonly Segment[]>;
 }
 
 export async function look({ journal, loader }: Ground, id: SessionId, at: unknown): Promise<Look> {
   const present = await journal.present(id);
   if (present === undefined) throw noSession(id);
-  const own = await journal.segments(present.head.line);
+  const own = () => journal.segments(present.head.line);
   if (at === undefined) return { present, fold: (await loader.tail(present, { sized: false })).fold, segments: own };
   const place = checkpointPlace(at);
   const found = place && (await journal.checkpointAt(place));
   if (place === undefined || found === undefined) throw notFound(String(at));
-  const isOwn = (await journal.line(place.line))?.session === id || lineAt(own, place.seq) === place.line;
+  const isOwn = (await journal.line(place.line))?.session === id || lineAt(await own(), place.seq) === place.line;
   if (!isOwn)
     throw new HoldfastError("CONFLICT", `Checkpoint ${quote(String(at))} is not one of session ${quote(id)}.`, {
       sessionId: id,
       checkpointId: String(at),
     });
   const segments = found.segments();
-  return { present, fold: (await loader.at(found, { sized: false }, segments)).fold, segments };
+  return { present, fold: (await loader.at(found, { sized: false }, segments)).fold, segments: async () => segments };
 }

@@ -1,7 +1,8 @@
 /**
  * Calls under a key of the caller's: whoever did not hear the answer asks again, and it is done once.
  *
- * K1  what a call changes and its receipt are one apply: both are there, or neither is.
+ * K1  what a call changes and its receipt are one apply: both are there, or neither is. Only of a checkpoint that is deleted the receipt
+ *     comes first: its id never comes back, and whoever asks again ends what was begun.
  * K2  the same key for another call, or with other arguments, is a CONFLICT and changes nothing.
  * K3  a receipt holds no text of anybody: ids, numbers, and a digest of the arguments that nobody can guess back who does not know the
  *     key. The key itself is not in it.
@@ -25,8 +26,11 @@ export interface KeyOption {
 }
 
 export const RECEIPT = "receipt";
-/** For how long a key is known at least; `gc` forgets older ones. */
-export const KEY_VALID_MS = 7 * 24 * 60 * 60 * 1_000;
+const DAY_MS = 24 * 60 * 60 * 1_000;
+/** For how long a key is known at least. */
+export const KEY_VALID_MS = 7 * DAY_MS;
+/** After which `gc` forgets it: a day later, whatever clocks say. */
+const KEPT_MS = KEY_VALID_MS + DAY_MS;
 
 /** Where the arguments were, once they are forgotten: then a key stands for its call, whatever they are. */
 const FORGOTTEN = "";
@@ -35,6 +39,8 @@ const AT_ONCE = 200;
 interface ReceiptDoc {
   readonly id: string;
   readonly call: string;
+  /** Digests, with the key in them: of what it was done to, and of all that was said. */
+  readonly to: string;
   readonly args: string;
   readonly at: number;
   readonly answer: Digest;
@@ -53,13 +59,15 @@ export interface Receipt<A extends Json> {
 interface Call {
   readonly key: unknown;
   readonly name: string;
+  /** What it is done to: an id. */
+  readonly to: string;
   readonly args: unknown;
 }
 
 /** Does what is asked for, unless that was done under the same key: then `again` answers from what was kept. */
 export async function once<A extends Json, R>(
   ground: Ground,
-  { key, name, args }: Call,
+  { key, name, to, args }: Call,
   act: (receipt: Receipt<A>) => Promise<R>,
   again: (answer: A) => R | Promise<R>,
 ): Promise<R> {
@@ -67,13 +75,18 @@ export async function once<A extends Json, R>(
   const call = { key: checkName(key, "key"), name, args: encode(args, name).value };
   const id = receiptId(call.key);
   // K3: whoever has the store alone would have to guess the key as well.
-  const said = digest(`${call.key}\n${name}\n${sortedText(call.args)}`);
+  const about = {
+    call: name,
+    to: digest(`${call.key}\n${name}\n${to}`),
+    args: digest(`${call.key}\n${name}\n${to}\n${sortedText(call.args)}`),
+  };
   const known = async (): Promise<{ readonly answer: A } | undefined> => {
     const row = await ground.store.doc(RECEIPT, id);
     if (row === undefined) return undefined;
     const doc = receiptOf(row);
     const body = bodyOf(row, doc);
-    if (doc.call !== name || (doc.args !== FORGOTTEN && doc.args !== said)) throw conflict(call.key, doc.call);
+    const isSame = doc.call === name && doc.to === about.to && (doc.args === FORGOTTEN || doc.args === about.args);
+    if (!isSame) throw conflict(call.key);
     return { answer: JSON.parse(body) as A };
   };
   const before = await known();
@@ -83,7 +96,7 @@ export async function once<A extends Json, R>(
       isKept: true,
       docs: (answer) => {
         const body = JSON.stringify(answer);
-        const doc: ReceiptDoc = { id, call: name, args: said, at: ground.wallMs(), answer: digest(body) };
+        const doc: ReceiptDoc = { id, ...about, at: ground.wallMs(), answer: digest(body) };
         return [{ kind: RECEIPT, id, when: { absent: true }, put: { of: null, version: 1, text: sealed(doc), body, pins: [] } }];
       },
       check: (applied, place) => {
@@ -143,7 +156,7 @@ const receiptId = (key: string): string => digest(`receipt ${key}`);
 /** Forgets keys that nobody can be told to count on any more. */
 export async function forgetReceipts(ground: Ground, { signal }: { readonly signal: AbortSignal | undefined }): Promise<void> {
   const { store } = ground;
-  const limit = ground.wallMs() - KEY_VALID_MS;
+  const limit = ground.wallMs() - KEPT_MS;
   const old: string[] = [];
   for await (const row of documents(store, { kind: RECEIPT })) {
     signal?.throwIfAborted();
@@ -159,16 +172,27 @@ export async function forgetReceipts(ground: Ground, { signal }: { readonly sign
   }
 }
 
-/** Of what was asked for nothing is left, not even a digest: somebody who can guess the key could guess it. The keys stay known. */
+/**
+ * Of what was said nothing is left, not even a digest: somebody who can guess the key could guess it. The keys stay known, and what was done
+ * to what.
+ */
 export async function forgetArguments({ store }: Ground): Promise<void> {
+  let some: DocChange[] = [];
+  const write = async () => {
+    // Where one of them is changed or gone meanwhile, the others are not to wait for it.
+    if (!(await store.apply([], some)).ok) for (const one of some) await store.apply([], [one]);
+    some = [];
+  };
   for await (const { id } of documents(store, { kind: RECEIPT })) {
     const row = await store.doc(RECEIPT, id);
     const doc = row && (await unlessDamaged(() => receiptOf(row)));
     if (row === undefined || doc === undefined || doc.args === FORGOTTEN) continue;
     const { of, version, body } = row;
     const put = { of, version: version + 1, text: sealed({ ...doc, args: FORGOTTEN }), body, pins: [] };
-    await store.apply([], [{ kind: RECEIPT, id, when: { version }, put }]);
+    some.push({ kind: RECEIPT, id, when: { version }, put });
+    if (some.length === AT_ONCE) await write();
   }
+  if (some.length > 0) await write();
 }
 
 /** Throws where it, or what was answered, is damaged. */
@@ -191,10 +215,10 @@ function receiptOf({ id, text }: Pick<DocRow, "id" | "text">): ReceiptDoc {
 const repeated = (key: string): HoldfastError =>
   new HoldfastError("BUSY", `The call under the key ${quote(key)} is being made by another just now. Try again.`, { found: key });
 
-const conflict = (key: string, call: string): HoldfastError =>
+const conflict = (key: string): HoldfastError =>
   new HoldfastError(
     "CONFLICT",
-    `The key ${quote(key)} stands for another call (${call}), or for other arguments. Nothing was done; give each call a key of its own.`,
+    `The key ${quote(key)} stands for another call, or for one with other arguments. Nothing was done; give each call a key of its own.`,
     { found: key },
   );
 

@@ -9,7 +9,7 @@ import { isoTime } from "../core/time.js";
 import type { Change, LineRow, SessionRow } from "../store/port.js";
 import { contentsOf, SNAPSHOT, snapshotsOf } from "./agents/snapshot.js";
 import { type AppendOptions, type AppendResult, appendTo } from "./append.js";
-import { unlessDamaged } from "./damage.js";
+import { unlessDamaged, unlessGone } from "./damage.js";
 import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
@@ -76,6 +76,8 @@ export interface UpdateOptions extends KeyOption {
   /** Makes the session where there is none, as one of `agent`. */
   readonly create?: boolean;
   readonly agent?: string;
+  /** What else is done under the key, in whatever words: with others it is another call. */
+  readonly about?: string;
 }
 
 interface Deleted {
@@ -84,7 +86,7 @@ interface Deleted {
   readonly snapshots?: readonly string[];
 }
 
-const STATUSES = Object.keys(statusTable) as SessionStatus[];
+export const STATUSES = Object.keys(statusTable) as SessionStatus[];
 
 export class Sessions {
   readonly #ground: Ground;
@@ -110,15 +112,14 @@ export class Sessions {
 
   async get(id: string): Promise<SessionSummary | undefined> {
     const present = await this.#ground.journal.present(sessionId(id));
-    return present && summaryOf(present.head, labelOf(present.row), present.tail?.save.at);
+    return present && this.#shown(present);
   }
 
   /** The state at its end, or at one of its checkpoints, verified. */
   async state(id: string, o?: { readonly at?: string }): Promise<SessionState> {
     const { at } = options(o, "sessions.state", ["at"]);
-    const { present, fold, segments } = await look(this.#ground, sessionId(id), at);
-    const { row, head, tail } = present;
-    return { session: summaryOf(head, labelOf(row), tail?.save.at), ...(await stateThere(this.#ground, head.id, fold, segments)) };
+    const { present, ...there } = await look(this.#ground, sessionId(id), at);
+    return { session: await this.#shown(present), ...(await stateThere(this.#ground, present.head.id, there)) };
   }
 
   /** Newest first. A session that is damaged does not hide the others: it is named apart. */
@@ -165,7 +166,7 @@ export class Sessions {
   /** Changes title, tags, archived or metadata; what is not given stays. */
   async update(id: string, update: SessionUpdate, given?: UpdateOptions): Promise<SessionSummary> {
     const known = sessionId(id);
-    const { key, create, agent } = options(given, "sessions.update", ["key", "create", "agent"]);
+    const { key, create, agent, about } = options(given, "sessions.update", ["key", "create", "agent", "about"]);
     const isMade = flag(create, "create") ?? false;
     if (agent !== undefined && !isMade) throw invalid("agent", "it is given to a session that is made; pass create: true with it");
     const made = isMade ? { agent: agent === undefined ? undefined : checkName(agent, "agent") } : undefined;
@@ -178,7 +179,7 @@ export class Sessions {
     };
     return once<null, SessionSummary>(
       this.#ground,
-      { key, name: "sessions.update", args: { id, update, ...made } },
+      { key, name: "sessions.update", to: known, args: { update, about, ...made } },
       (receipt) => this.#relabel(known, change, { isUntitled: title === null, made, receipt }),
       async () => this.#summary(await requireSession(this.#ground, known)),
     );
@@ -234,7 +235,7 @@ export class Sessions {
     const only = agent === undefined ? undefined : checkName(agent, "agent");
     return onceRemoved<JsonObject, Deleted>(
       this.#ground,
-      { key, name: "sessions.delete", args: { id, ...(only !== undefined && { agent: only }) } },
+      { key, name: "sessions.delete", to: known, args: {} },
       (receipt) => this.#delete(known, only, receipt),
       (answer) => answer as unknown as Deleted,
     );
@@ -244,7 +245,7 @@ export class Sessions {
     const row = await requireSession(this.#ground, known);
     if (only !== undefined && row.head.agent !== only) throw noSession(known);
     // First: whoever deletes again after a crash finds them by their parent.
-    for (const child of await childrenOf(this.#ground, known)) await this.delete(child);
+    for (const child of await childrenOf(this.#ground, known)) await unlessGone(() => this.delete(child));
     const own = await this.#ground.store.lines({ session: known });
     const family = await descendants(this.#ground, own);
     const snapshots = await this.#snapshotsOf(known, own);
@@ -303,11 +304,22 @@ export class Sessions {
     }
   }
 
+  async #shown({ row, head, tail }: Standpoint): Promise<SessionSummary> {
+    return summaryOf(head, labelOf(row), await savedAt(this.#ground, head, tail));
+  }
+
   async #summary(row: SessionRow): Promise<SessionSummary> {
     const head = headOf(row);
-    const tail = await this.#ground.journal.tail(head.line);
-    return summaryOf(head, labelOf(row), tail?.save.at);
+    return summaryOf(head, labelOf(row), await savedAt(this.#ground, head, await this.#ground.journal.tail(head.line)));
   }
+}
+
+/** When something was last saved; on a line that was just begun, when that was from which it begins. */
+async function savedAt({ journal }: Ground, { line, createdAt }: HeadDoc, tail: Standpoint["tail"]): Promise<number> {
+  if (tail !== undefined) return tail.save.at;
+  const origin = (await journal.line(line))?.doc.origin;
+  const save = origin ? await journal.saveAt(origin) : undefined;
+  return Math.max(createdAt, save?.save.at ?? createdAt);
 }
 
 function relabelled(row: SessionRow, change: Partial<LabelDoc>, isUntitled: boolean): Change {

@@ -31,7 +31,7 @@ export async function checkpointFromOutside(
   const wait = { waitMs, signal: signalOf(signal) };
   return once<string, Checkpoint>(
     ground,
-    { key, name: "checkpoints.create", args: { id, ...checked } },
+    { key, name: "checkpoints.create", to: session, args: checked },
     (receipt) => briefly(ground, session, wait, (held) => held.checkpoint(checked, (made) => receipt.docs(made.id))),
     async (made) => {
       const place = checkpointPlace(made);
@@ -59,16 +59,19 @@ export async function rewindFromOutside(
   const policy = checkPolicy(effects);
   return once<Kept, Rewound>(
     ground,
-    { key, name: "rewind", args: { id, at, effects: policy } },
+    { key, name: "rewind", to: session, args: { at, effects: policy } },
     (receipt) => briefly(ground, session, wait, (held) => rewind(held, at, policy, receipt.docs({ line: held.line }))),
     async ({ line }) => {
       const { journal } = ground;
       await requireSession(ground, session);
       const place = checkpointPlace(at);
-      // What was left may be gone since, and with it whoever would tell what was done there.
-      if (place === undefined || (await journal.line(line as LineId)) === undefined) return { passed: [] };
-      const before = await journal.segments(line as LineId);
-      return { passed: await passedSince(ground, session, before, await journal.segments(place.line, place.seq)) };
+      const left = await journal.line(line as LineId);
+      // It may be gone since, and with it whoever would tell what was done there.
+      if (place === undefined || left === undefined) return { passed: [] };
+      const last = await journal.latest(await journal.tail(line as LineId), left.doc, session);
+      const segments = await journal.segments(line as LineId);
+      const passed = await passedSince(ground, session, segments, await journal.segments(place.line, place.seq));
+      return { ...(last !== undefined && { before: last.id }), passed };
     },
   );
 }
@@ -81,8 +84,12 @@ interface Waiting {
 async function briefly<R>(ground: Ground, session: string, { waitMs, signal }: Waiting, act: (held: Holding) => Promise<R>): Promise<R> {
   const held = await openHolding(ground, session, waitMs === undefined ? undefined : { waitMs }, { make: false, signal });
   try {
-    return await act(held);
-  } finally {
-    await held.close({ discard: true });
+    const done = await act(held);
+    // It is done, whatever becomes of the lease: that runs out.
+    await held.close({ discard: true }).catch(() => {});
+    return done;
+  } catch (error) {
+    await held.close({ discard: true }).catch(() => {});
+    throw error;
   }
 }

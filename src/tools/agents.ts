@@ -1,10 +1,11 @@
 /** Tools for agents: what is kept of each. */
 import { type AgentInput, noAgent } from "../runtime/agents/record.js";
-import { unlessDamaged } from "../runtime/damage.js";
+import { unlessDamaged, unlessGone } from "../runtime/damage.js";
+import { invalid } from "../runtime/options.js";
 import { type Hold, keyOf, spec } from "./definition.js";
 import { fitting, type Piece, pageOf, piece } from "./pages.js";
 import { flag, id, json, list, object, optional, orNull, text, whole } from "./schema.js";
-import { agentFor, unlessGone } from "./scope.js";
+import { agentFor, MAX_NAMED, ownAmong, refuseSelf } from "./scope.js";
 import { agentBrief, agentFields, agentShown, cursor, damaged, limit, next } from "./shown.js";
 
 const agentId = id("The agent's id.");
@@ -39,10 +40,10 @@ export const agentLoad = spec({
   name: "agent_load",
   title: "Load an agent",
   description:
-    "An agent's record: system text, capabilities, config, state, metadata, and which of its conversations are under way. A record that is too long for one answer comes in pieces.",
+    "An agent's record: system text, capabilities, config, state, metadata, and which of its conversations have not ended. A record that is too long for one answer comes in pieces.",
   does: "reads",
   holdsStored: true,
-  input: { id: agentId, cursor },
+  input: { id: optional(id("The agent's id; where tools are for one agent, that one by default.")), cursor },
   output: {
     agent: optional(
       object({
@@ -52,21 +53,23 @@ export const agentLoad = spec({
         config: json("How it is set up."),
         state: json("What it remembers."),
         metadata: json("Whatever else."),
-        activeSessions: list(`Conversations that are under way, the newest first, ${MAX_ACTIVE} at most.`, text("A conversation's id.")),
-        activeCount: whole("How many are under way; counted up to 1,000."),
       }),
     ),
     piece: optional(piece),
+    activeSessions: list(`Conversations that have not ended, the last begun first, ${MAX_ACTIVE} at most.`, text("A conversation's id.")),
+    activeCount: whole("How many have not ended; counted up to 1,000."),
     next,
   },
   async run(hold, args, call) {
-    const found = await hold.agents.get(agentFor(call, args.id));
-    if (found === undefined) throw noAgent(args.id);
+    const wanted = args.id ?? call.agent;
+    if (wanted === undefined) throw invalid("id", "say which agent; agent_list names those there are");
+    const found = await hold.agents.get(agentFor(call, wanted));
+    if (found === undefined) throw noAgent(wanted);
     const { activeSessions, ...record } = found;
-    const whole = { ...record, activeSessions: activeSessions.slice(0, MAX_ACTIVE), activeCount: activeSessions.length };
-    const { items, ...more } = pageOf([whole], args.cursor, { of: `agent ${args.id}` });
+    const { items, ...more } = pageOf([record], args.cursor, { of: `agent ${wanted}` });
     const [first] = items;
-    return { ...(isPiece(first) ? { piece: first } : { agent: first ?? whole }), ...more };
+    const active = { activeSessions: activeSessions.slice(0, MAX_ACTIVE), activeCount: activeSessions.length };
+    return { ...(isPiece(first) ? { piece: first } : { agent: first ?? record }), ...active, ...more };
   },
 });
 
@@ -101,14 +104,15 @@ export const agentDelete = spec({
     sessions: whole("How many conversations went with it."),
     checkpoints: whole("How many checkpoints of the agent went with it."),
     keptFor: list(
-      "Conversations of other agents, forks, for which something shared was kept; 100 are named.",
+      `Conversations of other agents, forks, for which something shared was kept; ${MAX_NAMED} are named.`,
       text("A conversation's id."),
     ),
   },
   async run(hold, args, call) {
+    if (call.self !== undefined && (await hold.sessions.get(call.self))?.agent === args.id) refuseSelf(call, call.self);
     const gone = await unlessGone(() => hold.agents.delete(agentFor(call, args.id), keyOf(call)));
     if (gone === undefined) return { deleted: false, sessions: 0, checkpoints: 0, keptFor: [] };
-    return { deleted: true, sessions: gone.sessions, checkpoints: gone.snapshots, keptFor: gone.keptFor.slice(0, 100) };
+    return { deleted: true, sessions: gone.sessions, checkpoints: gone.snapshots, keptFor: await ownAmong(hold, call, gone.keptFor) };
   },
 });
 

@@ -1,22 +1,42 @@
 /** Tools for checkpoints: of a conversation, or of an agent with all its conversations (which the library calls a snapshot). */
+
 import { randomUUID } from "node:crypto";
 import type { Diff } from "../core/diff.js";
 import { digest } from "../core/digest.js";
-import { HoldfastError, quote } from "../core/errors.js";
+import { unlessGone } from "../runtime/damage.js";
 import { type Call, keyOf, signalOf, spec } from "./definition.js";
 import { fitting, pageOf, piece } from "./pages.js";
 import { choice, either, flag, id, json, list, object, optional, text, whole } from "./schema.js";
-import { agentOrSession, isSnapshot, refuseForeign, requireCheckpoint, requireMark, requireSession, unlessGone } from "./scope.js";
-import { checkpoint, checkpointShown, cursor, damaged, limit, next, session, sessionShown, snapshotShown } from "./shown.js";
+import {
+  agentOrSession,
+  isSnapshot,
+  MAX_NAMED,
+  refuseForeign,
+  refuseSelf,
+  requireCheckpoint,
+  requireMark,
+  requireSession,
+} from "./scope.js";
+import {
+  agentBrief,
+  agentShown,
+  checkpoint,
+  checkpointShown,
+  cursor,
+  damaged,
+  limit,
+  next,
+  session,
+  sessionShown,
+  snapshotShown,
+} from "./shown.js";
 
 /** How long a conversation that somebody works in is waited for. */
 const WAIT_MS = 2_000;
 const waiting = (call: Call) => ({ waitMs: WAIT_MS, ...signalOf(call) });
-/** Of lists that only tell what was done. */
-const MOST_NAMED = 100;
 
 const ofAgent = optional(id("An agent: its record and all its conversations."));
-const ofSession = optional(id("A conversation."));
+const ofSession = optional(id("A conversation's id, the `sessionId` of what a search has found."));
 const checkpointId = id("The checkpoint's id, as checkpoint_list tells it.");
 
 export const checkpointCreate = spec({
@@ -67,8 +87,9 @@ export const checkpointList = spec({
     if ("session" in of) await requireSession(hold, call, of.session);
     return fitting(page.limit, async (most) => {
       if ("agent" in of) {
-        const { items, ...more } = await hold.agents.snapshots(of.agent, { ...page, limit: most });
-        return { items: items.map(snapshotShown), ...more };
+        const { items, damaged: broken, ...more } = await hold.agents.snapshots(of.agent, { ...page, limit: most });
+        // In some stores nobody can say whose it was.
+        return { items: items.map(snapshotShown), ...more, ...(broken && call.agent === undefined && { damaged: broken }) };
       }
       const { items, ...more } = await hold.checkpoints.list(of.session, { ...page, limit: most, ...(lines && { lines }) });
       return { items: items.map(checkpointShown), ...more };
@@ -85,7 +106,7 @@ export const checkpointRestore = spec({
   name: "checkpoint_restore",
   title: "Go back to a checkpoint",
   description:
-    "Puts a conversation, or an agent with all its conversations, back to where a checkpoint found it. Nothing is lost: what came after is kept beside (checkpoint_list with lines: all), and of an agent a recovery checkpoint is made first. What tools have done meanwhile in the world is not undone; the answer names it.",
+    "Puts a conversation, or an agent with all its conversations, back to where a checkpoint found it. Nothing is lost: what came after is kept beside (checkpoint_list with lines: all), and of an agent a recovery checkpoint is made first. What tools have done meanwhile in the world is not undone; the answer names it, and how to go back again (`recovery`, or `before`).",
   does: "removes",
   holdsStored: true,
   input: {
@@ -97,10 +118,12 @@ export const checkpointRestore = spec({
     restored: flag("False where nothing was changed: a dry run."),
     checkpoint,
     recovery: optional(checkpoint),
-    sessions: list(`What became of each conversation; ${MOST_NAMED} are named, those that changed first.`, restored),
+    agent: optional(agentBrief),
+    before: optional(text("Of a conversation: the newest checkpoint of what was left, to go back again.")),
+    sessions: list(`What became of each conversation; ${MAX_NAMED} are named, those that changed first.`, restored),
     changed: whole("How many conversations were changed."),
     passed: list(
-      `Calls that had been made since, and stay made; ${MOST_NAMED} are named.`,
+      `Calls that had been made since, and stay made; ${MAX_NAMED} are named.`,
       object({
         tool: text("The tool."),
         effectId: text("The call's id."),
@@ -118,7 +141,8 @@ export const checkpointRestore = spec({
         restored: !dryRun,
         checkpoint: snapshotShown(report.snapshot),
         ...(report.recovery && { recovery: snapshotShown(report.recovery) }),
-        sessions: sessions.slice(0, MOST_NAMED),
+        ...(report.agent && { agent: agentShown(report.agent) }),
+        sessions: sessions.slice(0, MAX_NAMED),
         changed: sessions.filter(({ outcome }) => outcome !== "same").length,
         passed: [],
       };
@@ -128,13 +152,16 @@ export const checkpointRestore = spec({
     refuseSelf(call, moved);
     // Looked at, it is seen to be one of the conversation's.
     if (dryRun) await hold.sessions.state(moved, { at: given });
-    const { passed } = dryRun ? { passed: [] } : await hold.rewind(moved, given, { ...waiting(call), ...keyOf(call) });
+    const { passed, before } = dryRun
+      ? { passed: [], before: undefined }
+      : await hold.rewind(moved, given, { ...waiting(call), ...keyOf(call) });
     return {
       restored: !dryRun,
       checkpoint: checkpointShown(found),
+      ...(before !== undefined && { before }),
       sessions: [{ id: moved, outcome: "moved" as const }],
       changed: 1,
-      passed: passed.slice(0, MOST_NAMED).map(({ tool, effectId, since, outcome }) => ({ tool, effectId, since, outcome })),
+      passed: passed.slice(0, MAX_NAMED).map(({ tool, effectId, since, outcome }) => ({ tool, effectId, since, outcome })),
     };
   },
 });
@@ -171,19 +198,10 @@ export const checkpointFork = spec({
     await refuseForeign(call, (seeing) => requireCheckpoint(hold, seeing, given));
     // Under a key it is the same when it is asked for again.
     const made = as ?? `fork-${call.key === undefined ? randomUUID() : digest(`fork ${call.key}`).slice(0, 32)}`;
-    return { session: sessionShown(await hold.fork(given, { id: made, ...keyOf(call) })) };
+    await hold.fork(given, { id: made, ...keyOf(call) });
+    return { session: sessionShown(await requireSession(hold, call, made)) };
   },
 });
-
-/** An agent is at work in the conversation in which it calls a tool, and cannot be made to wait for itself. */
-function refuseSelf({ self }: Call, session: string): void {
-  if (session === self)
-    throw new HoldfastError(
-      "BAD_STATUS",
-      `You are at work in ${quote(session)}: its checkpoints are placed as you go, and it cannot be put back from inside. Make one of the agent, or fork from one that is there.`,
-      { sessionId: session },
-    );
-}
 
 const CHANGES = ["message-removed", "message-added", "state-removed", "state-added", "state-changed", "status"] as const;
 

@@ -1,14 +1,18 @@
 /** Tools for conversations, which are sessions: what was said in them, and what else they hold. */
+
+import { digest } from "../core/digest.js";
+import { HoldfastError, quote } from "../core/errors.js";
 import { fromPlain, type PlainMessage } from "../core/formats/plain.js";
 import type { JsonObject } from "../core/json.js";
 import type { Role } from "../core/message.js";
+import { unlessGone } from "../runtime/damage.js";
 import { invalid } from "../runtime/options.js";
-import type { SessionUpdate } from "../runtime/sessions.js";
+import { type SessionSummary, type SessionUpdate, STATUSES } from "../runtime/sessions.js";
 import { type Hold, keyOf, spec } from "./definition.js";
 import { fitting, pageOf, piece } from "./pages.js";
 import { choice, either, flag, id, json, list, number, object, optional, orNull, text, whole } from "./schema.js";
-import { agentFilter, refuseForeign, requireCheckpoint, requireSession, unlessGone } from "./scope.js";
-import { cursor, damaged, entriesOf, limit, next, STATUSES, session, sessionShown } from "./shown.js";
+import { agentFilter, MAX_NAMED, ownAmong, refuseForeign, refuseSelf, requireCheckpoint, requireSession } from "./scope.js";
+import { cursor, damaged, entriesOf, limit, next, session, sessionShown } from "./shown.js";
 
 const ROLES = ["system", "user", "assistant", "tool"] as const satisfies readonly Role[];
 const conversationId = id("The conversation's id.");
@@ -53,17 +57,27 @@ export const conversationSave = spec({
     taken: flag("Whether they are in the conversation by now. Otherwise whoever is at work in it takes them in."),
   },
   async run(hold, { id: given, agent, messages = [], ...label }, call) {
-    // What could not be stored, or says something else under an id that is known, is refused before anything is changed.
     const said = messages.map((message, i) => fromPlain(message as unknown as PlainMessage, `messages[${i}]`));
     const made = agentFilter(call, agent);
-    await refuseForeign(call, (seeing) => requireSession(hold, seeing, given));
-    if (said.length > 0) await hold.sessions.append(given, said, { create: true, dryRun: true });
-    // First, and also where nothing changes: what is kept of it under the key tells a call for another conversation.
-    await hold.sessions.update(given, label as SessionUpdate, { create: true, ...made, ...keyOf(call) });
-    const { count, taken } = await hold.sessions.append(given, said, keyOf(call));
-    return { session: sessionShown(await requireSession(hold, call, given)), count, taken };
+    await refuseForeign(call, (seeing) => requireSession(hold, seeing, given)).catch((error: unknown) => {
+      throw error instanceof HoldfastError && error.code === "NOT_FOUND" ? taken(given) : error;
+    });
+    // What says something else under an id that is known is refused before anything is changed.
+    const isNew = call.key === undefined || !(await hold.isDone(call.key));
+    if (said.length > 0 && isNew) await hold.sessions.append(given, said, { create: true, dryRun: true, ...made });
+    const about = digest(JSON.stringify(messages));
+    const isSaid = said.length > 0 && Object.keys(label).length === 0 && (await hold.sessions.get(given)) !== undefined;
+    await hold.sessions.update(given, label as SessionUpdate, { create: true, about, ...made, ...keyOf(call) }).catch((error: unknown) => {
+      // A directory has one who writes. What is said is still taken: it is sent to that one.
+      if (!isSaid || !(error instanceof HoldfastError) || error.code !== "BUSY") throw error;
+    });
+    const sent = said.length === 0 ? { count: 0, taken: true } : await hold.sessions.append(given, said, keyOf(call));
+    return { session: sessionShown(await requireSession(hold, call, given)), ...sent };
   },
 });
+
+const taken = (given: string): HoldfastError =>
+  new HoldfastError("CONFLICT", `The id ${quote(given)} cannot be used here. Choose another.`, { sessionId: given });
 
 const WHAT = ["messages", "state", "metadata"] as const;
 
@@ -94,7 +108,7 @@ export const conversationLoad = spec({
   async run(hold, { id: given, what = "messages", at, last, cursor: from }, call) {
     if (what === "metadata" && at !== undefined) throw invalid("at", "metadata is not kept with checkpoints: leave it out");
     const shown = await requireSession(hold, call, given);
-    const all = await contents(hold, shown.id, what, at === undefined ? undefined : (await requireCheckpoint(hold, call, at)).id);
+    const all = await contents(hold, shown, what, at === undefined ? undefined : (await requireCheckpoint(hold, call, at)).id);
     const first = what === "messages" && last !== undefined ? Math.max(0, all.length - last) : 0;
     return {
       session: sessionShown(shown),
@@ -109,8 +123,13 @@ export const conversationLoad = spec({
   },
 });
 
-async function contents(hold: Hold, given: string, what: (typeof WHAT)[number], at: string | undefined): Promise<readonly JsonObject[]> {
-  if (what === "metadata") return entriesOf((await hold.sessions.state(given)).session.metadata);
+async function contents(
+  hold: Hold,
+  { id: given, metadata }: SessionSummary,
+  what: (typeof WHAT)[number],
+  at: string | undefined,
+): Promise<readonly JsonObject[]> {
+  if (what === "metadata") return entriesOf(metadata);
   const { messages, state } = await hold.sessions.state(given, at === undefined ? undefined : { at });
   return what === "state" ? entriesOf(state) : (messages as readonly unknown[] as readonly JsonObject[]);
 }
@@ -118,7 +137,8 @@ async function contents(hold: Hold, given: string, what: (typeof WHAT)[number], 
 export const conversationList = spec({
   name: "conversation_list",
   title: "List conversations",
-  description: "Conversations, the newest first: of an agent, with a status or a tag, archived or not.",
+  description:
+    "Conversations, the last begun first (`updatedAt` tells the last change): of an agent, with a status or a tag, archived or not.",
   does: "reads",
   holdsStored: true,
   input: {
@@ -142,13 +162,13 @@ export const conversationSearch = spec({
   name: "conversation_search",
   title: "Search conversations",
   description:
-    'Messages and titles that hold all these words, the best first. `refund order`; "these in a row"; -without; begin*. Words are compared without case and accents, in any script.',
+    'Messages and titles that hold all these words, the best first. Give one or two telling words, not a question: every one of them must be there, and there is no OR; search again instead. `refund order`; "these in a row"; -without; begin*. Words are compared without case and accents, in any script. What was left by going back to a checkpoint is found as well.',
   does: "reads",
   holdsStored: true,
   input: {
     query: text("What to look for.", { minLength: 1, maxLength: 1_000 }),
     agent: optional(id("Only this agent's.")),
-    session: optional(id("Only this conversation.")),
+    session: optional(id("Only this conversation: its id.")),
     tag: optional(id("Only conversations with this tag.")),
     role: optional(choice("Only what was said by such a one.", ROLES)),
     since: optional(text("Only from this time on, as in 2026-01-31T12:00:00Z.")),
@@ -188,20 +208,22 @@ export const conversationDelete = spec({
   name: "conversation_delete",
   title: "Delete a conversation",
   description:
-    "Deletes a conversation with all its checkpoints. What forks of it share with it is kept for them. This cannot be taken back, unless a checkpoint of its agent holds it.",
+    "Deletes a conversation with all its checkpoints, also from under whoever is at work in it. What forks of it share with it is kept for them. This cannot be taken back, unless a checkpoint of its agent holds it.",
   does: "removes",
   holdsStored: false,
   isIdempotent: true,
   input: { id: conversationId },
   output: {
     deleted: flag("False where there was none."),
-    keptFor: list("Forks for which something shared was kept; 100 are named.", text("A conversation's id.")),
-    checkpoints: list("Checkpoints of its agent from which it can be brought back; 100 are named.", text("A checkpoint's id.")),
+    keptFor: list(`Forks for which something shared was kept; ${MAX_NAMED} are named.`, text("A conversation's id.")),
+    checkpoints: list(`Checkpoints of its agent from which it can be brought back; ${MAX_NAMED} are named.`, text("A checkpoint's id.")),
   },
   async run(hold, { id: given }, call) {
+    refuseSelf(call, given);
     const only = call.agent === undefined ? undefined : { agent: call.agent };
     const gone = await unlessGone(() => hold.sessions.delete(given, { ...only, ...keyOf(call) }));
     if (gone === undefined) return { deleted: false, keptFor: [], checkpoints: [] };
-    return { deleted: true, keptFor: gone.keptFor.slice(0, 100), checkpoints: (gone.snapshots ?? []).slice(0, 100) };
+    const keptFor = await ownAmong(hold, call, gone.keptFor);
+    return { deleted: true, keptFor, checkpoints: (gone.snapshots ?? []).slice(0, MAX_NAMED) };
   },
 });

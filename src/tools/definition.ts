@@ -25,6 +25,7 @@ export interface Hold {
   fork(at: string, o: ForkOptions & KeyOption): Promise<SessionSummary>;
   rewind(id: string, at: string, o?: RewindOptions & OutsideOptions): Promise<Rewound>;
   stats(): Promise<Stats>;
+  /** Whether something was done under a key. */
   isDone(key: string): Promise<boolean>;
 }
 

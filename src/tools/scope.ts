@@ -1,6 +1,6 @@
 /** Tools may be for one agent only: then nothing of another's is there for them. */
 import type { Checkpoint } from "../core/checkpoint.js";
-import { HoldfastError } from "../core/errors.js";
+import { HoldfastError, quote } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
 import { noAgent } from "../runtime/agents/record.js";
 import { noSnapshot, type Snapshot } from "../runtime/agents/snapshot.js";
@@ -14,13 +14,28 @@ import type { Call, Hold } from "./definition.js";
 /** Where something of another's is meant: it is not there. What is nobody's any more is left to whoever is asked to do something about it. */
 export async function refuseForeign(call: Call, find: (call: Call) => Promise<unknown>): Promise<void> {
   if (call.agent === undefined) return;
-  // Of what is damaged nobody can say whose it is.
-  const isThere = await find(ALL).then(
-    () => true,
-    (error: unknown) => error instanceof HoldfastError && error.code === "CORRUPT",
-  );
-  if (isThere) await find(call);
+  try {
+    await find(ALL);
+  } catch (error) {
+    const code = error instanceof HoldfastError ? error.code : undefined;
+    if (code === "NOT_FOUND") return;
+    // Of what is damaged nobody can say whose it is. And a store that does not answer has not said that there is nothing.
+    if (code !== "CORRUPT") throw error;
+  }
+  await find(call);
 }
+
+/** Of other sessions that are named: those that may be known of. */
+export async function ownAmong(hold: Hold, { agent }: Call, ids: readonly string[]): Promise<readonly string[]> {
+  const some = ids.slice(0, MAX_NAMED);
+  if (agent === undefined) return some;
+  const own: string[] = [];
+  for (const id of some) if ((await unlessDamaged(() => hold.sessions.get(id)))?.agent === agent) own.push(id);
+  return own;
+}
+
+/** Of lists that only tell what was done. */
+export const MAX_NAMED = 100;
 
 /** The agent that is meant. */
 export function agentFor({ agent }: Call, given: string): string {
@@ -62,6 +77,11 @@ export async function requireMark(hold: Hold, call: Call, id: string): Promise<M
 }
 
 export async function requireCheckpoint(hold: Hold, call: Call, id: string): Promise<Checkpoint> {
+  if (isSnapshot(id))
+    throw invalid(
+      "id",
+      `${quote(id)} is a checkpoint of an agent, and one of a conversation is wanted: checkpoint_list with \`session\` tells them`,
+    );
   const checkpoint = await inSight(call, () => hold.checkpoints.get(id));
   if (checkpoint === undefined) throw notFound(id);
   if (call.agent !== undefined && (await inSight(call, () => hold.sessions.get(checkpoint.sessionId)))?.agent !== call.agent)
@@ -81,12 +101,12 @@ export function agentOrSession(
   return { agent: agentFor(call, wanted) };
 }
 
-/** Something is removed that is not there: that is what was asked for. */
-export async function unlessGone<T>(remove: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await remove();
-  } catch (error) {
-    if (error instanceof HoldfastError && error.code === "NOT_FOUND") return undefined;
-    throw error;
-  }
+/** An agent is at work in the conversation in which it calls a tool, and cannot be made to wait for itself. */
+export function refuseSelf({ self }: Call, session: string): void {
+  if (session === self)
+    throw new HoldfastError(
+      "BAD_STATUS",
+      `You are at work in ${quote(session)}: its checkpoints are placed as you go, and it can be neither put back nor deleted from inside. Make a checkpoint of the agent, or fork from one that is there.`,
+      { sessionId: session },
+    );
 }

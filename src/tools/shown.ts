@@ -1,13 +1,10 @@
 /** How sessions, checkpoints and agents are shown: what is short, and by the names that the library has for it. */
-import type { Checkpoint } from "../core/checkpoint.js";
+import { type Checkpoint, KINDS } from "../core/checkpoint.js";
 import type { JsonObject } from "../core/json.js";
-import { type SessionStatus, statusTable } from "../core/status.js";
 import type { AgentRecord } from "../runtime/agents/record.js";
 import type { Snapshot } from "../runtime/agents/snapshot.js";
-import type { SessionSummary } from "../runtime/sessions.js";
-import { choice, flag, list, object, optional, text, whole } from "./schema.js";
-
-export const STATUSES = Object.keys(statusTable) as SessionStatus[];
+import { type SessionSummary, STATUSES } from "../runtime/sessions.js";
+import { choice, flag, json, list, object, optional, text, whole } from "./schema.js";
 
 /** Of a page. */
 export const limit = optional(whole("How many at most; 20 by default.", 1, 100));
@@ -20,7 +17,7 @@ export const damaged = optional(
 export const session = object({
   id: text("The conversation's id."),
   agent: optional(text("The agent it belongs to.")),
-  status: choice("How it stands.", STATUSES),
+  status: choice("How it stands. in-progress: it has not ended; not that somebody is at work in it.", STATUSES),
   reason: optional(text("Why it stands so.")),
   title: optional(text("Its title, or its first words.")),
   tags: list("Its tags.", text("A tag.")),
@@ -33,8 +30,6 @@ export const session = object({
 export function sessionShown({ metadata: _metadata, ...rest }: SessionSummary): Omit<SessionSummary, "metadata"> {
   return rest;
 }
-
-const KINDS = ["automatic", "manual", "pre-operation", "recovery"] as const;
 
 /** A checkpoint of a conversation, or of an agent with all its conversations. */
 export const checkpoint = object({
@@ -51,20 +46,19 @@ export const checkpoint = object({
   parentId: optional(text("Of a conversation: the checkpoint before it.")),
   sessions: optional(whole("Of an agent: how many conversations it had.")),
   version: optional(whole("Of an agent: the version of its record.")),
+  metadata: optional(json("Whatever else was said of it, where it is not long.")),
 });
 
-export function checkpointShown({
-  id: own,
-  sessionId,
-  kind,
-  label,
-  description,
-  createdAt,
-  step,
-  status,
-  messageCount,
-  parentId,
-}: Checkpoint) {
+/** How long it may be to be shown in lists. */
+const MAX_METADATA_CHARS = 1_000;
+
+function metadataShown(metadata: JsonObject): { readonly metadata?: JsonObject } {
+  const chars = JSON.stringify(metadata).length;
+  return chars <= "{}".length || chars > MAX_METADATA_CHARS ? {} : { metadata };
+}
+
+export function checkpointShown(checkpoint: Checkpoint) {
+  const { id: own, sessionId, kind, label, description, createdAt, step, status, messageCount, parentId, metadata } = checkpoint;
   return {
     id: own,
     session: sessionId,
@@ -76,15 +70,16 @@ export function checkpointShown({
     status,
     messageCount,
     ...(parentId === undefined ? undefined : { parentId }),
+    ...metadataShown(metadata),
   };
 }
 
-export function snapshotShown({ name, metadata: _metadata, ...rest }: Snapshot) {
-  return { ...rest, ...(name === undefined ? undefined : { label: name }) };
+export function snapshotShown({ name, metadata, ...rest }: Snapshot) {
+  return { ...rest, ...(name === undefined ? undefined : { label: name }), ...metadataShown(metadata) };
 }
 
 /** Of what stands in lists. */
-const MAX_NAMED = 20;
+const MAX_SHOWN = 20;
 
 export const agentFields = {
   id: text("The agent's id."),
@@ -98,7 +93,7 @@ export const agentFields = {
 export const agentBrief = object(agentFields);
 
 export function agentShown({ id: own, version, name, type, capabilities, createdAt, updatedAt }: AgentRecord) {
-  const some = capabilities.slice(0, MAX_NAMED);
+  const some = capabilities.slice(0, MAX_SHOWN);
   return { id: own, version, name, ...(type === undefined ? undefined : { type }), capabilities: some, createdAt, updatedAt };
 }
 

@@ -2,6 +2,7 @@
  * The tools by which an agent keeps and looks up its own memory, and by which others look into what agents have stored. Each is defined
  * once, here; our loop, other loops and MCP are given the same.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import { digest } from "../core/digest.js";
 import { NotDone } from "../core/effect.js";
 import { HoldfastError } from "../core/errors.js";
@@ -43,14 +44,20 @@ export const TOOL_NAMES: readonly ToolName[] = all.map(({ name }) => name);
 /** Those that change something. */
 type Changing<S = (typeof all)[number]> = S extends { readonly name: infer N; readonly does: "adds" | "changes" | "removes" } ? N : never;
 
-/** The tools that are there for these options. */
-export type ToolsFor<O extends ToolsOptions> = Record<
-  Exclude<
-    O extends { readonly only: readonly (infer N extends ToolName)[] } ? N : ToolName,
-    (O extends { readonly readOnly: true } ? Changing : never) | (O extends { readonly agent: string } ? "persistence_stats" : never)
-  >,
-  StoreTool
+/** The tools that are there for these options; where these are not known to the compiler, any of them may be. */
+export type ToolsFor<O extends ToolsOptions> = IsOpen<O> extends true ? Partial<Record<ToolName, StoreTool>> : Record<Left<O>, StoreTool>;
+
+type Left<O extends ToolsOptions> = Exclude<
+  O extends { readonly only: readonly (infer N extends ToolName)[] } ? N : ToolName,
+  (O extends { readonly readOnly: true } ? Changing : never) | (O extends { readonly agent: string } ? "persistence_stats" : never)
 >;
+
+type IsOpen<O extends ToolsOptions> =
+  | ("readOnly" extends keyof O ? (boolean extends O["readOnly"] ? true : never) : never)
+  | ("only" extends keyof O ? (ToolName extends NonNullable<O["only"]>[number] ? true : never) : never)
+  | ("agent" extends keyof O ? (undefined extends O["agent"] ? true : never) : never) extends never
+  ? false
+  : true;
 
 export interface ToolsOptions {
   /** Only these. */
@@ -91,7 +98,7 @@ interface StoreToolCommon {
 }
 
 /** Those that are wanted. */
-export function specsFor(given: ToolsOptions | undefined): { readonly specs: readonly Spec[]; readonly agent: string | undefined } {
+function specsFor(given: ToolsOptions | undefined): { readonly specs: readonly Spec[]; readonly agent: string | undefined } {
   const o = options(given, "tools", ["only", "readOnly", "agent", "approval"]);
   const readOnly = flag(o.readOnly, "readOnly") ?? false;
   const agent = o.agent === undefined ? undefined : checkName(o.agent, "agent");
@@ -109,7 +116,7 @@ export function specsFor(given: ToolsOptions | undefined): { readonly specs: rea
 }
 
 /** Makes a call whose arguments fit. */
-export async function callTool(
+async function callTool(
   hold: Hold,
   spec: Spec,
   { idempotencyKey, ...args }: { readonly idempotencyKey?: string } & JsonObject,
@@ -150,11 +157,11 @@ export function toolsFor<O extends ToolsOptions>(hold: Hold, given: O | undefine
             mode: "keyed",
             keyValidMs: KEY_VALID_MS,
             retry: { attempts: 1 },
-            check: ({ key, args }) => checked(hold, one, args, { agent, key }),
+            check: (request) => checked(hold, one, request, agent),
           }),
       input,
       approval,
-      run: (args, { key, signal, session }) => surely(() => callTool(hold, one, args, { agent, signal, key, self: session.id })),
+      run: (args, { key, signal, session }) => surely(signal, () => callTool(hold, one, args, { agent, signal, key, self: session.id })),
       inputSchema: keyedInput,
       outputSchema: output,
       needsApproval: approval,
@@ -166,25 +173,53 @@ export function toolsFor<O extends ToolsOptions>(hold: Hold, given: O | undefine
 }
 
 /** Whether it was done, and what it answers then: under its key, the same. */
-async function checked(hold: Hold, one: Spec, args: JsonObject, call: Calling & { readonly key: string }): Promise<Settled<JsonObject>> {
-  if (!(await hold.isDone(ownKey(call.agent, call.key)))) return { retry: true };
-  try {
-    return { result: await callTool(hold, one, args, call) };
-  } catch (error) {
-    if (!(error instanceof HoldfastError) || OPEN.has(error.code)) throw error;
-    return { error: `It was done, and what it has made is not as it was: ${error.code}: ${error.message}` };
-  }
+async function checked(
+  hold: Hold,
+  one: Spec,
+  { key, args, startedAt }: CheckRequest<any>,
+  agent: string | undefined,
+): Promise<Settled<JsonObject>> {
+  return patiently(undefined, async () => {
+    if (!(await hold.isDone(ownKey(agent, key)))) {
+      // What was done so long ago may be forgotten.
+      return Date.now() - Date.parse(startedAt) > KEY_VALID_MS ? undefined : { retry: true };
+    }
+    try {
+      return { result: await callTool(hold, one, args as JsonObject, { agent, key }) };
+    } catch (error) {
+      if (!isRefusal(error) || error.retryable) throw error;
+      return { error: `It was done, and what it has made is not as it was: ${error.code}: ${error.message}` };
+    }
+  });
 }
 
 /** What is refused was not done, and the model is told; our loop would otherwise not know. */
-async function surely<R>(call: () => Promise<R>): Promise<R> {
+async function surely<R>(signal: AbortSignal, call: () => Promise<R>): Promise<R> {
   try {
-    return await call();
+    return await patiently(signal, call);
   } catch (error) {
-    if (!(error instanceof HoldfastError) || OPEN.has(error.code)) throw error;
+    if (!isRefusal(error)) throw error;
     throw new NotDone(`${error.code}: ${error.message}`, { cause: error });
   }
 }
 
-/** After these nobody knows what became of it: it is called again under its key. */
+/** After these nobody knows what became of it. */
 const OPEN: ReadonlySet<string> = new Set(["UNREACHABLE", "IO", "DISK_FULL", "CLOSED"]);
+const isRefusal = (error: unknown): error is HoldfastError => error instanceof HoldfastError && !OPEN.has(error.code);
+
+const PATIENCE_MS = 10_000;
+const PASSING: ReadonlySet<string> = new Set(["UNREACHABLE", "BUSY", "DISK_FULL"]);
+
+/** While the store is away or busy it is asked again, for a while: under its key a call is made once. */
+async function patiently<R>(signal: AbortSignal | undefined, call: () => Promise<R>): Promise<R> {
+  const deadline = performance.now() + PATIENCE_MS;
+  for (let pause = 50; ; pause = Math.min(2 * pause, 1_000)) {
+    try {
+      return await call();
+    } catch (error) {
+      const isPassing = error instanceof HoldfastError && PASSING.has(error.code);
+      if (!isPassing || performance.now() > deadline || signal?.aborted) throw error;
+    }
+    await sleep(pause, undefined, signal && { signal }).catch(() => {});
+  }
+}

@@ -22,7 +22,8 @@ export async function everyTool(call: CallTool): Promise<void> {
   });
   expect(await ask("agent_save", { id: "ann", version: 1, system: null, config: { hot: 1 } })).toMatchObject({ agent: { version: 2 } });
   expect(await ask("agent_load", { id: "ann" })).toMatchObject({
-    agent: { state: { mood: "calm" }, config: { hot: 1 }, activeSessions: [] },
+    agent: { state: { mood: "calm" }, config: { hot: 1 } },
+    activeSessions: [],
   });
   expect(await ask("agent_list", {})).toMatchObject({ items: [{ id: "ann" }] });
 

@@ -184,8 +184,6 @@ describe("tools for one agent", () => {
     const refused: readonly (readonly [ToolName, Record<string, unknown>])[] = [
       ["agent_save", { id: "bob", system: "mine" }],
       ["agent_load", { id: "bob" }],
-      ["conversation_save", { id: "of-bob", messages: [{ role: "user", content: "x" }] }],
-      ["conversation_save", { id: "nobodys", title: "mine" }],
       ["conversation_save", { id: "new", agent: "bob" }],
       ["conversation_load", { id: "of-bob" }],
       ["conversation_load", { id: "of-ann", at: checkpoint.id }],
@@ -202,6 +200,8 @@ describe("tools for one agent", () => {
       ["checkpoint_diff", { from: checkpoint.id, to: checkpoint.id }],
     ];
     for (const [name, args] of refused) expect(await errorOf(() => own(name, args)), name).toMatchObject({ code: "NOT_FOUND" });
+    for (const id of ["of-bob", "nobodys"])
+      expect(await errorOf(() => own("conversation_save", { id, title: "mine" }))).toMatchObject({ code: "CONFLICT" });
     for (const [name, args] of [
       ["agent_delete", { id: "bob" }],
       ["conversation_delete", { id: "of-bob" }],

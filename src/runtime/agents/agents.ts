@@ -1,5 +1,5 @@
 /** Agents: what is kept of each, snapshots of one with all its sessions, and going back to them. */
-import { type CheckpointKind, checkMetadata, checkText } from "../../core/checkpoint.js";
+import { type CheckpointKind, checkMetadata, checkText, KINDS } from "../../core/checkpoint.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { checkName } from "../../core/ids.js";
 import type { JsonObject } from "../../core/json.js";
@@ -60,7 +60,6 @@ export interface SnapshotPage extends Page<Snapshot> {
 
 const MAX_ACTIVE = 1_000;
 const UNDER_WAY = (Object.keys(statusTable) as SessionStatus[]).filter(isUnderWay);
-const KINDS = ["automatic", "manual", "pre-operation", "recovery"] as const satisfies readonly CheckpointKind[];
 const TRIES = 10;
 
 export class Agents {
@@ -82,7 +81,7 @@ export class Agents {
     const checked = checkAgent(agent);
     return once<number, AgentRecord>(
       this.#ground,
-      { key, name: "agents.save", args: agent },
+      { key, name: "agents.save", to: checked.id, args: agent },
       (receipt) => this.#save(checked, receipt),
       async () => recordOf(await this.#required(checked.id)),
     );
@@ -172,7 +171,7 @@ export class Agents {
     const agent = checkName(id, "agent id");
     return onceRemoved<JsonObject, DeletedAgent>(
       this.#ground,
-      { key, name: "agents.delete", args: { id } },
+      { key, name: "agents.delete", to: agent, args: {} },
       (receipt) => deleteAgent(this.#ground, agent, receipt),
       (answer) => answer as unknown as DeletedAgent,
     );
@@ -193,7 +192,7 @@ export class Agents {
     };
     return once<string, Snapshot>(
       this.#ground,
-      { key, name: "agents.snapshot", args: { id, ...args } },
+      { key, name: "agents.snapshot", to: agent, args },
       async (receipt) => (await this.#snapshot(agent, { kind: checkedKind, ...this.#redactedWords(said) }, { receipt })) as Snapshot,
       (made) => this.#madeSnapshot(made),
     );
@@ -296,7 +295,7 @@ export class Agents {
     if (isDry) return (await restore()).look();
     return once<RestoredKept, RestoreReport>(
       this.#ground,
-      { key, name: "agents.restore", args: { snapshotId: id, takeOver: isTaken } },
+      { key, name: "agents.restore", to: id, args: { takeOver: isTaken } },
       async (receipt) => (await restore()).run(() => this.#newId(), receipt),
       async (kept) => {
         // What it was restored from, and what was there before, may be deleted since.
@@ -315,7 +314,7 @@ export class Agents {
     const id = checkName(snapshotId, "snapshot id");
     await onceRemoved<null, void>(
       this.#ground,
-      { key, name: "agents.deleteSnapshot", args: { snapshotId: id } },
+      { key, name: "agents.deleteSnapshot", to: id, args: {} },
       async (receipt) => {
         const applied = await this.#ground.store.apply([], [{ kind: SNAPSHOT, id, when: {}, remove: true }, ...receipt.docs(null)]);
         receipt.check(applied, 1);

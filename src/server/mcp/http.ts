@@ -4,7 +4,7 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { Readable } from "node:stream";
+import { PassThrough, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import {
   createMcpHandler,
@@ -14,10 +14,8 @@ import {
   originValidationResponse,
 } from "@modelcontextprotocol/server";
 import { errorTable, HoldfastError } from "../../core/errors.js";
-import type { Hold } from "../../tools/definition.js";
-import { specsFor } from "../../tools/tools.js";
 import { Running } from "./running.js";
-import { type Served, told } from "./served.js";
+import { type Served, type Source, told } from "./served.js";
 import { mcpServer } from "./server.js";
 import type { Tokens } from "./tokens.js";
 
@@ -25,7 +23,7 @@ export interface HttpOptions extends Omit<Served, "began" | "hold"> {
   readonly port: number;
   readonly tokens: Tokens;
   /** What a tenant sees. */
-  readonly holdOf: (tenant: string | undefined) => Promise<Hold>;
+  readonly holdOf: (tenant: string | undefined) => Promise<Source>;
 }
 
 export interface HttpServer {
@@ -40,9 +38,10 @@ const MAX_BODY_BYTES = 16 * 1024 * 1024;
 /** How long calls that had begun, and then their answers, are waited for at the end. */
 const GRACE_MS = 4_000;
 const HEARD_MS = 1_000;
+/** For how long the rest of a body that is not wanted is let come. */
+const LINGER_MS = 2_000;
 
 export async function serveOverHttp({ port, tokens, holdOf, ...served }: HttpOptions): Promise<HttpServer> {
-  specsFor(served.tools);
   const running = new Running();
   const answering = new Running();
   const handler = createMcpHandler(
@@ -115,10 +114,16 @@ async function respond(
 ): Promise<void> {
   const gone = new AbortController();
   outgoing.once("close", () => gone.abort());
-  const request = requestOf(incoming, gone.signal);
+  // What is not read of it goes on coming: whoever still sends would otherwise not hear the answer.
+  const body = incoming.pipe(new PassThrough());
+  incoming.once("close", () => body.destroy());
+  body.on("error", () => {});
+  const request = requestOf(incoming, body, gone.signal);
   const response = request === undefined ? refusal(400, "The request cannot be read.") : await answer(request);
-  // What was not read of a body is not waited for.
-  if (!incoming.complete) outgoing.setHeader("connection", "close");
+  if (!incoming.complete) {
+    incoming.unpipe(body).resume();
+    setTimeout(() => incoming.complete || incoming.destroy(), LINGER_MS).unref();
+  }
   outgoing.setHeader("x-content-type-options", "nosniff");
   outgoing.setHeader("cache-control", "no-store");
   outgoing.writeHead(response.status, Object.fromEntries(response.headers));
@@ -127,7 +132,7 @@ async function respond(
 }
 
 /** Undefined where it is none: a method, an address or a header that cannot be. */
-function requestOf(incoming: IncomingMessage, signal: AbortSignal): Request | undefined {
+function requestOf(incoming: IncomingMessage, given: Readable, signal: AbortSignal): Request | undefined {
   try {
     const { method = "GET", rawHeaders } = incoming;
     const headers = new Headers();
@@ -135,7 +140,7 @@ function requestOf(incoming: IncomingMessage, signal: AbortSignal): Request | un
     // The path as it stands, and no other address.
     if (!incoming.url?.startsWith("/") || incoming.url.startsWith("//")) return undefined;
     const { pathname, search } = new URL(incoming.url, "http://127.0.0.1");
-    const body = method === "GET" || method === "HEAD" ? undefined : { body: Readable.toWeb(incoming), duplex: "half" };
+    const body = method === "GET" || method === "HEAD" ? undefined : { body: Readable.toWeb(given), duplex: "half" };
     return new Request(`http://127.0.0.1${pathname}${search}`, { method, headers, signal, ...body } as RequestInit);
   } catch {
     return undefined;

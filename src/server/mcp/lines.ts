@@ -37,6 +37,11 @@ export class Lines {
     }
   }
 
+  /** What stands behind the last line. */
+  rest(): Buffer | undefined {
+    return this.#bytes === 0 || this.#bytes > this.#most ? undefined : Buffer.concat(this.#parts);
+  }
+
   #add(part: Buffer): void {
     this.#bytes += part.length;
     if (this.#bytes > this.#most) {

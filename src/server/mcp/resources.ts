@@ -5,9 +5,6 @@
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError, type Server } from "@modelcontextprotocol/server";
 import { HoldfastError } from "../../core/errors.js";
 import type { JsonObject } from "../../core/json.js";
-import { conversationLoad } from "../../tools/conversations.js";
-import { requireCheckpoint } from "../../tools/scope.js";
-import { callTool } from "../../tools/tools.js";
 import { type Served, told } from "./served.js";
 
 const JSON_TYPE = "application/json";
@@ -32,9 +29,9 @@ const TEMPLATES = [
   },
 ];
 
-export function serveResources(server: Pick<Server, "setRequestHandler">, served: Served, agent: string | undefined): void {
-  const { hold, began, failed } = served;
-  const call = { agent, key: undefined, signal: undefined, self: undefined };
+export function serveResources(server: Pick<Server, "setRequestHandler">, { hold, tools: { agent }, began, failed }: Served): void {
+  // By it, what may not be seen is not there.
+  const { conversation_load: load } = hold.tools({ only: ["conversation_load"], ...(agent !== undefined && { agent }) });
 
   server.setRequestHandler("resources/templates/list", () => ({ resourceTemplates: TEMPLATES }));
 
@@ -59,8 +56,9 @@ export function serveResources(server: Pick<Server, "setRequestHandler">, served
       const wanted = parsed(uri);
       if (wanted === undefined) throw new ResourceNotFoundError(uri);
       try {
-        const text = JSON.stringify(await read(wanted));
-        return { contents: [{ uri, mimeType: JSON_TYPE, text }] };
+        const found = await read(wanted);
+        if (found === undefined) throw new ResourceNotFoundError(uri);
+        return { contents: [{ uri, mimeType: JSON_TYPE, text: JSON.stringify(found) }] };
       } catch (error) {
         if (error instanceof HoldfastError && (error.code === "NOT_FOUND" || error.code === "INVALID_ID"))
           throw new ResourceNotFoundError(uri);
@@ -69,10 +67,11 @@ export function serveResources(server: Pick<Server, "setRequestHandler">, served
     }),
   );
 
-  async function read({ kind, id, cursor }: Wanted): Promise<JsonObject> {
-    const at = kind === "checkpoints" ? (await requireCheckpoint(hold, call, id)).sessionId : undefined;
+  async function read({ kind, id, cursor }: Wanted): Promise<JsonObject | undefined> {
     const page = cursor === undefined ? {} : { cursor };
-    return callTool(hold, conversationLoad, at === undefined ? { id, ...page } : { id: at, at: id, ...page }, { agent });
+    if (kind === "sessions") return load?.execute({ id, ...page });
+    const checkpoint = await hold.checkpoints.get(id);
+    return checkpoint && load?.execute({ id: checkpoint.sessionId, at: id, ...page });
   }
 
   async function tracked<R>(ask: () => Promise<R>): Promise<R> {

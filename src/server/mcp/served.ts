@@ -1,10 +1,18 @@
 /** What is served, and how whoever asks is told that something went wrong. */
 import { HoldfastError } from "../../core/errors.js";
-import type { Hold } from "../../tools/definition.js";
-import type { ToolsOptions } from "../../tools/tools.js";
+import type { Checkpoints } from "../../runtime/checkpoints.js";
+import type { Sessions } from "../../runtime/sessions.js";
+import type { StoreTool, ToolsOptions } from "../../tools/tools.js";
+
+/** What is needed of an open store. */
+export interface Source {
+  readonly sessions: Sessions;
+  readonly checkpoints: Checkpoints;
+  tools(o: ToolsOptions): Readonly<Record<string, StoreTool>>;
+}
 
 export interface Served {
-  readonly hold: Hold;
+  readonly hold: Source;
   readonly version: string;
   readonly tools: ToolsOptions;
   /** Told of every call that has begun, to wait for when the server ends. */

@@ -19,6 +19,8 @@ const GRACE_MS = 10_000;
 const PARSE_ERROR = -32_700;
 const INVALID_REQUEST = -32_600;
 
+const LISTEN = "subscriptions/listen";
+
 type Id = string | number;
 
 export interface StdioStreams {
@@ -32,6 +34,8 @@ export class StdioTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
+  /** Nothing more will be asked, and all that was is answered: whoever serves it may close it. */
+  onend?: () => void;
   readonly #input: Readable;
   readonly #output: Writable;
   readonly #write: (text: string) => boolean;
@@ -62,12 +66,14 @@ export class StdioTransport implements Transport {
   readonly end = (): void => {
     if (this.#ending !== undefined || this.#isClosed) return;
     this.#input.pause();
-    this.#ending = setTimeout(this.#close, GRACE_MS);
+    const rest = this.#lines.rest();
+    if (rest !== undefined) this.#line(rest.toString().trim());
+    this.#ending = setTimeout(() => this.onend?.(), GRACE_MS);
     this.#endIfDone();
   };
 
   #endIfDone(): void {
-    if (this.#ending !== undefined && this.#open.size === 0) setImmediate(this.#close);
+    if (this.#ending !== undefined && this.#open.size === 0) setImmediate(() => this.onend?.());
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
@@ -139,9 +145,11 @@ export class StdioTransport implements Transport {
       return;
     }
     if ("method" in message) {
-      if ("id" in message) this.#open.add(message.id);
+      // One that is to be told of changes is answered when it, or this, ends.
+      if ("id" in message && message.method !== LISTEN) this.#open.add(message.id);
       // The SDK does not answer what was taken back.
-      else if (message.method === "notifications/cancelled") this.#answered(idOf({ id: message.params?.["requestId"] }));
+      else if (!("id" in message) && message.method === "notifications/cancelled")
+        this.#answered(idOf({ id: message.params?.["requestId"] }));
     }
     this.onmessage?.(message);
   }

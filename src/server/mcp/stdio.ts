@@ -1,6 +1,5 @@
 /** MCP over stdin and stdout, for the one client that has started this process. It ends with its client. */
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
-import { specsFor } from "../../tools/tools.js";
 import { Running } from "./running.js";
 import type { Served } from "./served.js";
 import { mcpServer } from "./server.js";
@@ -17,10 +16,12 @@ const GRACE_MS = 5_000;
 
 /** Resolves when the client is gone, or the signal came, and all that had begun is over. */
 export async function serveOverStdio({ streams, signal, ...served }: StdioOptions): Promise<void> {
-  specsFor(served.tools);
+  // Options that are wrong are told of now, and not to the client.
+  served.hold.tools(served.tools);
   const running = new Running();
   const transport = new StdioTransport(streams, served.failed);
-  serveStdio(() => mcpServer({ ...served, began: running.began }), { transport, onerror: served.failed });
+  const handle = serveStdio(() => mcpServer({ ...served, began: running.began }), { transport, onerror: served.failed });
+  transport.onend = () => void handle.close();
   await new Promise<void>((resolve) => {
     const closed = transport.onclose;
     transport.onclose = () => {
