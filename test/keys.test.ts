@@ -294,6 +294,30 @@ describe.each(stores)("keys on $name", ({ address }) => {
     }
   });
 
+  test("K2: of two removals under one key at the same moment one is made, and the other changes nothing", async () => {
+    const hold = keep(await open(address(), { search: false }));
+    const at = await prepare(hold);
+    const third = await hold.checkpoints.create("s");
+    // Those that nothing begins at: the newest stays, and what a snapshot points at is no checkpoint of it.
+    const outcomes = await Promise.allSettled([at.first, third.id].map((id) => hold.checkpoints.delete(id, { key: "k" })));
+    expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+    expect((await hold.checkpoints.list("s")).items).toHaveLength(2);
+    const done = outcomes[0]?.status === "fulfilled" ? at.first : third.id;
+    await hold.checkpoints.delete(done, { key: "k" });
+    expect((await hold.checkpoints.list("s")).items).toHaveLength(2);
+  });
+
+  test("after a redaction a key still stands for what it was done to", async () => {
+    const hold = keep(await open(address(), { search: false }));
+    await prepare(hold);
+    await (await hold.session("b")).close();
+    await (await hold.session("c")).close();
+    await hold.sessions.delete("b", { key: "k" });
+    await hold.sessions.redact("s", "one", { scrub: false });
+    expect(await errorOf(() => hold.sessions.delete("c", { key: "k" }))).toMatchObject({ code: "CONFLICT" });
+    expect(await hold.sessions.get("c")).toBeDefined();
+  });
+
   test("K3: receipts say nothing of what was said, and are forgotten after a week", async () => {
     const inner = await openStore(address());
     let now = Date.now();

@@ -200,7 +200,9 @@ export const conversationSearch = spec({
       ...agentFilter(call, agent),
       ...(within === undefined ? undefined : { sessionId: within }),
     });
-    return { ...found };
+    // What an agent says just now is no memory of it.
+    const isOther = ({ sessionId }: { readonly sessionId: string }) => within !== undefined || sessionId !== call.self;
+    return { ...found, items: found.items.filter(isOther) };
   },
 });
 

@@ -153,6 +153,43 @@ test("what was asked before the end of the input is answered", async () => {
   expect(raw.messages.filter(({ result }) => result?.structuredContent?.taken === true)).toHaveLength(50);
 });
 
+test("a client that listens slowly hears everything, whole, also what comes at the end", async () => {
+  const raw = await greeted();
+  await raw.write(raw.call(1, "agent_save", { id: "ann", system: "x".repeat(15_000) }));
+  await raw.answer(1);
+  raw.child.stdout.pause();
+  let lines = "";
+  for (let i = 2; i <= 41; i++) lines += raw.call(i, "agent_load", { id: "ann" });
+  // The last without the end of its line.
+  raw.child.stdin.end(lines.trimEnd());
+  const slow = setInterval(() => {
+    raw.child.stdout.resume();
+    setTimeout(() => raw.child.stdout.pause(), 2);
+  }, 60);
+  expect(await raw.ended, raw.told).toBe(0);
+  clearInterval(slow);
+  raw.child.stdout.resume();
+  expect(raw.messages.filter(({ result }) => result?.structuredContent?.agent?.system?.length === 15_000)).toHaveLength(40);
+}, 60_000);
+
+test("somebody who is to be told of changes does not keep the server from ending, or from answering", async () => {
+  const raw = new Raw(place());
+  raws.push(raw);
+  const meta = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": { name: "raw", version: "1" },
+    "io.modelcontextprotocol/clientCapabilities": {},
+  };
+  for (let i = 1; i <= 300; i++)
+    await raw.write(raw.line(i, "subscriptions/listen", { _meta: meta, notifications: { resourcesListChanged: true } }));
+  await raw.write(raw.line(1_000, "tools/list", { _meta: meta }));
+  expect((await raw.answer(1_000)).result.tools).toHaveLength(16);
+  const began = performance.now();
+  raw.child.stdin.end();
+  expect(await raw.ended, raw.told).toBe(0);
+  expect(performance.now() - began).toBeLessThan(3_000);
+});
+
 test("a client that does not listen is not read from either, and does not keep the server alive", async () => {
   const raw = await greeted();
   await raw.write(raw.call(1, "agent_save", { id: "ann", system: "x".repeat(15_000) }));

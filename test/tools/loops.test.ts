@@ -143,6 +143,55 @@ test("where the store was away, a call is looked for under its key: nothing is l
   }
 });
 
+test("a store that is away for a second leaves nothing in doubt", async () => {
+  const inner = new MemoryStore();
+  let until = 0;
+  const away = () => {
+    if (performance.now() < until) throw new HoldfastError("UNREACHABLE", "It is away.");
+  };
+  const store = wrapped(inner, {
+    async apply(changes, docs) {
+      if (until === 0 && docs?.some(({ kind }) => kind === RECEIPT)) {
+        await inner.apply(changes, docs);
+        until = performance.now() + 1_000;
+      }
+      away();
+      return inner.apply(changes, docs);
+    },
+    async doc(kind, id) {
+      away();
+      return inner.doc(kind, id);
+    },
+  });
+  const hold = new Hold(store, thisMachine(), { now: Date.now }, 30_000);
+  const agent = hold.agent({
+    name: "keeper",
+    model: scriptedModel([{ content: "", toolCalls: [call("1", "agent_save", { id: "ann" })] }, "done"]),
+    tools: hold.tools(),
+  });
+  expect(await agent.run("job", "go")).toMatchObject({ status: "completed" });
+  expect((await hold.agents.get("ann"))?.version).toBe(1);
+  expect(JSON.stringify((await hold.sessions.state("job")).messages)).not.toContain("not as it was");
+  await hold.close();
+});
+
+test("an agent does not delete itself, nor find what it says just now", async () => {
+  await using hold = await open("memory:");
+  const agent = hold.agent({
+    name: "keeper",
+    model: scriptedModel([
+      { content: "", toolCalls: [call("1", "conversation_delete", { id: "job" }), call("2", "agent_delete", { id: "keeper" })] },
+      { content: "", toolCalls: [call("3", "conversation_search", { query: "kelp" })] },
+      "done",
+    ]),
+    tools: hold.tools(),
+  });
+  expect(await agent.run("job", "Where is the kelp?")).toMatchObject({ status: "completed" });
+  const said = JSON.stringify((await hold.sessions.state("job")).messages);
+  expect(said.match(/BAD_STATUS: You are at work/g)).toHaveLength(2);
+  expect(said).toContain('"items":[]');
+});
+
 test("a person is asked before something is removed", async () => {
   await using hold = await open("memory:");
   await hold.agents.save({ id: "ann" });

@@ -1,10 +1,14 @@
 /** The tools in a process: what each does, on every store, and what each refuses. */
 import { afterEach, describe, expect, expectTypeOf, test } from "vitest";
-import { type Holdfast, open, type StoreTool, TOOL_NAMES, type ToolName, type ToolsOptions } from "../../src/index.js";
+import { Holdfast as Hold } from "../../src/holdfast.js";
+import { type Holdfast, HoldfastError, open, type StoreTool, TOOL_NAMES, type ToolName, type ToolsOptions } from "../../src/index.js";
+import { thisMachine } from "../../src/store/machine.js";
+import { MemoryStore } from "../../src/store/memory.js";
 import { PAGE_CHARS } from "../../src/tools/pages.js";
 import { errorOf } from "../support/error-of.js";
 import { type Answer, badArguments, type CallTool, everyTool } from "../support/every-tool.js";
 import { stores } from "../support/stores.js";
+import { wrapped } from "../support/wrapped.js";
 
 const opened: Holdfast[] = [];
 afterEach(async () => {
@@ -340,6 +344,104 @@ test("lists of what is long are shorter, and go on", async () => {
     expect(seen, name).toHaveLength(count);
   }
   expect(JSON.stringify(await call("agent_save", { id: "a0" })).length).toBeLessThan(PAGE_CHARS);
+});
+
+test("a store that does not answer has not said that there is nothing: tools for one agent do not act on another's", async () => {
+  const inner = new MemoryStore();
+  let busy = false;
+  const once =
+    <A extends unknown[], R>(call: (...args: A) => Promise<R>) =>
+    async (...args: A): Promise<R> => {
+      if (busy) {
+        busy = false;
+        throw new HoldfastError("BUSY", "Not now.");
+      }
+      return call(...args);
+    };
+  const store = wrapped(inner, {
+    session: once((id: string) => inner.session(id)),
+    present: once((id: string) => inner.present(id)),
+    doc: once((kind: string, id: string) => inner.doc(kind, id)),
+    saves: once((...args: Parameters<MemoryStore["saves"]>) => inner.saves(...args)),
+    line: once((id: string) => inner.line(id)),
+  });
+  const hold = new Hold(store, thisMachine(), { now: Date.now }, 30_000);
+  opened.push(hold);
+  const all = caller(hold);
+  await all("conversation_save", { id: "of-bob", agent: "bob", messages: [{ role: "user", content: "hi" }] });
+  const { checkpoint } = await all("checkpoint_create", { session: "of-bob" });
+  const { checkpoint: whole } = await all("checkpoint_create", { agent: "bob" });
+  const before = await everything(hold);
+  const own = caller(hold, { agent: "ann" });
+  for (const [name, args] of [
+    ["checkpoint_create", { session: "of-bob" }],
+    ["checkpoint_fork", { id: checkpoint.id, as: "mine" }],
+    ["checkpoint_delete", { id: checkpoint.id }],
+    ["checkpoint_delete", { id: whole.id }],
+    ["checkpoint_restore", { id: whole.id }],
+    ["conversation_save", { id: "of-bob", title: "mine" }],
+    ["conversation_delete", { id: "of-bob" }],
+  ] as const) {
+    busy = true;
+    expect(await errorOf(() => own(name, args)), name).toMatchObject({ code: "BUSY" });
+    expect(await everything(hold), name).toEqual(before);
+  }
+});
+
+test("asked again, a fork that is another's by now is not shown", async () => {
+  const hold = await fresh();
+  const [ann, bob] = ["ann", "bob"].map((agent) => caller(hold, { agent })) as [CallTool, CallTool];
+  await ann("conversation_save", { id: "c", messages: [{ role: "user", content: "hi" }] });
+  const { checkpoint } = await ann("checkpoint_create", { session: "c" });
+  const args = { id: checkpoint.id, as: "x", idempotencyKey: "k" };
+  await ann("checkpoint_fork", args);
+  await ann("conversation_delete", { id: "x" });
+  await bob("conversation_save", { id: "x", title: "a secret plan" });
+  expect(String(await errorOf(() => ann("checkpoint_fork", args)))).not.toContain("secret");
+});
+
+test("a title can be saved as often as one likes where somebody is at work, and a save is told again after a redaction", async () => {
+  const hold = await fresh();
+  const call = caller(hold);
+  await using session = await hold.session("busy");
+  session.append({ role: "user", content: "hi" });
+  await session.checkpoint();
+  for (let i = 0; i < 120; i++)
+    expect(await call("conversation_save", { id: "busy", title: `${i}` })).toMatchObject({ count: 0, taken: true });
+  const args = { id: "c", messages: [{ role: "user", content: "pin 4711", id: "m" }], idempotencyKey: "k" };
+  await call("conversation_save", args);
+  await hold.sessions.redact("c", "4711");
+  expect(await call("conversation_save", args)).toMatchObject({ taken: true });
+});
+
+test("what an agent is called by others does not end the pages of its record", async () => {
+  const hold = await fresh();
+  const call = caller(hold);
+  await call("agent_save", { id: "ann", system: "x".repeat(3 * PAGE_CHARS) });
+  const { next } = await call("agent_load", { id: "ann" });
+  await call("conversation_save", { id: "c", agent: "ann" });
+  expect(await call("agent_load", { id: "ann", cursor: next })).toMatchObject({
+    activeSessions: ["c"],
+    piece: { from: expect.any(Number) },
+  });
+});
+
+test("whether a call was made long ago, and is forgotten, nobody can say", async () => {
+  const hold = await fresh();
+  const { agent_save } = hold.tools();
+  if (agent_save.mode !== "keyed") throw new Error("it has no key");
+  const request = (key: string, daysAgo: number) => ({
+    key,
+    args: { id: "ann" },
+    startedAt: new Date(Date.now() - daysAgo * 86_400_000).toISOString(),
+    holder: "dead" as const,
+    context: undefined,
+  });
+  expect(await agent_save.check(request("k", 0))).toEqual({ retry: true });
+  expect(await agent_save.check(request("k", 8))).toBeUndefined();
+  await agent_save.execute({ id: "ann", idempotencyKey: "k" });
+  expect(await agent_save.check(request("k", 0))).toMatchObject({ result: { agent: { version: 1 } } });
+  expect(await agent_save.check(request("k", 8))).toMatchObject({ result: { agent: { version: 1 } } });
 });
 
 test("what one agent calls its calls is nothing to another, and refusing changes nothing", async () => {
