@@ -1,5 +1,4 @@
 /** What a tool is, wherever it is used: in our loop, in another, or over MCP. */
-import type { JsonObject } from "../core/json.js";
 import type { Agents } from "../runtime/agents/agents.js";
 import type { Checkpoints } from "../runtime/checkpoints.js";
 import type { RewindOptions, Rewound } from "../runtime/lines.js";
@@ -41,19 +40,19 @@ export interface Annotations {
 /** `adds`: what is there stays. `changes`: something of it may be replaced. `removes`: it is gone, or goes back. */
 type Does = "reads" | "adds" | "changes" | "removes";
 
-export interface Spec<N extends string = string, D extends Does = Does> {
+export interface Spec<N extends string = string, D extends Does = Does, I = any, O = any> {
   readonly name: N;
   readonly title: string;
   readonly description: string;
   readonly does: D;
   /** Without the key of a call: our loop brings its own. */
-  readonly input: Shape<any>;
-  readonly keyedInput: Shape<any>;
-  readonly output: Shape<any>;
+  readonly input: Shape<I>;
+  readonly keyedInput: Shape<I & { readonly idempotencyKey?: string }>;
+  readonly output: Shape<O>;
   readonly annotations: Annotations;
   /** Whether it is offered where tools see one agent only. */
   readonly inScope: boolean;
-  run(hold: Hold, args: any, call: Call): Promise<JsonObject>;
+  run(this: void, hold: Hold, args: I, call: Call): Promise<O>;
 }
 
 export interface Call {
@@ -92,7 +91,7 @@ export function spec<const N extends string, const D extends Does, I extends Fie
   readonly holdsStored: boolean;
   readonly inScope?: false;
   run(hold: Hold, args: ObjectOf<I>, call: Call): Promise<ObjectOf<O>>;
-}): Spec<N, D> {
+}): Spec<N, D, ObjectOf<I>, ObjectOf<O>> {
   const { name, title, description, does, isIdempotent = false, input, output, holdsStored, inScope = true } = given;
   const reads = does === "reads";
   const marked = holdsStored ? { notice: NOTICE } : undefined;
@@ -102,8 +101,8 @@ export function spec<const N extends string, const D extends Does, I extends Fie
     description,
     does,
     input: object(input),
-    keyedInput: reads ? object(input) : object({ ...input, idempotencyKey: optional(idempotencyKey) }),
-    output: object(holdsStored ? { notice: always(NOTICE), ...output } : output),
+    keyedInput: (reads ? object(input) : object({ ...input, idempotencyKey: optional(idempotencyKey) })) as Shape<any>,
+    output: object(holdsStored ? { notice: always(NOTICE), ...output } : output) as Shape<any>,
     annotations: {
       title,
       readOnlyHint: reads,
@@ -113,6 +112,6 @@ export function spec<const N extends string, const D extends Does, I extends Fie
       openWorldHint: false,
     },
     inScope,
-    run: async (hold, args, call) => ({ ...marked, ...(await given.run(hold, args as ObjectOf<I>, call)) }) as JsonObject,
+    run: async (hold, args, call) => ({ ...marked, ...(await given.run(hold, args, call)) }),
   };
 }

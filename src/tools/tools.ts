@@ -45,7 +45,11 @@ export const TOOL_NAMES: readonly ToolName[] = all.map(({ name }) => name);
 type Changing<S = (typeof all)[number]> = S extends { readonly name: infer N; readonly does: "adds" | "changes" | "removes" } ? N : never;
 
 /** The tools that are there for these options; where these are not known to the compiler, any of them may be. */
-export type ToolsFor<O extends ToolsOptions> = IsOpen<O> extends true ? Partial<Record<ToolName, StoreTool>> : Record<Left<O>, StoreTool>;
+export type ToolsFor<O extends ToolsOptions> =
+  IsOpen<O> extends true ? { readonly [N in ToolName]?: ToolOf<N> } : { readonly [N in Left<O>]: ToolOf<N> };
+
+type ToolOf<N extends ToolName, S = Extract<(typeof all)[number], { readonly name: N }>> =
+  S extends Spec<N, any, infer I, infer A> ? StoreTool<I, A> : never;
 
 type Left<O extends ToolsOptions> = Exclude<
   O extends { readonly only: readonly (infer N extends ToolName)[] } ? N : ToolName,
@@ -71,30 +75,34 @@ export interface ToolsOptions {
 }
 
 /** A tool that our loop takes, and the AI SDK's, and whoever else asks for a description, schemas and a function. */
-export type StoreTool = StoreToolCommon &
+export type StoreTool<I = any, A = any> = StoreToolCommon<I, A> &
   (
     | { readonly mode: "repeatable" }
     | {
         readonly mode: "keyed";
         readonly keyValidMs: number;
         readonly retry: { readonly attempts: number };
-        check(this: void, request: CheckRequest<any>): Promise<Settled<any>>;
+        check(this: void, request: CheckRequest<any>): Promise<Settled<A>>;
       }
   );
 
-interface StoreToolCommon {
+interface StoreToolCommon<I, A> {
   readonly title: string;
   readonly description: string;
   readonly annotations: Annotations;
   // ---- our loop
-  readonly input: Shape<any>;
+  readonly input: Shape<I>;
   readonly approval: boolean;
-  run(this: void, args: any, context: ToolContext): Promise<any>;
+  run(this: void, args: I, context: ToolContext): Promise<A>;
   // ---- others
-  readonly inputSchema: Shape<any>;
-  readonly outputSchema: Shape<any>;
+  readonly inputSchema: Shape<I & { readonly idempotencyKey?: string }>;
+  readonly outputSchema: Shape<A>;
   readonly needsApproval: boolean;
-  execute(this: void, args: any, options?: { readonly abortSignal?: AbortSignal | undefined }): Promise<JsonObject>;
+  execute(
+    this: void,
+    args: I & { readonly idempotencyKey?: string },
+    options?: { readonly abortSignal?: AbortSignal | undefined },
+  ): Promise<A>;
 }
 
 /** Those that are wanted. */

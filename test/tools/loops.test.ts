@@ -86,7 +86,7 @@ test("a call that would do without its key is found doubled: the control", async
   await everyCrash({
     make: async (hold) => {
       const tools = hold.tools();
-      const agent_save = { ...tools.agent_save, run: (args: object) => tools.agent_save.execute(args) };
+      const agent_save = { ...tools.agent_save, run: (args: { readonly id: string }) => tools.agent_save.execute(args) };
       const result = await hold.agent({ name: "keeper", model: model(), tools: { ...tools, agent_save } }).run("job", "go");
       const found = await done(hold);
       if (JSON.stringify(found) !== JSON.stringify(ONCE)) wrong.push(found);

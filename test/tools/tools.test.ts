@@ -1,7 +1,16 @@
 /** The tools in a process: what each does, on every store, and what each refuses. */
 import { afterEach, describe, expect, expectTypeOf, test } from "vitest";
 import { Holdfast as Hold } from "../../src/holdfast.js";
-import { type Holdfast, HoldfastError, open, type StoreTool, TOOL_NAMES, type ToolName, type ToolsOptions } from "../../src/index.js";
+import {
+  type Holdfast,
+  HoldfastError,
+  open,
+  type StoreTool,
+  TOOL_NAMES,
+  type ToolName,
+  type ToolsFor,
+  type ToolsOptions,
+} from "../../src/index.js";
 import { thisMachine } from "../../src/store/machine.js";
 import { MemoryStore } from "../../src/store/memory.js";
 import { PAGE_CHARS } from "../../src/tools/pages.js";
@@ -492,9 +501,16 @@ test("the types are those of an agent's tools", async () => {
     model: async () => ({ content: "done" }),
     tools: { ...hold.tools(), own: { mode: "repeatable", run: () => 1 } },
   });
-  expectTypeOf(hold.tools()).toEqualTypeOf<Record<ToolName, StoreTool>>();
-  expectTypeOf(hold.tools({ only: ["agent_load", "agent_save"], readOnly: true })).toEqualTypeOf<Record<"agent_load", StoreTool>>();
+  expectTypeOf<keyof ReturnType<typeof hold.tools>>().toEqualTypeOf<ToolName>();
+  expectTypeOf<keyof ToolsFor<{ only: ["agent_load", "agent_save"]; readOnly: true }>>().toEqualTypeOf<"agent_load">();
   expectTypeOf(hold.tools({ agent: "x" })).not.toHaveProperty("persistence_stats");
   expectTypeOf(hold.tools({ readOnly: true })).not.toHaveProperty("checkpoint_fork");
+  // What is not known here may not be there.
+  const wide: ToolsOptions = { readOnly: true };
+  expectTypeOf(hold.tools(wide).agent_save).toEqualTypeOf<ToolsFor<{}>["agent_save"] | undefined>();
+  const { items } = await hold.tools().conversation_search.execute({ query: "kelp" });
+  expectTypeOf(items[0]?.snippet).toEqualTypeOf<string | undefined>();
+  // @ts-expect-error there is no such argument
+  await errorOf(() => hold.tools().conversation_search.execute({ q: "kelp" }));
   expect((await agent.run("s", "hi")).status).toBe("completed");
 });
