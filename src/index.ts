@@ -88,8 +88,8 @@ export type { Sweep, SweepOptions } from "./runtime/retention/sweep.js";
 export type { FoundItem, FoundMessage, FoundTitle, SearchFilter, SearchPage } from "./runtime/search/find.js";
 export type { IndexOptions, IndexProgress } from "./runtime/search/search.js";
 export type { ForkOptions, Session } from "./runtime/session.js";
+export type { DeleteOptions } from "./runtime/session-deleting.js";
 export type {
-  DeleteOptions,
   SessionFilter,
   SessionPage,
   SessionState,

@@ -621,7 +621,7 @@ test.each(stores.filter(({ traits }) => traits.durable))("$name, closed and open
 });
 
 test("random work moves as it is, between any two stores", { timeout: 300_000 }, async () => {
-  const runs = Number(process.env["HOLDFAST_RUNS"] ?? 35);
+  const runs = Number(process.env["HOLDFAST_RUNS"] ?? 25);
   await fc.assert(
     fc.asyncProperty(commands, fc.constantFrom(...stores), fc.constantFrom(...stores), async (work, from, to) => {
       const address = from.address();

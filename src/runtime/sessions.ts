@@ -6,25 +6,21 @@ import type { JsonObject } from "../core/json.js";
 import type { MessageInput } from "../core/message.js";
 import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
-import type { Change, LineRow, SessionRow } from "../store/port.js";
-import { contentsOf, SNAPSHOT, snapshotsOf } from "./agents/snapshot.js";
+import type { Change, SessionRow } from "../store/port.js";
 import { type AppendOptions, type AppendResult, appendTo } from "./append.js";
-import { unlessDamaged, unlessGone } from "./damage.js";
-import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
 import { look, type StateThere, stateThere } from "./look.js";
 import { checkLabel, makeSession, refuseOtherAgent } from "./opening.js";
 import { type Damaged, flag, invalid, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
-import { childrenOf } from "./outside.js";
-import { type KeyOption, once, onceRemoved, type Receipt } from "./receipts.js";
+import { type KeyOption, once, type Receipt } from "./receipts.js";
 import { type RedactOptions, type RedactReport, redactSession } from "./redact/redact.js";
 import type { RedactWhat } from "./redact/what.js";
-import { cutLines } from "./retention/gc.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, labelRow } from "./rows.js";
 import type { SearchFilter, SearchPage } from "./search/find.js";
 import type { IndexOptions, Search } from "./search/search.js";
+import { type Deleted, type DeleteOptions, deleteSession } from "./session-deleting.js";
 import { type TranscriptOptions, transcriptOf } from "./transcripts.js";
 
 export interface SessionSummary {
@@ -67,23 +63,12 @@ export interface SessionUpdate {
   readonly metadata?: JsonObject;
 }
 
-export interface DeleteOptions extends KeyOption {
-  /** Only where it is this agent's; otherwise it is NOT_FOUND. */
-  readonly agent?: string;
-}
-
 export interface UpdateOptions extends KeyOption {
   /** Makes the session where there is none, as one of `agent`. */
   readonly create?: boolean;
   readonly agent?: string;
   /** What else is done under the key, in whatever words: with others it is another call. */
   readonly about?: string;
-}
-
-interface Deleted {
-  readonly keptFor: readonly string[];
-  /** Snapshots from which it can be brought back, in part or whole; absent where there are none. */
-  readonly snapshots?: readonly string[];
 }
 
 export const STATUSES = Object.keys(statusTable) as SessionStatus[];
@@ -229,57 +214,8 @@ export class Sessions {
    * Deletes a session, and those that its calls ran. What forks of it share is kept for them, and what snapshots point at for these; the
    * answer names both.
    */
-  async delete(id: string, o?: DeleteOptions): Promise<Deleted> {
-    const known = sessionId(id);
-    const { key, agent } = options(o, "sessions.delete", ["key", "agent"]);
-    const only = agent === undefined ? undefined : checkName(agent, "agent");
-    return onceRemoved<JsonObject, Deleted>(
-      this.#ground,
-      { key, name: "sessions.delete", to: known, args: {} },
-      (receipt) => this.#delete(known, only, receipt),
-      (answer) => answer as unknown as Deleted,
-    );
-  }
-
-  async #delete(known: SessionId, only: string | undefined, receipt: Receipt<JsonObject>): Promise<Deleted> {
-    const row = await requireSession(this.#ground, known);
-    if (only !== undefined && row.head.agent !== only) throw noSession(known);
-    // First: whoever deletes again after a crash finds them by their parent.
-    for (const child of await childrenOf(this.#ground, known)) await unlessGone(() => this.delete(child));
-    const own = await this.#ground.store.lines({ session: known });
-    const family = await descendants(this.#ground, own);
-    const snapshots = await this.#snapshotsOf(known, own);
-    const keptFor = [...new Set(family.flatMap(({ session }) => (session === null || session === known ? [] : session)))].sort();
-    const answer = { keptFor, ...(snapshots.length === 0 ? undefined : { snapshots }) };
-    await this.#remove(row, answer, receipt);
-    this.#ground.watchers.changed(known);
-    const left = family.map((line) => (line.session === known ? { ...line, owned: false, session: null } : line));
-    // The session is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
-    await unlessDamaged(() => cutLines(this.#ground, own, left, { dryRun: false }));
-    return answer;
-  }
-
-  /** Snapshots that point into a session's lines. */
-  async #snapshotsOf(id: SessionId, own: readonly LineRow[]): Promise<readonly string[]> {
-    const { store } = this.#ground;
-    const pinning = await unlessDamaged(async () => {
-      const docs = new Set<number>();
-      for (const { id: line } of own) for (const { doc } of await store.pins(line)) docs.add(doc);
-      return docs;
-    });
-    const agent = pinning?.size === 0 ? undefined : (await store.session(id))?.head.agent;
-    if (agent == null) return [];
-    const found: string[] = [];
-    for (const row of await snapshotsOf(store, agent))
-      if (pinning?.has(row.no) ?? (await this.#pointsInto(row.id, own))) found.push(row.id);
-    return found;
-  }
-
-  /** Where a damaged snapshot hides what is pinned, those that are sound say themselves where they point. */
-  async #pointsInto(snapshot: string, own: readonly LineRow[]): Promise<boolean> {
-    const row = await this.#ground.store.doc(SNAPSHOT, snapshot);
-    const contents = row && (await unlessDamaged(() => contentsOf(row)));
-    return contents?.sessions.some(({ place }) => own.some(({ id }) => id === place?.line)) ?? false;
+  delete(id: string, o?: DeleteOptions): Promise<Deleted> {
+    return deleteSession(this.#ground, id, o);
   }
 
   /**
@@ -288,20 +224,6 @@ export class Sessions {
    */
   redact(id: string, what: RedactWhat, o?: RedactOptions): Promise<RedactReport> {
     return redactSession(this.#ground, id, what, o);
-  }
-
-  /** Ends the session that is there now, and no other of its name: one may be made while this waits for an answer. */
-  async #remove(first: SessionRow, answer: JsonObject, receipt: Receipt<JsonObject>): Promise<void> {
-    const { store } = this.#ground;
-    for (let row: SessionRow | undefined = first; ; row = await store.session(first.id)) {
-      const isThere = row !== undefined && row.no === first.no;
-      const removal = isThere ? [{ session: first.id, when: { epoch: row?.lease.epoch as number }, remove: true as const }] : [];
-      if (!isThere && !receipt.isKept) return;
-      const applied = await store.apply(removal, receipt.docs(answer));
-      if (applied.ok) return;
-      receipt.check(applied, removal.length);
-      // It was taken in between: by whoever, it goes.
-    }
   }
 
   async #shown({ row, head, tail }: Standpoint): Promise<SessionSummary> {

@@ -1,5 +1,4 @@
 /** Tools for conversations, which are sessions: what was said in them, and what else they hold. */
-
 import { digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { fromPlain, type PlainMessage } from "../core/formats/plain.js";
@@ -66,10 +65,10 @@ export const conversationSave = spec({
     const isNew = call.key === undefined || !(await hold.isDone(call.key));
     if (said.length > 0 && isNew) await hold.sessions.append(given, said, { create: true, dryRun: true, ...made });
     const about = digest(JSON.stringify(messages));
-    const isSaid = said.length > 0 && Object.keys(label).length === 0 && (await hold.sessions.get(given)) !== undefined;
+    const onlySays = said.length > 0 && Object.keys(label).length === 0 && (await hold.sessions.get(given)) !== undefined;
     await hold.sessions.update(given, label as SessionUpdate, { create: true, about, ...made, ...keyOf(call) }).catch((error: unknown) => {
       // A directory has one who writes. What is said is still taken: it is sent to that one.
-      if (!isSaid || !(error instanceof HoldfastError) || error.code !== "BUSY") throw error;
+      if (!onlySays || !(error instanceof HoldfastError) || error.code !== "BUSY") throw error;
     });
     const sent = said.length === 0 ? { count: 0, taken: true } : await hold.sessions.append(given, said, keyOf(call));
     return { session: sessionShown(await requireSession(hold, call, given)), ...sent };

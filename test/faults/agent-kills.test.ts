@@ -7,7 +7,7 @@ import { agentCampaign, type Broken } from "./agent-campaign.mjs";
 import { inDirectory, inPostgres } from "./kill-campaign.mjs";
 import { newSeed } from "./random.mjs";
 
-const KILLS = Number(process.env["HOLDFAST_AGENT_KILLS"] ?? 40);
+const KILLS = Number(process.env["HOLDFAST_AGENT_KILLS"] ?? 28);
 
 const places = [
   { name: "sqlite", where: {} },

@@ -9,7 +9,7 @@ import { askAll, judge, place } from "./flip-store.mjs";
 import { fresh } from "./places.js";
 import { newSeed, random } from "./random.mjs";
 
-const FLIPS = process.env["HOLDFAST_FLIPS"] === "all" ? Number.MAX_SAFE_INTEGER : Number(process.env["HOLDFAST_FLIPS"] ?? 1_400);
+const FLIPS = process.env["HOLDFAST_FLIPS"] === "all" ? Number.MAX_SAFE_INTEGER : Number(process.env["HOLDFAST_FLIPS"] ?? 1_000);
 const seed = newSeed();
 const rng = random(seed);
 

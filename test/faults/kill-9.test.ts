@@ -3,7 +3,7 @@ import { describe, expect, inject, test } from "vitest";
 import { inDirectory, inPostgres, killCampaign } from "./kill-campaign.mjs";
 import { newSeed } from "./random.mjs";
 
-const KILLS = Number(process.env["HOLDFAST_KILLS"] ?? 45);
+const KILLS = Number(process.env["HOLDFAST_KILLS"] ?? 30);
 
 const places = [
   { name: "sqlite", where: {}, seen: true },
@@ -22,7 +22,7 @@ describe.each(places)("$name", ({ where, seen }) => {
   });
 
   test("D2: a kill while the store is being made leaves a store that opens", async () => {
-    const result = await killCampaign({ ...where, kills: 40, seed: newSeed(), birth: true });
+    const result = await killCampaign({ ...where, kills: 32, seed: newSeed(), birth: true });
     expect(result.wrong, `seed ${result.seed}`).toEqual([]);
     // Kills before there was a file, or after the store was open, would prove nothing.
     expect(seen ? result.halfMade : result.unopened, "kills between the file and the open store").toBeGreaterThan(2);

@@ -263,7 +263,7 @@ test("a line of 100 MB is let go, answered as too long, and costs no memory; the
 
 test("stdin closed in the middle of a save: the save is there whole or not at all, and the process ends by itself", async () => {
   let there = 0;
-  for (let round = 0; round < 12; round++) {
+  for (let round = 0; round < 7; round++) {
     const store = place();
     const raw = await greeted(store);
     const messages = Array.from({ length: 500 }, (_, i) => ({ role: "user", content: `${i} `.repeat(200) }));
@@ -348,7 +348,7 @@ test("where another holds a conversation, the answer says who, and that it may g
 
 test("called again under its key after the server was killed, each call has one effect", async () => {
   const store = place();
-  const ROUNDS = 12;
+  const ROUNDS = 8;
   let killed = 0;
   const callAll = async (client: Parameters<typeof calling>[0], i: number) => {
     for (const [name, args] of [

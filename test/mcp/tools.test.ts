@@ -70,6 +70,15 @@ describe.each(ways)("MCP over $name", ({ era, connect: begin }) => {
     expect(await errorOf(() => client.callTool({ name: "no_such_tool", arguments: {} }))).toMatchObject({ code: -32_602 });
     expect(await call("persistence_stats", {})).toMatchObject({ agents: 0 });
   });
+});
+
+/** Each transport and each age of the protocol once: what follows does not depend on both together. */
+describe.each(ways.filter(({ over, era }) => (over === "stdio") === (era === "2025-11-25")))("MCP over $name", ({ connect: begin }) => {
+  const connect = async (store = place(), ...args: string[]) => {
+    const connected = await begin(store, ...args);
+    connections.push(connected);
+    return connected;
+  };
 
   test("sessions and checkpoints are resources, found by id and read in pages; what was said stands in no list", async () => {
     const { client } = await connect();

@@ -1,0 +1,90 @@
+/** Deleting a session, with those that its calls ran. */
+import { checkName, type SessionId, sessionId } from "../core/ids.js";
+import type { JsonObject } from "../core/json.js";
+import type { LineRow, SessionRow } from "../store/port.js";
+import { contentsOf, SNAPSHOT, snapshotsOf } from "./agents/snapshot.js";
+import { unlessDamaged, unlessGone } from "./damage.js";
+import { descendants } from "./family.js";
+import type { Ground } from "./ground.js";
+import { noSession } from "./inbox.js";
+import { options } from "./options.js";
+import { childrenOf } from "./outside.js";
+import { type KeyOption, onceRemoved, type Receipt } from "./receipts.js";
+import { cutLines } from "./retention/gc.js";
+
+export interface DeleteOptions extends KeyOption {
+  /** Only where it is this agent's; otherwise it is NOT_FOUND. */
+  readonly agent?: string;
+}
+
+export interface Deleted {
+  readonly keptFor: readonly string[];
+  /** Snapshots from which it can be brought back, in part or whole; absent where there are none. */
+  readonly snapshots?: readonly string[];
+}
+
+export async function deleteSession(ground: Ground, id: string, o?: DeleteOptions): Promise<Deleted> {
+  const known = sessionId(id);
+  const { key, agent } = options(o, "sessions.delete", ["key", "agent"]);
+  const only = agent === undefined ? undefined : checkName(agent, "agent");
+  return onceRemoved<JsonObject, Deleted>(
+    ground,
+    { key, name: "sessions.delete", to: known, args: {} },
+    (receipt) => deleteIt(ground, known, only, receipt),
+    (answer) => answer as unknown as Deleted,
+  );
+}
+
+async function deleteIt(ground: Ground, id: SessionId, only: string | undefined, receipt: Receipt<JsonObject>): Promise<Deleted> {
+  const { store } = ground;
+  const row = await store.session(id);
+  if (row === undefined || (only !== undefined && row.head.agent !== only)) throw noSession(id);
+  // First: whoever deletes again after a crash finds them by their parent.
+  for (const child of await childrenOf(ground, id)) await unlessGone(() => deleteSession(ground, child));
+  const own = await store.lines({ session: id });
+  const family = await descendants(ground, own);
+  const snapshots = await snapshotsInto(ground, row, own);
+  const keptFor = [...new Set(family.flatMap(({ session }) => (session === null || session === id ? [] : session)))].sort();
+  const answer = { keptFor, ...(snapshots.length === 0 ? undefined : { snapshots }) };
+  await remove(ground, row, answer, receipt);
+  ground.watchers.changed(id);
+  const left = family.map((line) => (line.session === id ? { ...line, owned: false, session: null } : line));
+  // The session is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
+  await unlessDamaged(() => cutLines(ground, own, left, { dryRun: false }));
+  return answer;
+}
+
+/** Ends the session that was there, and no other of its name: one may be made while this waits for an answer. */
+async function remove({ store }: Ground, first: SessionRow, answer: JsonObject, receipt: Receipt<JsonObject>): Promise<void> {
+  for (let row: SessionRow | undefined = first; ; row = await store.session(first.id)) {
+    const there = row?.no === first.no ? row : undefined;
+    if (there === undefined && !receipt.isKept) return;
+    const removal = there === undefined ? [] : [{ session: there.id, when: { epoch: there.lease.epoch }, remove: true as const }];
+    const applied = await store.apply(removal, receipt.docs(answer));
+    if (applied.ok) return;
+    receipt.check(applied, removal.length);
+    // It was taken in between: by whoever, it goes.
+  }
+}
+
+/** Snapshots that point into a session's lines. */
+async function snapshotsInto(ground: Ground, { head: { agent } }: SessionRow, own: readonly LineRow[]): Promise<readonly string[]> {
+  const { store } = ground;
+  const pinning = await unlessDamaged(async () => {
+    const docs = new Set<number>();
+    for (const { id: line } of own) for (const { doc } of await store.pins(line)) docs.add(doc);
+    return docs;
+  });
+  if (pinning?.size === 0 || agent == null) return [];
+  const found: string[] = [];
+  for (const row of await snapshotsOf(store, agent))
+    if (pinning?.has(row.no) ?? (await pointsInto(ground, row.id, own))) found.push(row.id);
+  return found;
+}
+
+/** Where a damaged snapshot hides what is pinned, those that are sound say themselves where they point. */
+async function pointsInto({ store }: Ground, snapshot: string, own: readonly LineRow[]): Promise<boolean> {
+  const row = await store.doc(SNAPSHOT, snapshot);
+  const contents = row && (await unlessDamaged(() => contentsOf(row)));
+  return contents?.sessions.some(({ place }) => own.some(({ id }) => id === place?.line)) ?? false;
+}

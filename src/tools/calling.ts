@@ -1,0 +1,88 @@
+/** How tools are called, and what becomes of a call in our loop of which nobody has heard. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { digest } from "../core/digest.js";
+import { NotDone } from "../core/effect.js";
+import { HoldfastError } from "../core/errors.js";
+import { checkName } from "../core/ids.js";
+import type { JsonObject } from "../core/json.js";
+import type { CheckRequest, Settled } from "../runtime/effects/spec.js";
+import { KEY_VALID_MS } from "../runtime/receipts.js";
+import type { Hold, Spec } from "./definition.js";
+
+/** Makes a call whose arguments fit. */
+export async function callTool(
+  hold: Hold,
+  spec: Spec,
+  { idempotencyKey, ...args }: { readonly idempotencyKey?: string } & JsonObject,
+  { agent, signal, key, self }: Calling,
+): Promise<JsonObject> {
+  // Before anything is done; what has begun is brought to its end.
+  signal?.throwIfAborted();
+  const given = idempotencyKey ?? key;
+  return spec.run(hold, args, { key: given === undefined ? undefined : ownKey(agent, given), agent, signal, self });
+}
+
+interface Calling {
+  readonly agent: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly key?: string;
+  readonly self?: string;
+}
+
+/** What one agent calls its calls is nothing to another. */
+function ownKey(agent: string | undefined, given: string): string {
+  const key = checkName(given, "idempotencyKey");
+  return agent === undefined ? key : digest(`${agent}\n${key}`);
+}
+
+/** Whether it was done, and what it answers then: under its key, the same. */
+export async function checked(
+  hold: Hold,
+  one: Spec,
+  { key, args, startedAt }: CheckRequest<any>,
+  agent: string | undefined,
+): Promise<Settled<JsonObject>> {
+  return patiently(undefined, async () => {
+    if (!(await hold.isDone(ownKey(agent, key)))) {
+      // What was done so long ago may be forgotten.
+      return Date.now() - Date.parse(startedAt) > KEY_VALID_MS ? undefined : { retry: true };
+    }
+    try {
+      return { result: await callTool(hold, one, args as JsonObject, { agent, key }) };
+    } catch (error) {
+      if (!isRefusal(error) || error.retryable) throw error;
+      return { error: `It was done, and what it has made is not as it was: ${error.code}: ${error.message}` };
+    }
+  });
+}
+
+/** What is refused was not done, and the model is told; our loop would otherwise not know. */
+export async function surely<R>(signal: AbortSignal, call: () => Promise<R>): Promise<R> {
+  try {
+    return await patiently(signal, call);
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    throw new NotDone(`${error.code}: ${error.message}`, { cause: error });
+  }
+}
+
+/** After these nobody knows what became of it. */
+const OPEN: ReadonlySet<string> = new Set(["UNREACHABLE", "IO", "DISK_FULL", "CLOSED"]);
+const isRefusal = (error: unknown): error is HoldfastError => error instanceof HoldfastError && !OPEN.has(error.code);
+
+const PATIENCE_MS = 10_000;
+const PASSING: ReadonlySet<string> = new Set(["UNREACHABLE", "BUSY", "DISK_FULL"]);
+
+/** While the store is away or busy it is asked again, for a while: under its key a call is made once. */
+async function patiently<R>(signal: AbortSignal | undefined, call: () => Promise<R>): Promise<R> {
+  const deadline = performance.now() + PATIENCE_MS;
+  for (let pause = 50; ; pause = Math.min(2 * pause, 1_000)) {
+    try {
+      return await call();
+    } catch (error) {
+      const isPassing = error instanceof HoldfastError && PASSING.has(error.code);
+      if (!isPassing || performance.now() > deadline || signal?.aborted) throw error;
+    }
+    await sleep(pause, undefined, signal && { signal }).catch(() => {});
+  }
+}
