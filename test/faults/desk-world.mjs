@@ -9,7 +9,8 @@ import { Person } from "./desk-person.mjs";
 import { deskScript, TOOLS } from "./desk-script.mjs";
 
 const LIMIT = 500;
-const TRIES = 6;
+/** Longer than a beat: a cancel that was sent to a child is taken in by whoever holds it, with its next look. */
+const TRIES = 80;
 /** After these a call may be made, and waits for nobody. */
 const READY = new Set(["approved", "retry", "signalled", "woken"]);
 

@@ -116,7 +116,12 @@ function parse(text: string): Birth | undefined {
 function begin(root: string, path: string, tenant: string): string {
   // A draft is what one who was killed here has left.
   const foreign = namesIn(root).find((name) => !(isDraft(name) && name.startsWith("holdfast.json.")) && name !== "holdfast.json");
-  if (foreign !== undefined) throw notAStore(root, `is not empty (${quote(foreign)}) and has no holdfast.json`);
+  if (foreign !== undefined) {
+    // Another may have made it since it was looked for.
+    const made = readFile(path)?.toString();
+    if (made !== undefined) return made;
+    throw notAStore(root, `is not empty (${quote(foreign)}) and has no holdfast.json`);
+  }
   const store = randomBytes(12).toString("base64url");
   const birth: Birth = { format: FORMAT, store, ...(tenant === "" ? undefined : { tenant }) };
   const isFirst = addFile(path, `${JSON.stringify(birth)}\n`);
