@@ -3,7 +3,8 @@
  *
  * K1  what a call changes and its receipt are one apply: both are there, or neither is. Only of a checkpoint that is deleted the receipt
  *     comes first: its id never comes back, and whoever asks again ends what was begun.
- * K2  the same key for another call, or with other arguments, is a CONFLICT and changes nothing.
+ * K2  the same key for another call, or with other arguments, is a CONFLICT and changes nothing. Only of two sessions that are deleted
+ *     under one key at the same moment, the one that is not may have lost those that its calls ran: they go first.
  * K3  a receipt holds no text of anybody: ids, numbers, and a digest of the arguments that nobody can guess back who does not know the
  *     key. The key itself is not in it.
  */

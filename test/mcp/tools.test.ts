@@ -6,7 +6,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { open, TOOL_NAMES } from "../../src/index.js";
 import { errorOf } from "../support/error-of.js";
 import { badArguments, everyTool, INJECTION } from "../support/every-tool.js";
-import { type Connected, calling, ways } from "../support/mcp.js";
+import { type Connected, calling, type Way, ways } from "../support/mcp.js";
 import { stores } from "../support/stores.js";
 
 const directories: string[] = [];
@@ -21,12 +21,17 @@ const place = () => {
   return join(directory, "agent.db");
 };
 
-describe.each(ways)("MCP over $name", ({ era, connect: begin }) => {
-  const connect = async (store = place(), ...args: string[]) => {
+/** A connection that is ended with its test. */
+const kept =
+  (begin: Way["connect"]) =>
+  async (store = place(), ...args: string[]): Promise<Connected> => {
     const connected = await begin(store, ...args);
     connections.push(connected);
     return connected;
   };
+
+describe.each(ways)("MCP over $name", ({ era, connect: begin }) => {
+  const connect = kept(begin);
 
   test("every tool does what it says; what it answers fits its schema, and its text is a copy of it", async () => {
     const { client } = await connect();
@@ -74,11 +79,7 @@ describe.each(ways)("MCP over $name", ({ era, connect: begin }) => {
 
 /** Each transport and each age of the protocol once: what follows does not depend on both together. */
 describe.each(ways.filter(({ over, era }) => (over === "stdio") === (era === "2025-11-25")))("MCP over $name", ({ connect: begin }) => {
-  const connect = async (store = place(), ...args: string[]) => {
-    const connected = await begin(store, ...args);
-    connections.push(connected);
-    return connected;
-  };
+  const connect = kept(begin);
 
   test("sessions and checkpoints are resources, found by id and read in pages; what was said stands in no list", async () => {
     const { client } = await connect();
@@ -181,9 +182,8 @@ describe.each(ways.filter(({ over, era }) => (over === "stdio") === (era === "20
 
 describe.each(stores.filter(({ traits }) => traits.durable))("MCP on $name", ({ address }) => {
   test("every tool, over stdio", async () => {
-    const connected = await (ways[0] as (typeof ways)[number]).connect(address());
-    connections.push(connected);
-    await connected.client.listTools();
-    await everyTool(calling(connected.client));
+    const { client } = await kept((ways[0] as Way).connect)(address());
+    await client.listTools();
+    await everyTool(calling(client));
   });
 });

@@ -6,13 +6,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { PassThrough, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import {
-  createMcpHandler,
-  hostHeaderValidationResponse,
-  localhostAllowedHostnames,
-  localhostAllowedOrigins,
-  originValidationResponse,
-} from "@modelcontextprotocol/server";
+import { createMcpHandler, localhostAllowedOrigins, originValidationResponse } from "@modelcontextprotocol/server";
 import { errorTable, HoldfastError } from "../../core/errors.js";
 import { Running } from "./running.js";
 import { type Served, type Source, told } from "./served.js";
@@ -33,6 +27,7 @@ export interface HttpServer {
 }
 
 const PATH = "/mcp";
+/** Stricter than the SDK's own check, which takes `evil@localhost` for this machine. */
 const HOST = /^(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/i;
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 /** How long calls that had begun, and then their answers, are waited for at the end. */
@@ -55,8 +50,7 @@ export async function serveOverHttp({ port, tokens, holdOf, ...served }: HttpOpt
   async function answer(request: Request): Promise<Response> {
     if (!HOST.test(request.headers.get("host") ?? ""))
       return refusal(403, "This server is for this machine alone: localhost, or 127.0.0.1.");
-    const strange =
-      hostHeaderValidationResponse(request, localhostAllowedHostnames()) ?? originValidationResponse(request, localhostAllowedOrigins());
+    const strange = originValidationResponse(request, localhostAllowedOrigins());
     if (strange !== undefined) return strange;
     if (new URL(request.url).pathname !== PATH) return refusal(404, `MCP is served at ${PATH}.`);
     const [, token] = /^Bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "") ?? [];
