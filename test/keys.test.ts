@@ -1,11 +1,12 @@
 /** K1 to K3: what is called under a key is done once, whoever did not hear the answer, on every store. */
 import { afterEach, describe, expect, test } from "vitest";
 import { Holdfast as Hold } from "../src/holdfast.js";
-import { type Holdfast, HoldfastError, open } from "../src/index.js";
+import { agent, type Holdfast, HoldfastError, open } from "../src/index.js";
 import { openStore } from "../src/open.js";
 import { RECEIPT } from "../src/runtime/receipts.js";
 import { thisMachine } from "../src/store/machine.js";
 import type { DocChange, Store } from "../src/store/port.js";
+import { scriptedModel } from "../src/testing/index.js";
 import { errorOf } from "./support/error-of.js";
 import { stores } from "./support/stores.js";
 import { wrapped } from "./support/wrapped.js";
@@ -316,6 +317,29 @@ describe.each(stores)("keys on $name", ({ address }) => {
     await hold.sessions.redact("s", "one", { scrub: false });
     expect(await errorOf(() => hold.sessions.delete("c", { key: "k" }))).toMatchObject({ code: "CONFLICT" });
     expect(await hold.sessions.get("c")).toBeDefined();
+  });
+
+  test("a child that vanishes while its parent is deleted is no answer for the parent", async () => {
+    const inner = await openStore(address());
+    const hold = keep(holdOn(inner));
+    const aide = agent({ name: "aide", model: scriptedModel(["done"]) });
+    const desk = hold.agent({
+      name: "desk",
+      model: scriptedModel([{ content: "", toolCalls: [{ id: "1", name: "ask", arguments: {} }] }, "done"]),
+      tools: { ask: { mode: "repeatable", run: async (_args, { run }) => (await run(aide, "go")).status } },
+    });
+    await desk.run("parent", "go");
+    const child = (await hold.sessions.list({ agent: "aide" })).items[0]?.id as string;
+    expect(child).toBeDefined();
+    // It goes as soon as it is known that there is one.
+    const session = async (id: string) => {
+      const row = await inner.session(id);
+      if (id === child && row !== undefined) await inner.apply([{ session: child, when: {}, remove: true }]);
+      return row;
+    };
+    const other = holdOn(wrapped(inner, { session }));
+    expect(await other.sessions.delete("parent", { key: "k" })).toEqual({ keptFor: [] });
+    expect(await hold.sessions.get("parent")).toBeUndefined();
   });
 
   test("K3: receipts say nothing of what was said, and are forgotten after a week", async () => {
