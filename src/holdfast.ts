@@ -28,7 +28,7 @@ import { Retention } from "./runtime/retention/retention.js";
 import { Search } from "./runtime/search/search.js";
 import type { ForkOptions, Session } from "./runtime/session.js";
 import { type SessionSummary, Sessions, summaryOf } from "./runtime/sessions.js";
-import { type OutsideOptions, rewindFromOutside } from "./runtime/steering.js";
+import { adoptFromOutside, type OutsideOptions, rewindFromOutside } from "./runtime/steering.js";
 import type { Telemetry } from "./runtime/telemetry.js";
 import { type Verdict, type VerifyOptions, verifyStore } from "./runtime/verify.js";
 import { Worker, type WorkerOptions } from "./runtime/worker.js";
@@ -116,6 +116,11 @@ export class Holdfast implements AsyncDisposable {
    */
   rewind(id: string, at: string, o?: RewindOptions & OutsideOptions): Promise<Rewound> {
     return rewindFromOutside(this.#ground, id, at, o);
+  }
+
+  /** Makes the line of one of a session's checkpoints, which it has left by rewinding, its main one again, at its end. */
+  adopt(id: string, at: string, o?: Omit<OutsideOptions, "key">): Promise<void> {
+    return adoptFromOutside(this.#ground, id, at, o);
   }
 
   /** What happened in a session, from the beginning or a cursor on, and then live, from any process. Ends when the session is deleted. */

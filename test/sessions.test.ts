@@ -9,6 +9,7 @@ import {
   type OpenOptions,
   open,
   type SessionEvent,
+  textOf,
 } from "../src/index.js";
 import { stores } from "./support/stores.js";
 
@@ -181,7 +182,9 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     await expect(session.fail("late")).rejects.toEqual(code("BAD_STATUS"));
     session.append(user("more"));
     expect([session.status, session.output]).toEqual(["in-progress", undefined]);
-    await session.halt("the same call three times");
+    await session.halt("the same call three times", { label: "stuck", metadata: { loops: 3 } });
+    expect(session.head).toMatchObject({ kind: "automatic", label: "stuck", metadata: { loops: 3 }, status: "halted" });
+    await expect(session.complete(undefined, { kind: "odd" as "manual" })).rejects.toEqual(code("INVALID_OPTION"));
     expect(await hold.sessions.get("a")).toMatchObject({ status: "halted", reason: "the same call three times" });
     await session.close();
     const again = await hold.session("a");
@@ -241,6 +244,23 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     await session.checkpoint("fourth");
     await session.close();
     expect((await hold.session("a")).messages.map(({ content }) => content)).toEqual(["1", "3", "4"]);
+  });
+
+  test("a line that was left is adopted from outside, by whoever may hold the session for a moment", async () => {
+    const hold = await fresh();
+    const session = await hold.session("a");
+    session.append(user("one"));
+    const first = await session.checkpoint();
+    session.append(user("two"));
+    const second = await session.checkpoint();
+    await session.rewind(first.id);
+    await expect(hold.adopt("a", second.id)).rejects.toEqual(code("LEASE_HELD"));
+    await session.close();
+    await hold.adopt("a", second.id);
+    await hold.adopt("a", second.id);
+    expect((await hold.sessions.state("a")).messages.map(textOf)).toEqual(["one", "two"]);
+    await expect(hold.adopt("b", second.id)).rejects.toEqual(code("NOT_FOUND"));
+    expect(await hold.sessions.get("b")).toBeUndefined();
   });
 
   test("prune keeps the newest, fork points, and everything that still loads", async () => {

@@ -163,22 +163,28 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     return this.#held.checkpoint(checkOptions(label));
   }
 
-  async complete(output?: Json): Promise<void> {
-    await this.#finish("complete", undefined, output === undefined ? undefined : encode(output, "output").value);
+  /** Ends the session's work, with a checkpoint. `at` says more of that one than that it is automatic. */
+  async complete(output?: Json, at?: CheckpointOptions): Promise<void> {
+    await this.#finish("complete", at, { output: output === undefined ? undefined : encode(output, "output").value });
   }
 
-  async fail(reason: string): Promise<void> {
-    await this.#finish("fail", checkText(reason, "reason", MAX_REASON));
+  async fail(reason: string, at?: CheckpointOptions): Promise<void> {
+    await this.#finish("fail", at, { reason: checkText(reason, "reason", MAX_REASON) });
   }
 
-  async halt(reason: string): Promise<void> {
-    await this.#finish("halt", checkText(reason, "reason", MAX_REASON));
+  async halt(reason: string, at?: CheckpointOptions): Promise<void> {
+    await this.#finish("halt", at, { reason: checkText(reason, "reason", MAX_REASON) });
   }
 
-  async #finish(event: StatusEvent, reason?: string, output?: Json): Promise<void> {
+  async #finish(
+    event: StatusEvent,
+    at: CheckpointOptions | undefined,
+    { reason, output }: { readonly reason?: string; readonly output?: Json | undefined },
+  ): Promise<void> {
     this.#held.usable();
+    const mark = checkOptions(at);
     this.#work.event(event, reason, output);
-    await this.#held.checkpoint({ kind: "automatic" });
+    await this.#held.checkpoint({ kind: "automatic", ...mark });
   }
 
   // ---- history

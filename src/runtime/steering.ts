@@ -7,7 +7,7 @@ import { checkpointPlace, type LineId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
 import type { Ground } from "./ground.js";
 import type { Holding } from "./holding.js";
-import { checkPolicy, notFound, passedSince, type RewindOptions, type Rewound, rewind } from "./lines.js";
+import { adopt, checkPolicy, notFound, passedSince, type RewindOptions, type Rewound, rewind } from "./lines.js";
 import { openHolding } from "./opening.js";
 import { options, signalOf } from "./options.js";
 import { type KeyOption, once } from "./receipts.js";
@@ -74,6 +74,17 @@ export async function rewindFromOutside(
       return { ...(last !== undefined && { before: last.id }), passed };
     },
   );
+}
+
+/** Nothing is lost by it, and done twice it is done once: the second time the session is there already. */
+export async function adoptFromOutside(
+  ground: Ground,
+  id: string,
+  at: string,
+  given: Omit<OutsideOptions, "key"> | undefined,
+): Promise<void> {
+  const { waitMs, signal } = options(given, "adopt", ["waitMs", "signal"]);
+  await briefly(ground, sessionId(id), { waitMs, signal: signalOf(signal) }, (held) => adopt(held, at));
 }
 
 interface Waiting {
