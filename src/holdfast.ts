@@ -5,6 +5,7 @@ import { HoldfastError, quote } from "./core/errors.js";
 import { checkName, checkpointPlace, type SessionId, sessionId } from "./core/ids.js";
 import { encode, type Json } from "./core/json.js";
 import type { Redact } from "./core/redact-text.js";
+import { about, type StoreAbout } from "./runtime/about.js";
 import { type BoundAgent, bind } from "./runtime/agent/bound.js";
 import { agent } from "./runtime/agent/define.js";
 import type { Agent, AgentDef, Tool } from "./runtime/agent/definition.js";
@@ -62,6 +63,7 @@ export class Holdfast implements AsyncDisposable {
   readonly #ground: Ground;
   readonly effects: Effects;
   readonly #search: Search;
+  readonly #indexed: boolean;
   readonly #runs: Runs;
   readonly #workers = new Set<Worker>();
   readonly #closing = new AbortController();
@@ -73,6 +75,7 @@ export class Holdfast implements AsyncDisposable {
     this.#runs = new Runs(this.#ground);
     this.effects = new Effects(this.#ground);
     this.#search = new Search(this.#ground, indexed);
+    this.#indexed = indexed;
     this.agents = new Agents(this.#ground);
     this.sessions = new Sessions(this.#ground, this.#search);
     this.checkpoints = new Checkpoints(this.#ground);
@@ -221,6 +224,11 @@ export class Holdfast implements AsyncDisposable {
         },
       );
     this.#ground.inIncarnation(await this.#ground.store.beginIncarnation());
+  }
+
+  /** What the store is and stands on, who holds what, and what somebody should know of it, each with what to do. */
+  about(): Promise<StoreAbout> {
+    return about(this.#ground, this.#indexed);
   }
 
   /** Counted, not estimated. `sizeBytes` is what was stored; a file on disk is a little larger. */

@@ -35,6 +35,7 @@ export type { Strategy } from "./core/strategy.js";
 export type { LeftOut } from "./core/transfer.js";
 export type { BackupReport, BackupRequest, Holdfast } from "./holdfast.js";
 export { type OpenOptions, open, type Restored, restoreBackup } from "./open.js";
+export type { HeldLease, StoreAbout } from "./runtime/about.js";
 export type { BoundAgent, RunStream, Turn } from "./runtime/agent/bound.js";
 export { agent } from "./runtime/agent/define.js";
 export {
@@ -103,5 +104,5 @@ export type { Operation, Result, Telemetry, TelemetryEvent } from "./runtime/tel
 export type { TranscriptOptions } from "./runtime/transcripts.js";
 export type { Finding, Verdict, VerifyOptions } from "./runtime/verify.js";
 export type { Worker, WorkerOptions, WorkerStats } from "./runtime/worker.js";
-export type { BackupProgress, Counts as Stats } from "./store/port.js";
+export type { About, BackupProgress, Concern, Counts as Stats } from "./store/port.js";
 export { type StoreTool, TOOL_NAMES, type ToolName, type ToolsFor, type ToolsOptions } from "./tools/tools.js";

@@ -246,6 +246,50 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     expect((await hold.session("a")).messages.map(({ content }) => content)).toEqual(["1", "3", "4"]);
   });
 
+  test("ids are found by how they begin, and sessions by what they begin at", async () => {
+    const hold = await fresh();
+    const session = await hold.session("order-1", { agent: "x" });
+    session.append(user("one"));
+    const first = await session.checkpoint("here");
+    await (await session.fork(first.id, { id: "order-1b" })).close();
+    await session.rewind(first.id);
+    session.append(user("two"));
+    const second = await session.checkpoint();
+    await session.close();
+    await hold.fork(second.id, { id: "order-2" });
+    await (await hold.session("other")).close();
+
+    expect(await hold.sessions.ids("order")).toEqual(["order-1", "order-1b", "order-2"]);
+    expect(await hold.sessions.ids("", { limit: 1 })).toEqual(["order-1"]);
+    expect((await hold.sessions.forks("order-1")).map(({ id }) => id)).toEqual(["order-2", "order-1b"]);
+    expect(await hold.sessions.forks("order-2")).toEqual([]);
+    await expect(hold.sessions.forks("none")).rejects.toEqual(code("NOT_FOUND"));
+
+    const [line, seq] = second.id.split("-");
+    expect(await hold.checkpoints.find(`${line?.slice(0, 9)}-${seq}`)).toEqual([second]);
+    expect(await hold.checkpoints.find(`${line?.slice(0, 9)}-9`)).toEqual([]);
+    for (const odd of ["order-1", "-2", "%-2", `${line}`]) expect(await hold.checkpoints.find(odd)).toEqual([]);
+  });
+
+  test("a store says how it is doing: what it is, who holds what, and what somebody should know", async () => {
+    const hold = await fresh();
+    const held = await hold.session("a");
+    held.append(user("one"));
+    await held.checkpoint();
+    await (await hold.session("b")).complete("done");
+    const about = await hold.about();
+    expect(about.sessions).toMatchObject({ looked: 2, byStatus: { "in-progress": 1, completed: 1 }, lastWeek: 2, damaged: 0 });
+    expect(about.leases.held.map(({ sessionId, holder }) => [sessionId, holder])).toEqual([
+      ["b", `process ${process.pid}`],
+      ["a", `process ${process.pid}`],
+    ]);
+    expect(about.leases.abandoned).toEqual([]);
+    expect(about).toMatchObject({ place: expect.stringMatching(/./), concerns: expect.any(Array) });
+    expect(about.index).toBeUndefined();
+    await held.close();
+    expect((await hold.about()).leases.held).toHaveLength(1);
+  });
+
   test("a line that was left is adopted from outside, by whoever may hold the session for a moment", async () => {
     const hold = await fresh();
     const session = await hold.session("a");

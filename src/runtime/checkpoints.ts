@@ -2,7 +2,7 @@
 import type { Checkpoint, CheckpointOptions } from "../core/checkpoint.js";
 import { type Diff, diff } from "../core/diff.js";
 import { HoldfastError, quote } from "../core/errors.js";
-import { checkpointPlace, type LineId, MAX_SEQ, type Place, parsePlace, type SessionId } from "../core/ids.js";
+import { checkName, checkpointPlace, type LineId, MAX_SEQ, type Place, parsePlace, type SessionId } from "../core/ids.js";
 import { unlessGone } from "./damage.js";
 import type { Ground } from "./ground.js";
 import { lineAt, type Segment } from "./journal.js";
@@ -21,6 +21,9 @@ export interface CheckpointState extends StateThere {
   readonly checkpoint: Checkpoint;
 }
 
+/** Of more lines whose ids begin alike the first are looked at. */
+const MOST_ALIKE = 20;
+
 type Lines = "current" | "all";
 
 export class Checkpoints {
@@ -33,6 +36,15 @@ export class Checkpoints {
   async get(id: string): Promise<Checkpoint | undefined> {
     const place = checkpointPlace(id);
     return place && (await this.#ground.journal.checkpointAt(place))?.checkpoint;
+  }
+
+  /** Checkpoints that an abbreviation of their id may stand for: the beginning of a line's, and a number, as in `7k3f-12`. */
+  async find(abbreviation: string): Promise<readonly Checkpoint[]> {
+    const given = /^([0-9a-z]{1,16})-([1-9][0-9]{0,9})$/.exec(checkName(abbreviation, "checkpoint id"));
+    const [, beginning = "", seq = ""] = given ?? [];
+    const { lines } = given === null ? { lines: [] } : await this.#ground.store.idsFrom(beginning, MOST_ALIKE);
+    const found = await Promise.all(lines.map((line) => this.get(`${line}-${seq}`)));
+    return found.filter((checkpoint) => checkpoint !== undefined);
   }
 
   async latest(sessionId: string): Promise<Checkpoint | undefined> {

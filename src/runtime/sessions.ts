@@ -100,6 +100,26 @@ export class Sessions {
     return present && this.#shown(present);
   }
 
+  /** Ids that begin with a text, in the order of their bytes; 20 of them, or `limit`. */
+  async ids(beginning: string, o?: { readonly limit?: number }): Promise<readonly SessionId[]> {
+    const { limit } = options(o, "sessions.ids", ["limit"]);
+    if (beginning !== "") checkName(beginning, "the beginning of an id");
+    return (await this.#ground.store.idsFrom(beginning, limitOf(limit, "limit"))).sessions as readonly SessionId[];
+  }
+
+  /** Sessions that begin at a place of this one, newest first: 20 of them, or `limit`. */
+  async forks(id: string, o?: { readonly limit?: number }): Promise<readonly SessionSummary[]> {
+    const { limit } = options(o, "sessions.forks", ["limit"]);
+    const most = limitOf(limit, "limit");
+    const { id: session } = await requireSession(this.#ground, id);
+    const begun = (await this.#ground.store.lines({ session })).map((line) => this.#ground.store.lines({ origin: line.id }));
+    const lines = (await Promise.all(begun)).flat().sort((a, b) => b.no - a.no);
+    const forks = new Set(lines.flatMap((line) => line.session ?? []));
+    forks.delete(session);
+    const found = await Promise.all([...forks].slice(0, most).map((fork) => this.get(fork)));
+    return found.filter((fork) => fork !== undefined);
+  }
+
   /** The state at its end, or at one of its checkpoints, verified. */
   async state(id: string, o?: { readonly at?: string }): Promise<SessionState> {
     const { at } = options(o, "sessions.state", ["at"]);

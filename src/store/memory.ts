@@ -6,11 +6,14 @@ import type { Digest } from "../core/digest.js";
 import type { LineId, Place } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import { firstSeq, isSame, type Save } from "../core/save.js";
+import { firstFrom } from "./beginnings.js";
 import { newIncarnation } from "./incarnation.js";
 import {
+  type About,
   AGENT,
   type Applied,
   type Backup,
+  type Beginnings,
   type CaptureQuery,
   type Change,
   type ClaimQuery,
@@ -183,6 +186,30 @@ export class MemoryStore implements Store {
 
   async buriedEpoch(id: string): Promise<number> {
     return this.#open().buried.get(id) ?? 0;
+  }
+
+  async idsFrom(beginning: string, limit: number): Promise<Beginnings> {
+    const { sessions, lines } = this.#open();
+    const owned = [...lines.values()].filter(({ row }) => row.owned).map(({ row }) => row.id);
+    return { sessions: firstFrom(sessions.keys(), beginning, limit), lines: firstFrom(owned, beginning, limit) };
+  }
+
+  async about(): Promise<About> {
+    return {
+      kind: "memory",
+      place: "memory:",
+      engine: "this process",
+      format: 1,
+      diskBytes: 0,
+      synced: "not at all",
+      concerns: [
+        {
+          code: "NOT_KEPT",
+          message: "What is stored goes with this process.",
+          fix: 'Open a file instead: open("agent.db"), or --store agent.db.',
+        },
+      ],
+    };
   }
 
   async line(id: string): Promise<LineRow | undefined> {

@@ -316,6 +316,34 @@ export interface Anchor {
   readonly check: string;
 }
 
+/** Something about where a store stands that somebody should know, and what to do about it. */
+export interface Concern {
+  readonly code: string;
+  readonly message: string;
+  readonly fix: string;
+}
+
+/** What a store is and stands on, for people. */
+export interface About {
+  readonly kind: "memory" | "sqlite" | "dir" | "postgres";
+  /** Where it is; an address has no password. */
+  readonly place: string;
+  /** What keeps it, with its version. */
+  readonly engine: string;
+  readonly format: number;
+  /** What it takes on the disk, with all that stands beside it; of a database server, its tables and indexes. */
+  readonly diskBytes: number;
+  /** How what was acknowledged is kept, in words. */
+  readonly synced: string;
+  readonly concerns: readonly Concern[];
+}
+
+/** Ids that begin alike. */
+export interface Beginnings {
+  readonly sessions: readonly string[];
+  readonly lines: readonly string[];
+}
+
 export interface BackupOptions {
   /** Told how far it is, in bytes. */
   readonly onProgress?: ((progress: BackupProgress) => void) | undefined;
@@ -363,6 +391,9 @@ export interface Store {
   sessions(query: SessionQuery): Promise<readonly SessionRow[]>;
   /** The epoch of a session that was deleted, or 0. */
   buriedEpoch(id: string): Promise<number>;
+
+  /** Ids of sessions, and of lines that a session owns, that begin with a text: the first `limit` of each, byte by byte in order. */
+  idsFrom(beginning: string, limit: number): Promise<Beginnings>;
 
   line(id: string): Promise<LineRow | undefined>;
   /** The line and those it goes back to, newest first, as far as they are there. */
@@ -426,6 +457,7 @@ export interface Store {
   backup(path: string, o: BackupOptions): Promise<Backup>;
 
   counts(): Promise<Counts>;
+  about(): Promise<About>;
   /** The last place known to have been on each line, from outside the store's own file. */
   anchors(): Promise<readonly Anchor[]>;
   /** Damage that the store can see by itself, in words. */

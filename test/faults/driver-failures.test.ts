@@ -27,6 +27,7 @@ const medium = (db: Driver): Medium => ({
   anchors: async () => [],
   scrub: async () => ({ left: [] }),
   backup: async () => ({ bytes: 0, sessions: 0 }),
+  about: () => ({ kind: "sqlite", place: "", engine: "", format: 1, diskBytes: 0, synced: "", concerns: [] }),
   close: async () => db.close(),
 });
 

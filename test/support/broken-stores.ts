@@ -128,6 +128,16 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
     })),
   },
   {
+    does: "takes the beginning of an id for a pattern",
+    make: harness((inner) => ({
+      async idsFrom(beginning, limit) {
+        const all = await inner.idsFrom("", 1_000);
+        const fits = (id: string) => id.length >= beginning.length && [...beginning].every((c, i) => c === "_" || c === id[i]);
+        return { sessions: all.sessions.filter(fits).slice(0, limit), lines: all.lines.filter(fits).slice(0, limit) };
+      },
+    })),
+  },
+  {
     does: "ignores how long a lease runs",
     make: harness((inner) => ({ apply: (changes, docs) => inner.apply(withoutConditions(changes, "until"), docs) })),
   },

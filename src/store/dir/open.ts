@@ -57,6 +57,7 @@ export async function openDir(
     const at = root;
     const opened = new DirStore(at, store, {
       busyMs,
+      format: FORMAT,
       onProgress,
       bringUpToDate: () => bringUpToDate(at, tenant),
       incarnation: () => born(top, "").incarnation ?? "",

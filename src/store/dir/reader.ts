@@ -1,7 +1,8 @@
 /** What is read from a directory: by the writer, who knows its sessions, and by anybody else, who looks again each time. */
 import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
-import type { InboxQuery, LineQuery, LineRow, Mail, Posted, Present, SaveQuery, SessionQuery, SessionRow } from "../port.js";
+import { firstFrom } from "../beginnings.js";
+import type { Beginnings, InboxQuery, LineQuery, LineRow, Mail, Posted, Present, SaveQuery, SessionQuery, SessionRow } from "../port.js";
 import type { Approach } from "./approach.js";
 import { type Catalogue, type Entry, fits, type Standing } from "./catalogue.js";
 import { Inbox } from "./inbox.js";
@@ -108,6 +109,12 @@ export class Reader {
     )
       past.set(row.id, row);
     return [...past.values()];
+  }
+
+  idsFrom(beginning: string, limit: number): Beginnings {
+    const sessions = [...this.#catalogue.sessions({ limit: Number.MAX_SAFE_INTEGER })].map(({ id }) => id);
+    const owned = [...this.#allLines()].filter(({ owner }) => owner !== null).map(({ id }) => id);
+    return { sessions: firstFrom(sessions, beginning, limit), lines: firstFrom(owned, beginning, limit) };
   }
 
   lines(of: LineQuery): LineRow[] {

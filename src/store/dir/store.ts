@@ -9,10 +9,13 @@ import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
 import { Anchors, anchoredSeq } from "../anchors.js";
 import { monotonicMs } from "../machine.js";
+import { bytesOf, concernsAbout, filesBelow } from "../place.js";
 import type {
+  About,
   Anchor,
   Applied,
   Backup,
+  Beginnings,
   CaptureQuery,
   Change,
   ClaimQuery,
@@ -62,6 +65,7 @@ import { freedOf, Writer } from "./writer.js";
 
 export interface DirStoreOptions {
   readonly busyMs: number;
+  readonly format: number;
   readonly onProgress?: Progress | undefined;
   /** Brings what an older Holdfast has written up to date. Called with the lock held, before anything is written. */
   readonly bringUpToDate: () => Promise<void>;
@@ -269,6 +273,23 @@ export class DirStore implements Store {
 
   buriedEpoch(id: string): Promise<number> {
     return this.#read(() => this.#reader.buriedEpoch(id));
+  }
+
+  idsFrom(beginning: string, limit: number): Promise<Beginnings> {
+    return this.#read(() => this.#reader.idsFrom(beginning, limit));
+  }
+
+  async about(): Promise<About> {
+    this.#open();
+    return {
+      kind: "dir",
+      place: this.#root,
+      engine: "files",
+      format: this.#options.format,
+      diskBytes: bytesOf(filesBelow(this.#root)),
+      synced: "each journal and its directory, at every save",
+      concerns: concernsAbout(this.#root, [this.#root]),
+    };
   }
 
   line(id: string): Promise<LineRow | undefined> {

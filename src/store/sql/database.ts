@@ -3,7 +3,7 @@
  * written once (`writer.ts`), as steps that yield what they ask and are given what it answered.
  */
 import type { LineId } from "../../core/ids.js";
-import type { Anchor, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits } from "../port.js";
+import type { About, Anchor, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits } from "../port.js";
 
 export type Param = string | number | Uint8Array | null;
 export type Row = readonly unknown[];
@@ -123,6 +123,7 @@ export interface Database {
   anchors(): Promise<readonly Anchor[]>;
   check(): Promise<readonly string[]>;
   backup(path: string, o: BackupOptions): Promise<Backup>;
+  about(): Promise<About>;
   compact(limit: number): Promise<Freed>;
   /** Leaves nothing of what was replaced or removed before in free space or in logs, as far as it can. */
   scrub(): Promise<Scrubbed>;

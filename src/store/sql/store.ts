@@ -3,12 +3,15 @@ import { setImmediate as breathe } from "node:timers/promises";
 import type { Digest } from "../../core/digest.js";
 import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
+import { beyond } from "../beginnings.js";
 import { newIncarnation } from "../incarnation.js";
 import type {
+  About,
   Anchor,
   Applied,
   Backup,
   BackupOptions,
+  Beginnings,
   CaptureQuery,
   Change,
   ClaimQuery,
@@ -176,6 +179,17 @@ export class SqlStore implements Store {
   async buriedEpoch(id: string): Promise<number> {
     const row = (await this.#read(this.#sql.buriedEpoch, this.#tenant, id))[0];
     return row ? epochRow(row, id) : 0;
+  }
+
+  async idsFrom(beginning: string, limit: number): Promise<Beginnings> {
+    const within = [this.#tenant, beginning, beyond(beginning), limit];
+    const ids = async (statement: string) => (await this.#read(statement, ...within)).map(([id]) => String(id));
+    return { sessions: await ids(this.#sql.sessionIdsFrom), lines: await ids(this.#sql.lineIdsFrom) };
+  }
+
+  async about(): Promise<About> {
+    this.#open();
+    return this.#db.about();
   }
 
   async line(id: string): Promise<LineRow | undefined> {

@@ -134,6 +134,42 @@ export const sessions: readonly ContractCase[] = [
     },
   }),
 
+  define("P7 ids that begin alike are found byte by byte, those of sessions and of lines that have an owner", {
+    async act(store) {
+      const lines: string[] = [];
+      for (const id of ["ab", "a", "a%", "a_", "aé", "a\u{10ffff}", "b", "A"]) {
+        const made = begin(id);
+        lines.push(made.line.id);
+        ok(await store.apply([made]));
+      }
+      ok(await store.apply([{ session: "b", when: {}, remove: true }]));
+      return { lines: lines.toSpliced(6, 1), gone: lines[6] as string };
+    },
+    async check(store, { lines, gone }) {
+      const sessions = async (beginning: string, limit = 100) => (await store.idsFrom(beginning, limit)).sessions;
+      assert.deepEqual(await sessions("a"), ["a", "a%", "a_", "ab", "aé", "a\u{10ffff}"]);
+      assert.deepEqual(await sessions("a", 2), ["a", "a%"]);
+      assert.deepEqual(await sessions("a%"), ["a%"]);
+      assert.deepEqual(await sessions("a_"), ["a_"]);
+      assert.deepEqual(await sessions("aé"), ["aé"]);
+      assert.deepEqual(await sessions("b"), []);
+      assert.equal((await sessions("")).length, 7);
+      assert.deepEqual((await store.idsFrom("", 100)).lines, lines.toSorted());
+      for (const line of lines) assert.deepEqual((await store.idsFrom(line.slice(0, 12), 9)).lines, [line]);
+      assert.deepEqual((await store.idsFrom(gone, 9)).lines, []);
+    },
+  }),
+
+  define("a store says what it is, and where", {
+    act: async () => undefined,
+    async check(store) {
+      const about = await store.about();
+      assert.ok(about.place.length > 0 && about.engine.length > 0 && about.synced.length > 0);
+      assert.ok(about.format >= 1 && about.diskBytes >= 0);
+      for (const { code, message, fix } of about.concerns) assert.ok(code && message && fix);
+    },
+  }),
+
   define("P8 no number is used twice, and the epoch of a deleted session is kept", {
     async act(store) {
       const old = new Fixture("a");

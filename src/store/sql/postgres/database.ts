@@ -8,7 +8,7 @@
 import { createHash } from "node:crypto";
 import type { LineId } from "../../../core/ids.js";
 import { firstSeq } from "../../../core/save.js";
-import type { Anchor, Applied, Backup, Change, Freed, NewSave, Scrubbed, Traits } from "../../port.js";
+import type { About, Anchor, Applied, Backup, Change, Concern, Freed, NewSave, Scrubbed, Traits } from "../../port.js";
 import { noBackup } from "../../refusals.js";
 import type { Ask, Begun, Database, Dialect, Job, Lock, Param, Row, Steps } from "../database.js";
 import { pack } from "../rows.js";
@@ -17,6 +17,7 @@ import type { Connection, Connections } from "./connections.js";
 import { asBytes, NOW, numbered, postgresDialect } from "./dialect.js";
 import type { Notices } from "./notices.js";
 import { Reads } from "./reads.js";
+import { migrations } from "./schema.js";
 import { Turns } from "./turns.js";
 import type { Answer, Statement } from "./wire.js";
 
@@ -214,6 +215,37 @@ export class PostgresDatabase implements Database {
 
   async check(): Promise<readonly string[]> {
     return [];
+  }
+
+  async about(): Promise<About> {
+    const text = `SELECT current_setting('server_version'), current_setting('fsync'), current_setting('full_page_writes'), current_database(), current_schema(),
+      coalesce(sum(pg_total_relation_size(c.oid)), 0)::float8
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relkind = 'r'`;
+    const [version, fsync, whole, database, schema, bytes] = (await this.read(text, []))[0] as [
+      string,
+      string,
+      string,
+      string,
+      string,
+      number,
+    ];
+    const concerns: Concern[] = [];
+    const off = [...(fsync === "off" ? ["fsync"] : []), ...(whole === "off" ? ["full_page_writes"] : [])];
+    if (off.length > 0)
+      concerns.push({
+        code: "NOT_SYNCED",
+        message: `The server runs with ${off.join(" and ")} off: a loss of power can lose or damage what was acknowledged.`,
+        fix: `ALTER SYSTEM SET ${off.join(" = on; ALTER SYSTEM SET ")} = on; SELECT pg_reload_conf();`,
+      });
+    return {
+      kind: "postgres",
+      place: `database ${database}, schema ${schema}`,
+      engine: `PostgreSQL ${version}`,
+      format: migrations.length,
+      diskBytes: bytes,
+      synced: fsync === "off" ? "not at all" : "the server's write-ahead log, at every commit",
+      concerns,
+    };
   }
 
   async backup(): Promise<Backup> {

@@ -2,7 +2,7 @@
 import { setImmediate as breathe, setTimeout as sleep } from "node:timers/promises";
 import type { LineId } from "../../../core/ids.js";
 import type { Save } from "../../../core/save.js";
-import type { Anchor, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits } from "../../port.js";
+import type { About, Anchor, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits } from "../../port.js";
 import type { Ask, Begun, Database, Dialect, Job, Param, Row } from "../database.js";
 import { Appender } from "./append.js";
 import { Committer, translate } from "./committer.js";
@@ -21,6 +21,7 @@ export interface Medium {
   saved(line: LineId, seq: number, check: string): void;
   anchors(): Promise<readonly Anchor[]>;
   backup(path: string, o: BackupOptions): Promise<Backup>;
+  about(): About;
   scrub(withinMs: number): Promise<Scrubbed>;
   close(): Promise<void>;
 }
@@ -157,6 +158,10 @@ export class SqliteDatabase implements Database {
 
   async check(): Promise<readonly string[]> {
     return (await this.read("PRAGMA integrity_check", [])).map(([line]) => String(line)).filter((line) => line !== "ok");
+  }
+
+  async about(): Promise<About> {
+    return this.#medium.about();
   }
 
   async backup(path: string, o: BackupOptions): Promise<Backup> {

@@ -18,6 +18,7 @@ import { Anchors } from "../../anchors.js";
 import { refuseNetworkFileSystem } from "../../file-system.js";
 import { newIncarnation } from "../../incarnation.js";
 import { monotonicMs } from "../../machine.js";
+import { bytesOf, concernsAbout, filesOf } from "../../place.js";
 import type { Scrubbed } from "../../port.js";
 import { SqlStore } from "../store.js";
 import { backup, markedAt } from "./backup.js";
@@ -260,6 +261,18 @@ function medium(db: Driver, file: string, anchors: Anchors, tenant: string, leav
       } finally {
         left();
       }
+    },
+    about() {
+      const files = filesOf(file);
+      return {
+        kind: "sqlite",
+        place: file,
+        engine: `SQLite ${String(db.prepare("SELECT sqlite_version()").get()?.[0])} (${db.name})`,
+        format: migrations.length,
+        diskBytes: bytesOf(files),
+        synced: "a write-ahead log, at every commit",
+        concerns: concernsAbout(dirname(file), files),
+      };
     },
     traits: { durable: true, oneMachine: true, shared: true },
     now: monotonicMs,

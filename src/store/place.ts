@@ -1,0 +1,60 @@
+/** Where a store's files stand, for people: what they take, whose they are, and whether the disk can be trusted with them. */
+import { lstatSync, readdirSync, statfsSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { quote } from "../core/errors.js";
+import type { Concern } from "./port.js";
+
+/** Magic numbers of file systems that live in memory. */
+const IN_MEMORY: ReadonlySet<number> = new Set([0x01021994, 0x858458f6]);
+const LITTLE_ROOM_BYTES = 256 * 1024 * 1024;
+
+/** The file, and all that stands beside it under its name. */
+export function filesOf(file: string): readonly string[] {
+  const name = basename(file);
+  return readdirSync(dirname(file))
+    .filter((other) => other === name || other.startsWith(`${name}-`))
+    .map((other) => join(dirname(file), other));
+}
+
+/** Every file below a directory. Links are not followed. */
+export function* filesBelow(directory: string): Generator<string> {
+  for (const entry of readdirSync(directory, { withFileTypes: true })) {
+    const path = join(directory, entry.name);
+    if (entry.isDirectory()) yield* filesBelow(path);
+    else if (entry.isFile()) yield path;
+  }
+}
+
+export function bytesOf(files: Iterable<string>): number {
+  let bytes = 0;
+  for (const file of files) bytes += lstatSync(file, { throwIfNoEntry: false })?.size ?? 0;
+  return bytes;
+}
+
+/** `open`: what others than its owner must not be able to read. */
+export function concernsAbout(directory: string, open: readonly string[]): readonly Concern[] {
+  const concerns: Concern[] = [];
+  const { type, bavail, bsize } = statfsSync(directory);
+  if (process.platform === "linux" && IN_MEMORY.has(type))
+    concerns.push({
+      code: "IN_MEMORY",
+      message: `${quote(directory)} is on a file system in memory: what is stored there is gone after a restart.`,
+      fix: "Move the store to a disk, and name it with --store.",
+    });
+  if (bavail * bsize < LITTLE_ROOM_BYTES)
+    concerns.push({
+      code: "LITTLE_ROOM",
+      message: `Only ${Math.floor((bavail * bsize) / 1_000_000)} MB are free on the disk of ${quote(directory)}.`,
+      fix: "Make room on it: holdfast prune --all, then holdfast gc, or free other files.",
+    });
+  const readable = process.platform === "win32" ? [] : open.filter((path) => isForOthers(path));
+  if (readable.length > 0)
+    concerns.push({
+      code: "OPEN_TO_OTHERS",
+      message: `${readable.map((path) => quote(path)).join(", ")} can be read or written by others than the owner.`,
+      fix: `chmod go-rwx ${readable.map((path) => quote(path)).join(" ")}`,
+    });
+  return concerns;
+}
+
+const isForOthers = (path: string): boolean => ((lstatSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o077) !== 0;
