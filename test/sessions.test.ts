@@ -246,6 +246,33 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     expect((await hold.session("a")).messages.map(({ content }) => content)).toEqual(["1", "3", "4"]);
   });
 
+  test("a checkpoint has the same parent wherever it is listed: also the first on a line that begins at another", async () => {
+    const hold = await fresh();
+    const session = await hold.session("a");
+    session.append(user("one"));
+    const first = await session.checkpoint();
+    session.append(user("two"));
+    await session.checkpoint();
+    await session.rewind(first.id);
+    session.append(user("three"));
+    const third = await session.checkpoint();
+    expect(third.parentId).toBe(first.id);
+    const { items } = await hold.checkpoints.list("a", { lines: "all" });
+    expect(items.map(({ id, parentId }) => [id, parentId])).toEqual(
+      await Promise.all(items.map(async ({ id }) => [id, (await hold.checkpoints.get(id))?.parentId])),
+    );
+    expect(items).toHaveLength(3);
+    expect(items[0]).toEqual(third);
+    const paged = [];
+    for (let cursor: string | undefined; ; ) {
+      const page = await hold.checkpoints.list("a", { lines: "all", limit: 1, ...(cursor !== undefined && { cursor }) });
+      paged.push(...page.items);
+      if (page.next === undefined) break;
+      cursor = page.next;
+    }
+    expect(paged).toEqual(items);
+  });
+
   test("ids are found by how they begin, and sessions by what they begin at", async () => {
     const hold = await fresh();
     const session = await hold.session("order-1", { agent: "x" });

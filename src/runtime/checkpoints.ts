@@ -92,14 +92,26 @@ export class Checkpoints {
     const last = own.at(-1);
     if (last === undefined) return;
     // The oldest line goes on into the past it shares with others, if it is a fork's; of the others only their own part is shown.
-    const oldest = await this.#ground.journal.segments(last.id);
-    const pasts = own.map(({ id, origin }) =>
-      id === last.id ? oldest : [{ line: id, from: (origin?.seq ?? 0) + 1, to: MAX_SEQ, session }],
-    );
-    const start = from === undefined ? 0 : pasts.findIndex((segments) => lineAt(segments, from.seq) === from.line);
+    const isOwn = (line: LineId, { line: on }: Segment) => line === last.id || on === line;
+    const pasts = await Promise.all(own.map(async ({ id }) => ({ id, segments: await this.#ground.journal.segments(id) })));
+    const start =
+      from === undefined
+        ? 0
+        : pasts.findIndex(
+            ({ id, segments }) =>
+              lineAt(
+                segments.filter((segment) => isOwn(id, segment)),
+                from.seq,
+              ) === from.line,
+          );
     if (start === -1) throw strange(from as Place);
-    for (const [i, segments] of pasts.slice(start).entries())
-      yield* this.#along(segments, session, (i === 0 ? from?.seq : undefined) ?? MAX_SEQ, 100);
+    for (const [i, { id, segments }] of pasts.slice(start).entries()) {
+      const upTo = (i === 0 ? from?.seq : undefined) ?? MAX_SEQ;
+      for await (const checkpoint of this.#along(segments, session, upTo, 100)) {
+        if (id !== last.id && parsePlace(checkpoint.id)?.line !== id) break;
+        yield checkpoint;
+      }
+    }
   }
 
   /** The state at a checkpoint, verified. */
