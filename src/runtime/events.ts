@@ -11,7 +11,7 @@ import type { SessionStatus } from "../core/status.js";
 import { linked } from "./aborting.js";
 import type { Ground } from "./ground.js";
 import { hole, lineAt, type Segment, sharedUpTo } from "./journal.js";
-import { invalid, options, signalOf } from "./options.js";
+import { flag, invalid, options, signalOf } from "./options.js";
 import { headOf } from "./rows.js";
 import { requireSession } from "./sessions.js";
 import type { Watcher } from "./watchers.js";
@@ -33,18 +33,27 @@ type Told =
   | { readonly type: "status"; readonly status: SessionStatus; readonly reason?: string }
   | { readonly type: "checkpoint"; readonly checkpoint: Checkpoint }
   | { readonly type: "turn"; readonly turnId: string }
-  /** What is known of a call by now; its name comes with the first event of it. */
-  | { readonly type: "tool"; readonly effectId: string; readonly state: EffectState; readonly name?: string; readonly by?: string }
+  /** What is known of a call by now; its name, and in the loop which call of which reply it is, come with the first event of it. */
+  | {
+      readonly type: "tool";
+      readonly effectId: string;
+      readonly state: EffectState;
+      readonly name?: string;
+      readonly call?: { readonly seq: number; readonly index: number };
+      readonly by?: string;
+    }
   /** The session went to another line: what this follower saw after `to` is no longer its past. */
   | { readonly type: "rewind"; readonly to: CheckpointId };
 
-/** started: intended, or begun again. ready: approved, or what it waited for has come. */
-export type EffectState = "started" | "waiting" | "ready" | "in-doubt" | "done" | "error" | "denied";
+/** started: intended, or begun again. ready: approved, or what it waited for has come. replayed: answered from a call in another past. */
+export type EffectState = "started" | "waiting" | "ready" | "in-doubt" | "done" | "replayed" | "error" | "denied";
 
 export interface EventOptions {
   /** A cursor. Without one, the whole past comes first. */
   readonly after?: string;
   readonly signal?: AbortSignal;
+  /** False: ends with what there is by now. */
+  readonly live?: boolean;
 }
 
 const ROWS = 200;
@@ -57,7 +66,8 @@ export async function* follow(
   given: EventOptions | undefined,
   closing: AbortSignal,
 ): AsyncGenerator<SessionEvent> {
-  const { after, signal: asked } = options(given, "events", ["after", "signal"]);
+  const { after, signal: asked, live: goesOn } = options(given, "events", ["after", "signal", "live"]);
+  const isLive = flag(goesOn, "live") ?? true;
   const own = signalOf(asked);
   const session = sessionId(id);
   let { line } = headOf(await requireSession(ground, session));
@@ -72,7 +82,7 @@ export async function* follow(
   const watcher = ground.watchers.follow(session);
   const unwatch = ground.store.watch(session, () => watcher.tell());
   try {
-    yield* live(ground, session, { line, segments, seen: place?.seq ?? 0 }, watcher, signal);
+    yield* live(ground, session, { line, segments, seen: place?.seq ?? 0, isLive }, watcher, signal);
   } finally {
     unlink();
     unwatch();
@@ -84,6 +94,7 @@ interface Followed {
   readonly line: LineId;
   readonly segments: readonly Segment[];
   readonly seen: number;
+  readonly isLive: boolean;
 }
 
 async function* live(
@@ -125,6 +136,7 @@ async function* live(
       if ((await ground.store.session(session)) === undefined) return;
       throw error;
     }
+    if (!any && !from.isLive) return;
     if (!any) await watcher.wait(POLL_MS, signal);
   }
 }
@@ -185,7 +197,12 @@ function tellEffect(event: EffectEvent): Told {
   const about = { type: "tool", effectId: event.id } as const;
   switch (event.is) {
     case "intent":
-      return { ...about, name: event.name, state: event.waits === undefined ? "started" : "waiting" };
+      return {
+        ...about,
+        name: event.name,
+        state: event.waits === undefined ? "started" : "waiting",
+        ...(event.call !== undefined && { call: { seq: event.call[0], index: event.call[1] } }),
+      };
     case "begun":
       return { ...about, state: "started" };
     case "waits":
@@ -193,13 +210,18 @@ function tellEffect(event: EffectEvent): Told {
     case "doubt":
       return { ...about, state: "in-doubt" };
     case "done":
-      return { ...about, state: event.outcome === "ok" ? "done" : event.outcome, ...(event.by !== undefined && { by: event.by }) };
+      return { ...about, state: outcomeOf(event), ...(event.by !== undefined && { by: event.by }) };
     case "approved":
     case "retry":
       return { ...about, state: "ready", ...(event.by !== undefined && { by: event.by }) };
     default:
       return { ...about, state: "ready" };
   }
+}
+
+function outcomeOf({ outcome, from }: Extract<EffectEvent, { readonly is: "done" }>): EffectState {
+  if (outcome !== "ok") return outcome;
+  return from === undefined ? "done" : "replayed";
 }
 
 async function bodyOf(ground: Ground, blob: string | undefined): Promise<string | undefined> {
