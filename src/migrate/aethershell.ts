@@ -1,0 +1,221 @@
+/**
+ * AetherShell: `agents/`, `conversations/` and `checkpoints/`, one file each. A checkpoint holds an agent and its conversations as they were;
+ * here it is a checkpoint of each of these sessions, and a snapshot of the agent. What the other files hold is how it all stands now.
+ */
+import { quote } from "../core/errors.js";
+import { checkChecksum } from "./aethershell-checksum.js";
+import { checkpointKind, conversationOf, type Heading, headingOf, recordOf } from "./aethershell-records.js";
+import { type Document, Documents } from "./documents.js";
+import { at, isObject, listAt, objectAt, present, textAt } from "./fields.js";
+import { type FoundFile, jsonFiles, unreadable } from "./files.js";
+import { sortedText } from "./json.js";
+import type { Act, Content, Foreign, ForeignRecord, ForeignSession, Reading, Step } from "./model.js";
+import { clipped, digestOf, nameOf } from "./names.js";
+import type { Report } from "./report.js";
+import { compareTexts, compareTimes, type Moment, momentOf } from "./times.js";
+
+/** A conversation as it was at one moment. */
+interface Copy {
+  readonly foreign: string;
+  readonly heading: Heading;
+  /** Of what it says: maps are written in another order each time. */
+  readonly digest: string;
+  readonly file: FoundFile;
+  readonly time: Moment | undefined;
+  readonly load: Step["load"];
+}
+
+interface CheckpointFile {
+  readonly id: string;
+  readonly time: Moment | undefined;
+  readonly copies: readonly Copy[];
+  readonly record: ForeignRecord | undefined;
+  readonly mark: NonNullable<Content["mark"]>;
+}
+
+export async function readAethershell({ root, report, signal }: Reading): Promise<Foreign> {
+  const files = await jsonFiles(root, report, signal);
+  report.expects(files.length);
+  const documents = new Documents(root, report, signal);
+  const agents = new Map<string, ForeignRecord>();
+  const live: Copy[] = [];
+  const checkpoints: CheckpointFile[] = [];
+  for await (const document of documents.each(files)) {
+    const { file, value } = document;
+    const [folder] = file.path.split("/");
+    const agent = textAt(value, "agent_id");
+    if (folder === "agents" && agent !== undefined) {
+      if (agents.has(agent)) report.note(`Agent ${quote(agent)} is there twice: the last one is taken.`, file.path);
+      agents.set(agent, liveRecord(agent, document, documents, report));
+    } else if (folder === "conversations" && textAt(value, "id") !== undefined) live.push(liveCopy(document, documents, report));
+    else if (folder === "checkpoints" && textAt(value, "id") !== undefined) checkpoints.push(checkpointFile(document, documents, report));
+    else report.strange(file.path, "It is no agent, conversation or checkpoint of AetherShell.");
+  }
+  checkpoints.sort((a, b) => compareTimes(a.time, b.time) || compareTexts(a.id, b.id));
+  live.sort((a, b) => compareTimes(a.time, b.time) || compareTexts(a.foreign, b.foreign));
+  return { acts: actsOf(agents, live, checkpoints, report) };
+}
+
+function liveRecord(agent: string, { value, file, digest }: Document, documents: Documents, report: Report): ForeignRecord {
+  return {
+    agent: nameOf(agent),
+    digest: digestOf(sortedText(value)),
+    at: momentOf(at(value, "modified_at"))?.ms ?? file.mtimeMs,
+    path: file.path,
+    bytes: file.bytes,
+    load: async () => recordOf((await documents.again(file, digest)).value, (what) => report.note(what, file.path)),
+  };
+}
+
+function liveCopy({ value, file, digest }: Document, documents: Documents, report: Report): Copy {
+  const time = momentOf(at(value, "last_message_at")) ?? momentOf(at(value, "created_at"));
+  const load = async () => conversationOf((await documents.again(file, digest)).value, (what) => report.note(what, file.path));
+  return { foreign: textAt(value, "id") as string, heading: headingOf(value), digest: digestOf(sortedText(value)), file, time, load };
+}
+
+function checkpointFile(document: Document, documents: Documents, report: Report): CheckpointFile {
+  const { value, file, digest } = document;
+  const id = textAt(value, "id") as string;
+  const checksum = checkChecksum(document);
+  if (checksum === "differs")
+    report.note(
+      "Its checksum does not match what it holds: it was changed or damaged after it was written. It is imported as it stands.",
+      file.path,
+    );
+  if (checksum === "unknown") report.note("It has no checksum that can be checked.", file.path);
+  const time = momentOf(at(value, "created_at"));
+  const conversations = listAt(value, "conversations") ?? [];
+  const copies = conversations.flatMap((conversation, i): readonly Copy[] => {
+    const foreign = isObject(conversation) ? textAt(conversation, "id") : undefined;
+    if (!isObject(conversation) || foreign === undefined) {
+      report.note(`conversations[${i}] has no id: left out.`, file.path);
+      return [];
+    }
+    const load = async () => {
+      const again = listAt((await documents.again(file, digest)).value, "conversations")?.[i];
+      if (!isObject(again)) throw unreadable(`conversations[${i}] is gone.`);
+      return conversationOf(again, (what) => report.note(what, file.path));
+    };
+    return [{ foreign, heading: headingOf(conversation), digest: digestOf(sortedText(conversation)), file, time, load }];
+  });
+  const name = textAt(value, "name");
+  const description = textAt(value, "description");
+  const kind = checkpointKind(textAt(value, "checkpoint_type"));
+  const source = present({ createdAt: at(value, "created_at"), checksum: at(value, "checksum"), isVerified: checksum === "matches" });
+  const words = { ...(description !== undefined && { description: clipped(description, 100_000) }), kind };
+  const agent = textAt(value, "agent_id");
+  const state = objectAt(value, "agent_state");
+  if (agent === undefined || state === undefined) report.note("It holds no agent: only its conversations are imported.", file.path);
+  return {
+    id,
+    time,
+    copies,
+    mark: { ...(name && { label: clipped(name, 1_000) }), ...words },
+    record:
+      agent === undefined || state === undefined
+        ? undefined
+        : {
+            agent: nameOf(agent),
+            digest: digestOf(sortedText(state)),
+            at: momentOf(at(state, "modified_at"))?.ms ?? time?.ms,
+            path: file.path,
+            bytes: file.bytes,
+            load: async () =>
+              recordOf(objectAt((await documents.again(file, digest)).value, "agent_state") ?? {}, (what) => report.note(what, file.path)),
+            snapshot: {
+              id,
+              ...(name && { name: clipped(name, 1_000) }),
+              ...words,
+              at: time?.ms ?? file.mtimeMs,
+              source: { ...source, conversations: copies.map(({ foreign }) => foreign) },
+            },
+          },
+  };
+}
+
+/** In order of time over all agents: a conversation may be in checkpoints of two. Then how everything stands now. */
+function actsOf(
+  agents: ReadonlyMap<string, ForeignRecord>,
+  live: readonly Copy[],
+  checkpoints: readonly CheckpointFile[],
+  report: Report,
+): readonly Act[] {
+  const steps = new Map<string, { step: Step; copy: Copy }[]>();
+  const ofCheckpoint = checkpoints.map(({ id, copies, mark }) =>
+    copies.map((copy) => placed(steps, copy, { ...stepOf(copy, id), load: async () => withMark(await copy.load(), mark) })),
+  );
+  const now = live.flatMap((copy) => {
+    const before = steps.get(copy.foreign)?.at(-1);
+    // Nothing has come since the last checkpoint: that says it all.
+    if (before?.copy.digest === copy.digest) return [];
+    const step = stepOf(copy, `live-${copy.digest.slice(0, 12)}`);
+    return [placed(steps, copy, { ...step, load: async () => withMark(await copy.load(), { kind: "automatic" }) })];
+  });
+  // The file of a conversation says what is beside its messages now; where there is none, the last checkpoint does.
+  const liveOf = new Map(live.map((copy) => [copy.foreign, copy]));
+  const sessions = new Map(
+    [...steps].map(([foreign, own]) => {
+      const newest = liveOf.get(foreign) ?? (own.at(-1) as { copy: Copy }).copy;
+      const all = own.map(({ step }) => step);
+      return [foreign, sessionOf(foreign, all, newest, agents, report)] as const;
+    }),
+  );
+  const act = ({ foreign, step }: { foreign: string; step: Step }): Act => ({
+    does: "step",
+    session: sessions.get(foreign) as ForeignSession,
+    step,
+  });
+  return [
+    ...[...sessions.values()].map((session): Act => ({ does: "session", session })),
+    ...checkpoints.flatMap(({ record }, i): readonly Act[] => [
+      ...(ofCheckpoint[i] ?? []).map(act),
+      ...(record === undefined ? [] : [{ does: "record", record } as const]),
+    ]),
+    ...[...agents.values()].map((record): Act => ({ does: "record", record })),
+    ...now.map(act),
+  ];
+}
+
+const stepOf = ({ digest, time, file }: Copy, id: string): Omit<Step, "load"> => ({
+  id,
+  digest,
+  at: time?.ms ?? file.mtimeMs,
+  path: file.path,
+  bytes: file.bytes,
+});
+
+function placed(steps: Map<string, { step: Step; copy: Copy }[]>, copy: Copy, step: Step): { foreign: string; step: Step } {
+  const own = steps.get(copy.foreign);
+  if (own === undefined) steps.set(copy.foreign, [{ step, copy }]);
+  else own.push({ step, copy });
+  return { foreign: copy.foreign, step };
+}
+
+const withMark = (content: Content, mark: CheckpointFile["mark"]): Content => ({ ...content, mark });
+
+function sessionOf(
+  foreign: string,
+  steps: readonly Step[],
+  { heading, file }: Copy,
+  agents: ReadonlyMap<string, ForeignRecord>,
+  report: Report,
+): ForeignSession {
+  const { agent, title, tags, archived, metadata, source, time } = heading;
+  if (agent !== undefined && !agents.has(agent))
+    report.note(
+      `Conversation ${quote(foreign)} is of agent ${quote(agent)}, which has no file: an orphan. It is imported all the same.`,
+      file.path,
+    );
+  return {
+    id: nameOf(foreign),
+    foreign,
+    ...(agent ? { agent: nameOf(agent) } : undefined),
+    ...(title && { title: clipped(title, 1_000) }),
+    tags,
+    archived,
+    metadata,
+    source,
+    at: time?.ms ?? steps[0]?.at,
+    steps,
+  };
+}

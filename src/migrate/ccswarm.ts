@@ -1,0 +1,184 @@
+/**
+ * ccswarm: `sessions/<session>/<id>.json`, each a whole state and perhaps bytes of context, with its parent. `index.json` is a hint and
+ * nothing else; `forks.json` says which sessions began at a checkpoint of another.
+ */
+import { quote } from "../core/errors.js";
+import type { Json, JsonObject } from "../index.js";
+import { contextOf } from "./ccswarm-context.js";
+import { type Fork, forksOf } from "./ccswarm-forks.js";
+import { type Document, Documents } from "./documents.js";
+import { inFamilies } from "./families.js";
+import { at, countAt, isObject, objectAt, present, textAt } from "./fields.js";
+import { type FoundFile, jsonFiles } from "./files.js";
+import { type Content, type Foreign, type ForeignSession, oneAfterAnother, type Reading, type Step } from "./model.js";
+import { clipped, isName, nameOf } from "./names.js";
+import type { Report } from "./report.js";
+import { compareTexts, compareTimes, type Moment, momentOf } from "./times.js";
+
+interface Light {
+  readonly session: string;
+  readonly time: Moment | undefined;
+  readonly parent: string | undefined;
+  readonly record: Step;
+}
+
+const INDEX = "index.json";
+const FORKS = "forks.json";
+const MAX_LABEL = 1_000;
+
+export async function readCcswarm({ root, report, signal }: Reading): Promise<Foreign> {
+  const files = await jsonFiles(root, report, signal);
+  report.expects(files.length);
+  const documents = new Documents(root, report, signal);
+  const all: Light[] = [];
+  let index: JsonObject | undefined;
+  let forks: readonly Fork[] = [];
+  for await (const document of documents.each(files)) {
+    const { file, value } = document;
+    if (file.path === INDEX) index = value;
+    else if (file.path === FORKS) forks = forksOf(value, report);
+    else {
+      const light = file.path.startsWith("sessions/") ? lightOf(document, documents, report) : undefined;
+      if (light === undefined)
+        report.strange(file.path, "It is no checkpoint of ccswarm: those are under sessions/, with an id, a session_id and a state.");
+      else all.push(light);
+    }
+  }
+  compareWithIndex(index, all, report);
+  return { acts: oneAfterAnother(sessionsOf(all, forks, report)) };
+}
+
+function lightOf({ value, file, digest }: Document, documents: Documents, report: Report): Light | undefined {
+  const id = textAt(value, "id");
+  const session = textAt(value, "session_id");
+  if (id === undefined || session === undefined || at(value, "state") === undefined) return undefined;
+  const time = momentOf(at(value, "created_at"));
+  const record: Step = {
+    id,
+    digest,
+    at: time?.ms ?? file.mtimeMs,
+    path: file.path,
+    bytes: file.bytes,
+    load: async () => contentOf((await documents.again(file, digest)).value, file, report),
+  };
+  return { session, time, parent: textAt(objectAt(value, "metadata") ?? {}, "parent_checkpoint_id"), record };
+}
+
+/** What it lists is compared, and its paths are not opened. */
+function compareWithIndex(index: JsonObject | undefined, all: readonly Light[], report: Report): void {
+  if (index === undefined) return report.note("There is no index that can be read: the files say all there is.", INDEX);
+  const ids = new Set(all.map(({ record }) => record.id));
+  for (const id of Object.keys(index)) if (!ids.has(id)) report.note(`Checkpoint ${quote(id)} is in the index, and no file has it.`, INDEX);
+  for (const { record } of all)
+    if (!Object.hasOwn(index, record.id)) report.note("It is not in the index. It is imported all the same.", record.path);
+}
+
+function sessionsOf(all: readonly Light[], forks: readonly Fork[], report: Report): readonly ForeignSession[] {
+  const ordered = inFamilies(
+    [...all].sort(
+      (a, b) => compareTimes(a.time, b.time) || compareTexts(a.record.id, b.record.id) || compareTexts(a.record.path, b.record.path),
+    ),
+    report,
+  );
+  const owner = new Map<string, string>();
+  const bySession = new Map<string, Light[]>();
+  const seen = new Set<string>();
+  for (const light of ordered) {
+    const twin = `${light.session}\n${light.record.id}\n${light.record.digest}`;
+    if (seen.has(twin)) {
+      report.note("The same checkpoint is there twice: imported once.", light.record.path);
+      continue;
+    }
+    seen.add(twin);
+    if (!owner.has(light.record.id)) owner.set(light.record.id, light.session);
+    const others = bySession.get(light.session);
+    if (others === undefined) bySession.set(light.session, [light]);
+    else others.push(light);
+  }
+  const byFork = new Map(forks.map((fork) => [fork.id, fork]));
+  for (const { id } of forks) if (!bySession.has(id)) bySession.set(id, []);
+  const made = new Map<string, ForeignSession>();
+  for (const id of forksLast([...bySession.keys()].sort(compareTexts), (fork) => owner.get(byFork.get(fork)?.checkpoint ?? ""))) {
+    const fork = byFork.get(id);
+    const from = fork && owner.get(fork.checkpoint);
+    const isFork = from !== undefined && from !== id && made.has(from);
+    const lights = bySession.get(id) ?? [];
+    if (fork !== undefined) noteFork(fork, isFork ? from : undefined, lights.length, report);
+    if (lights.length === 0 && !isFork) continue;
+    const steps = lights.map(({ record, parent }) => ({ ...record, ...parentOf(id, parent, record, owner, fork, report) }));
+    made.set(id, {
+      id: nameOf(id),
+      foreign: id,
+      ...(fork?.branch && { title: clipped(fork.branch, MAX_LABEL), ...(isName(fork.branch) && { tags: [fork.branch] }) }),
+      ...(fork && { metadata: fork.metadata, source: { fork: fork.source } }),
+      at: fork?.at ?? steps[0]?.at,
+      ...(fork && isFork && { origin: { session: from, step: fork.checkpoint } }),
+      steps,
+    });
+  }
+  return [...made.values()];
+}
+
+/** Each after the one that it was forked from; where they go in a circle, one of them is first. */
+function forksLast(ids: readonly string[], fromOf: (id: string) => string | undefined): Iterable<string> {
+  const placed = new Set<string>();
+  for (const id of ids) {
+    const chain = new Set<string>();
+    for (let next: string | undefined = id; next !== undefined && !placed.has(next) && !chain.has(next); next = fromOf(next))
+      chain.add(next);
+    for (const each of [...chain].reverse()) placed.add(each);
+  }
+  return placed;
+}
+
+function noteFork({ id, checkpoint, parent }: Fork, from: string | undefined, steps: number, report: Report): void {
+  if (from === undefined) {
+    const left = steps > 0 ? "it is imported as a session of its own" : "nothing of it is left to import";
+    report.note(`Fork ${quote(id)} begins at checkpoint ${quote(checkpoint)}, which is not there: ${left}.`, FORKS);
+  } else if (from !== parent)
+    report.note(`Fork ${quote(id)} names ${quote(parent)} as its parent, and its checkpoint is of ${quote(from)}: it begins there.`, FORKS);
+}
+
+function parentOf(
+  session: string,
+  parent: string | undefined,
+  { path, id }: Step,
+  owner: ReadonlyMap<string, string>,
+  fork: Fork | undefined,
+  report: Report,
+): { parent?: string } {
+  if (parent === undefined) return {};
+  const of = owner.get(parent);
+  if (of === session && parent !== id) return { parent };
+  if (of !== undefined && fork?.checkpoint === parent) return {};
+  const why = of === undefined ? "which is not there" : of === session ? "which is itself" : `which is of session ${quote(of)}`;
+  report.note(`Its parent is ${quote(parent)}, ${why}: it follows the one before it.`, path);
+  return {};
+}
+
+function contentOf(value: JsonObject, file: FoundFile, report: Report): Content {
+  const metadata = objectAt(value, "metadata") ?? {};
+  const label = textAt(value, "label");
+  const context = contextOf(at(value, "context"), at(metadata, "context_compressed") === true, (what) => report.note(what, file.path));
+  return {
+    messages: [],
+    state: stateOf(at(value, "state") ?? null, context),
+    mark: {
+      ...(label !== undefined && { label: clipped(label, MAX_LABEL) }),
+      ...present({ tokenCount: countAt(metadata, "token_count"), tasksCompleted: countAt(metadata, "tasks_completed") }),
+    },
+    ...(objectAt(metadata, "extra") && { metadata: objectAt(metadata, "extra") as JsonObject }),
+    source: present({
+      createdAt: at(value, "created_at"),
+      parent: at(metadata, "parent_checkpoint_id"),
+      label: label !== undefined && label.length > MAX_LABEL ? label : undefined,
+    }),
+  };
+}
+
+/** The fields of a state as ours, unless one of them cannot be: then all of it under one key. */
+function stateOf(state: Json, context: JsonObject | undefined): JsonObject {
+  const beside = context === undefined ? {} : { context };
+  const isSpread = isObject(state) && Object.keys(state).every((key) => isName(key) && key !== "messages" && !Object.hasOwn(beside, key));
+  return isSpread ? { ...state, ...beside } : { state, ...beside };
+}

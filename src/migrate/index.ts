@@ -1,0 +1,122 @@
+/** Brings in what other systems wrote: `migrate("ares", "path/to/checkpoints", "agent.db")`. */
+import { existsSync } from "node:fs";
+import { HoldfastError, quote } from "../core/errors.js";
+import { type Holdfast, type JsonObject, open } from "../index.js";
+import { readAethershell } from "./aethershell.js";
+import { readAres } from "./ares.js";
+import { readCcswarm } from "./ccswarm.js";
+import { rootOf } from "./files.js";
+import { guessKind } from "./guess.js";
+import { type Foreign, KINDS, type MigrationKind, type Reading } from "./model.js";
+import { sourceIn } from "./plan.js";
+import { type MigrationProgress, type MigrationReport, Report } from "./report.js";
+import type { SourceClock } from "./session-writer.js";
+import { readSmooth } from "./smooth.js";
+import { writeAll } from "./writing.js";
+
+export { guessKind } from "./guess.js";
+export { KINDS, type MigrationKind } from "./model.js";
+export type { MigratedAgent, MigratedSession, MigratedSnapshot, MigrationProgress, MigrationReport, Outcome } from "./report.js";
+
+export interface MigrateOptions {
+  /** Changes nothing, makes no store, and says what would be done. */
+  readonly dryRun?: boolean;
+  readonly tenant?: string;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: MigrationProgress) => void;
+}
+
+interface Known {
+  readonly read: (reading: Reading) => Promise<Foreign>;
+  /** What is expected at the path. */
+  readonly expects: string;
+  readonly takesFile: boolean;
+}
+
+const READERS: Readonly<Record<MigrationKind, Known>> = {
+  ares: { read: readAres, expects: "a directory of files <session>_<step>.json", takesFile: false },
+  ccswarm: { read: readCcswarm, expects: "a directory with sessions/<session>/<checkpoint>.json", takesFile: false },
+  smooth: { read: readSmooth, expects: "a directory of <agent>/<checkpoint>.json, or a SQLite database", takesFile: true },
+  aethershell: { read: readAethershell, expects: "a directory with agents/, conversations/ and checkpoints/", takesFile: false },
+};
+
+/**
+ * Imports all that is at a path into a store (an address as `open` takes it). Run again, it goes on where it was killed, adds what has come
+ * since, and imports nothing twice. What cannot be read or taken in is reported, and the rest imported.
+ */
+export async function migrate(kind: MigrationKind, path: string, store?: string, o: MigrateOptions = {}): Promise<MigrationReport> {
+  const { read, expects, takesFile } = checkKind(kind);
+  const { dryRun = false, tenant, signal, onProgress } = o;
+  if (typeof path !== "string" || path === "" || path.includes("\0"))
+    throw new HoldfastError("INVALID_OPTION", "path: it must be the path of a directory.", { path: "path" });
+  const { root, isDirectory } = await rootOf(path);
+  if (!isDirectory && !takesFile) throw await unlike(kind, path, expects);
+  const clock: SourceClock = { at: Date.now(), now: () => clock.at };
+  const options = { ...(tenant !== undefined && { tenant }) };
+  const report = new Report(onProgress);
+  const opened: Holdfast[] = [];
+  const hold = async (address: string | undefined, more: Parameters<typeof open>[1]): Promise<Holdfast> => {
+    const made = await open(address, more);
+    opened.push(made);
+    return made;
+  };
+  let foreign: Foreign | undefined;
+  try {
+    const isThere = !dryRun || isStore(store, report);
+    // Nothing is made before it is known that there is something to import.
+    let target: Holdfast | undefined;
+    const seen = async (): Promise<Holdfast | undefined> => {
+      if (isThere && target === undefined && (dryRun || existing(store))) target = await hold(store, { ...options, clock });
+      return target;
+    };
+    const sourceOf = async (session: string): Promise<JsonObject | undefined> => {
+      const summary = await (await seen())?.sessions.get(session);
+      return summary && sourceIn(summary.metadata);
+    };
+    foreign = await read({ root, report, signal, sourceOf });
+    if (foreign.acts.length === 0 && !(await isTorn(kind, path, report))) throw await unlike(kind, path, expects);
+    const against = await seen();
+    const into = dryRun ? await hold("memory:", { clock, search: false }) : (against ?? (await hold(store, { ...options, clock })));
+    const before = (await into.stats()).sizeBytes;
+    await writeAll(foreign, { kind, into, seen: dryRun ? against : into, clock, report }, signal);
+    const storedBytes = Math.max(0, (await into.stats()).sizeBytes - before);
+    return report.end({ kind, path, dryRun, storedBytes });
+  } finally {
+    await foreign?.close?.();
+    for (const each of opened) await each.close();
+  }
+}
+
+function checkKind(kind: unknown): Known {
+  if (typeof kind === "string" && Object.hasOwn(READERS, kind)) return READERS[kind as MigrationKind];
+  throw new HoldfastError("INVALID_OPTION", `kind: it must be one of ${KINDS.join(", ")}.`, { path: "kind" });
+}
+
+/** Whether there is something, of which nothing could be read. */
+const isTorn = async (kind: MigrationKind, path: string, { anyTorn }: Report): Promise<boolean> =>
+  anyTorn && [undefined, kind].includes(await guessKind(path));
+
+async function unlike(kind: MigrationKind, path: string, expects: string): Promise<HoldfastError> {
+  const other = await guessKind(path);
+  if (other !== undefined && other !== kind)
+    return new HoldfastError("INVALID_OPTION", `${quote(path)} looks like what ${other} writes: holdfast import ${other} ${quote(path)}`, {
+      path,
+    });
+  return new HoldfastError("NOT_FOUND", `There is nothing of ${kind} at ${quote(path)}. Expected is ${expects}.`, { path });
+}
+
+/** Postgres may make its tables when it is opened, and a dry run makes nothing. */
+function isStore(store: string | undefined, report: Report): boolean {
+  if (/^postgres(ql)?:/i.test(store ?? process.env["HOLDFAST_STORE"] ?? "")) {
+    report.note("A dry run does not look at what a store in Postgres holds: what is there already counts as new.");
+    return false;
+  }
+  return existing(store);
+}
+
+/** Whether a store is there already. Of one that is no file nobody can tell before it is opened. */
+function existing(store = process.env["HOLDFAST_STORE"] || ".holdfast/state.db"): boolean {
+  const path = store.startsWith("dir:") ? store.slice("dir:".length) : store;
+  if (/^memory:/i.test(path)) return false;
+  return /^[a-z][a-z0-9+.-]+:/i.test(path) || existsSync(path);
+}

@@ -1,0 +1,194 @@
+/**
+ * JSON that other programs wrote, read without loss.
+ *
+ * N1  a whole number that a double cannot tell from its neighbours, and one that overflows it, become text with the same digits.
+ * N2  what is not JSON is refused, also where it would be after N1.
+ * N3  the time taken is linear in the text; nesting is bounded, so that whoever walks the value may do so by recursion.
+ */
+import { HoldfastError, pathTo } from "../core/errors.js";
+import type { Json, JsonObject } from "../index.js";
+
+/** Deeper than Holdfast stores, so that such a value is still refused by its path. */
+const MAX_NESTING = 1_000;
+/** How many of the numbers that became text are named. */
+const NAMED = 5;
+
+type Span = readonly [start: number, end: number];
+
+export interface Parsed {
+  readonly value: Json;
+  /** How many numbers became text, and where the first of them stand. */
+  readonly texts: { readonly count: number; readonly paths: readonly string[] };
+  /** Where the values of the outermost object stand in the text. */
+  readonly spans: ReadonlyMap<string, Span>;
+}
+
+export function parseJson(text: string): Parsed {
+  // N2: first as it stands. A number in the place of a key would be a fine key once it is text.
+  const plain = parsePlain(text);
+  const { numbers, paths, spans } = scan(text);
+  const value = numbers.length === 0 ? plain : (JSON.parse(withTexts(text, numbers)) as Json);
+  return { value, texts: { count: numbers.length, paths }, spans };
+}
+
+function parsePlain(text: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch (cause) {
+    throw new HoldfastError("INVALID_VALUE", text.trim() === "" ? "It is empty." : "It is torn, or not JSON.", {}, cause);
+  }
+}
+
+function withTexts(text: string, numbers: readonly Span[]): string {
+  const pieces: string[] = [];
+  let from = 0;
+  for (const [start, end] of numbers) {
+    pieces.push(text.slice(from, start), '"', text.slice(start, end), '"');
+    from = end;
+  }
+  pieces.push(text.slice(from));
+  return pieces.join("");
+}
+
+interface Frame {
+  readonly isObject: boolean;
+  /** Of an object: the key whose value is read, as it stands in the text; undefined where the next string is a key. */
+  key: Span | undefined;
+  index: number;
+}
+
+/** Goes over a text that is known to be JSON. */
+function scan(text: string): { numbers: Span[]; paths: string[]; spans: Map<string, Span> } {
+  const numbers: Span[] = [];
+  const paths: string[] = [];
+  const spans = new Map<string, Span>();
+  const frames: Frame[] = [];
+  let member = 0;
+  const endMember = (end: number): void => {
+    const [frame] = frames;
+    if (frames.length === 1 && frame?.key !== undefined) spans.set(keyText(text, frame.key), [member, end]);
+  };
+  for (let i = 0; i < text.length; ) {
+    const frame = frames[frames.length - 1];
+    switch (text.charCodeAt(i)) {
+      case QUOTE: {
+        const end = stringEnd(text, i);
+        if (frame?.isObject && frame.key === undefined) frame.key = [i, end];
+        i = end;
+        continue;
+      }
+      case COLON:
+        if (frames.length === 1) member = i + 1;
+        break;
+      case OPEN_OBJECT:
+      case OPEN_LIST:
+        if (frames.length === MAX_NESTING)
+          throw new HoldfastError("INVALID_VALUE", `It is nested deeper than ${MAX_NESTING} levels.`, { limit: MAX_NESTING });
+        frames.push({ isObject: text.charCodeAt(i) === OPEN_OBJECT, key: undefined, index: 0 });
+        break;
+      case CLOSE_OBJECT:
+      case CLOSE_LIST:
+        endMember(i);
+        frames.pop();
+        break;
+      case COMMA:
+        endMember(i);
+        if (frame !== undefined) {
+          frame.key = undefined;
+          frame.index += 1;
+        }
+        break;
+      default:
+        if (isNumeric(text.charCodeAt(i))) {
+          const end = numberEnd(text, i);
+          if (isPastDouble(text, i, end)) {
+            numbers.push([i, end]);
+            if (paths.length < NAMED) paths.push(pathOf(text, frames));
+          }
+          i = end;
+          continue;
+        }
+    }
+    i += 1;
+  }
+  return { numbers, paths, spans };
+}
+
+const QUOTE = 34;
+const COMMA = 44;
+const COLON = 58;
+const BACKSLASH = 92;
+const OPEN_LIST = 91;
+const CLOSE_LIST = 93;
+const OPEN_OBJECT = 123;
+const CLOSE_OBJECT = 125;
+
+/** After the string that begins at `start`. A quote is its end where an even number of backslashes stands before it. */
+function stringEnd(text: string, start: number): number {
+  for (let at = text.indexOf('"', start + 1); ; at = text.indexOf('"', at + 1)) {
+    let before = at - 1;
+    while (text.charCodeAt(before) === BACKSLASH) before -= 1;
+    if ((at - 1 - before) % 2 === 0) return at + 1;
+  }
+}
+
+/** A digit or a minus. */
+const isNumeric = (code: number): boolean => (code >= 48 && code <= 57) || code === 45;
+
+function numberEnd(text: string, start: number): number {
+  let end = start + 1;
+  for (;;) {
+    const code = text.charCodeAt(end);
+    // + . e E
+    if (!(isNumeric(code) || code === 43 || code === 46 || code === 69 || code === 101)) return end;
+    end += 1;
+  }
+}
+
+function isPastDouble(text: string, start: number, end: number): boolean {
+  if (end - start < 4) return false;
+  const literal = text.slice(start, end);
+  const number = Number(literal);
+  return /^-?\d+$/.test(literal) ? !Number.isSafeInteger(number) : !Number.isFinite(number);
+}
+
+const keyText = (text: string, [start, end]: Span): string => JSON.parse(text.slice(start, end)) as string;
+
+function pathOf(text: string, frames: readonly Frame[]): string {
+  const keys = frames.map(({ isObject, key, index }) => (isObject && key !== undefined ? keyText(text, key) : index));
+  const path = keys.reduce<string>(pathTo, "");
+  return path.startsWith(".") ? path.slice(1) : path;
+}
+
+/** A part of a JSON text without the whitespace between its tokens, in pieces. */
+export function* compacted(text: string, [start, end]: Span): Generator<string> {
+  let pieces: string[] = [];
+  let from = start;
+  for (let i = start; i < end; ) {
+    const code = text.charCodeAt(i);
+    if (code === QUOTE) {
+      i = stringEnd(text, i);
+      continue;
+    }
+    // Space, tab, line feed, carriage return.
+    if (code === 32 || code === 9 || code === 10 || code === 13) {
+      if (i > from) pieces.push(text.slice(from, i));
+      from = i + 1;
+      if (pieces.length === 1_000) {
+        yield pieces.join("");
+        pieces = [];
+      }
+    }
+    i += 1;
+  }
+  yield pieces.join("") + text.slice(from, end);
+}
+
+/** The value's text with the keys of every object in order: the same for values that are equal. */
+export function sortedText(value: Json): string {
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(sortedText).join(",")}]`;
+  const fields = value as JsonObject;
+  const keys = Object.keys(fields).sort();
+  return `{${keys.map((key) => `${JSON.stringify(key)}:${sortedText(fields[key] as Json)}`).join(",")}}`;
+}

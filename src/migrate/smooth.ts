@@ -1,0 +1,90 @@
+/**
+ * smooth-operator: checkpoints of agents, each with a whole conversation, as `<agent>/<id>.json` or as rows of one SQLite database. The files
+ * keep nanoseconds, the database only seconds.
+ */
+import { quote } from "../core/errors.js";
+import { Documents } from "./documents.js";
+import { at, integerAt, objectAt, textAt } from "./fields.js";
+import { jsonFiles, rootOf } from "./files.js";
+import { type Foreign, type ForeignSession, oneAfterAnother, type Reading, type Step } from "./model.js";
+import { nameOf } from "./names.js";
+import { contentOf, type Light } from "./smooth-checkpoint.js";
+import { readRows } from "./smooth-database.js";
+import { compareTexts, compareTimes, momentOf } from "./times.js";
+
+export async function readSmooth(reading: Reading): Promise<Foreign> {
+  const { isDirectory } = await rootOf(reading.root);
+  const { lights, close } = isDirectory ? { lights: await readFiles(reading), close: undefined } : await readRows(reading);
+  return { acts: oneAfterAnother(await sessionsOf(lights, reading)), ...(close && { close }) };
+}
+
+async function readFiles({ root, report, signal }: Reading): Promise<readonly Light[]> {
+  const files = await jsonFiles(root, report, signal);
+  report.expects(files.length);
+  const documents = new Documents(root, report, signal);
+  const lights: Light[] = [];
+  for await (const { file, value, digest } of documents.each(files)) {
+    const id = textAt(value, "id");
+    const agent = textAt(value, "agent_id");
+    const conversation = objectAt(value, "conversation");
+    if (id === undefined || agent === undefined || conversation === undefined) {
+      report.strange(file.path, "It is no checkpoint of smooth: it has no id, agent_id and conversation.");
+      continue;
+    }
+    const time = momentOf(at(value, "created_at"));
+    const record: Step = {
+      id,
+      digest,
+      at: time?.ms ?? file.mtimeMs,
+      path: file.path,
+      bytes: file.bytes,
+      load: async () => contentOf((await documents.again(file, digest)).value),
+    };
+    const iteration = integerAt(value, "iteration") ?? 0n;
+    lights.push({ agent, conversation: textAt(conversation, "id") ?? "", time, iteration, last: id, record });
+  }
+  return lights;
+}
+
+/** An agent's first conversation has the agent's id, as smooth looks it up by that; later ones are named after both. */
+async function sessionsOf(lights: readonly Light[], { report, sourceOf }: Reading): Promise<readonly ForeignSession[]> {
+  const byAgent = new Map<string, Light[]>();
+  for (const light of [...lights].sort(inOrder)) {
+    const others = byAgent.get(light.agent);
+    if (others === undefined) byAgent.set(light.agent, [light]);
+    else others.push(light);
+  }
+  const sessions: ForeignSession[] = [];
+  for (const [agent, own] of [...byAgent].sort(([a], [b]) => compareTexts(a, b))) {
+    const conversations = new Map<string, Light[]>();
+    const seen = new Set<string>();
+    for (const light of own) {
+      const twin = `${light.record.id}\n${light.record.digest}`;
+      if (seen.has(twin)) report.note("The same checkpoint is there twice: imported once.", light.record.path);
+      else conversations.set(light.conversation, [...(conversations.get(light.conversation) ?? []), light]);
+      seen.add(twin);
+    }
+    // Pruning there may have taken the first one away since it was imported here.
+    const before = await sourceOf(nameOf(agent));
+    const here = before?.["kind"] === "smooth" && before["id"] === agent ? before["conversation"] : undefined;
+    const [first] = conversations.keys();
+    if (conversations.size > 1) report.note(`Agent ${quote(agent)} has ${conversations.size} conversations: each is a session.`);
+    for (const [conversation, steps] of conversations) {
+      const foreign = conversation === (here ?? first) ? agent : `${agent}/${conversation}`;
+      sessions.push({
+        id: nameOf(foreign),
+        foreign,
+        ...(agent !== "" && { agent: nameOf(agent) }),
+        source: { conversation },
+        at: steps[0]?.record.at,
+        steps: steps.map(({ record }) => record),
+      });
+    }
+  }
+  return sessions;
+}
+
+function inOrder(a: Light, b: Light): number {
+  const byIteration = a.iteration < b.iteration ? -1 : a.iteration > b.iteration ? 1 : 0;
+  return compareTimes(a.time, b.time) || byIteration || (a.last < b.last ? -1 : a.last > b.last ? 1 : 0);
+}
