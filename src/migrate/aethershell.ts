@@ -147,7 +147,10 @@ function actsOf(
   const now = live.flatMap((copy) => {
     const before = steps.get(copy.foreign)?.at(-1);
     // Nothing has come since the last checkpoint: that says it all.
-    if (before?.copy.digest === copy.digest) return [];
+    if (before?.copy.digest === copy.digest) {
+      before.step.twin = copy.file;
+      return [];
+    }
     const step = stepOf(copy, `live-${copy.digest.slice(0, 12)}`);
     return [placed(steps, copy, { ...step, load: async () => withMark(await copy.load(), { kind: "automatic" }) })];
   });

@@ -63,15 +63,17 @@ export class AgentWriter {
       return "conflict";
     }
     if (source?.["digest"] === digest && into === seen) {
+      // A checkpoint said the same a moment ago.
+      if (this.#agents.has(agent) && this.#agents.get(agent)?.outcome !== "known") report.stored(path, bytes);
       this.#tell(agent, "known");
       return undefined;
     }
     try {
       const { source: more, metadata, ...fields } = await record.load();
       clock.at = record.at ?? clock.at;
-      const input: AgentInput = { id: agent, name: agent, ...fields };
-      const print = fingerprint({ ...input, metadata: metadata ?? {} });
-      await into.agents.save({ ...input, metadata: withSource(metadata, { kind, digest, ...more, fingerprint: print }) });
+      const stored = { id: agent, name: agent, ...fields, metadata: withSource(metadata, { kind, digest, ...more }) };
+      const about = { ...(stored.metadata["source"] as JsonObject), fingerprint: fingerprint(stored) };
+      await into.agents.save({ ...stored, metadata: { ...stored.metadata, source: about } });
     } catch (error) {
       if (!isRefused(error)) throw error;
       report.skip(path, `Agent ${quote(agent)}: ${error.message}`);

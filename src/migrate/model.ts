@@ -30,6 +30,8 @@ export interface Step {
   readonly parent?: string;
   readonly path: string;
   readonly bytes: number;
+  /** Another file that says the same, and is not written again. */
+  twin?: { readonly path: string; readonly bytes: number };
   readonly load: () => Promise<Content>;
 }
 

@@ -56,17 +56,37 @@ export function decide(kind: MigrationKind, session: ForeignSession, standing: S
   const places = new Map<string, string>();
   for (const { id, metadata } of checkpoints) {
     const from = sourceIn(metadata);
-    if (from?.["kind"] !== kind) return conflict("It has gone on here since it was imported.");
+    if (from?.["kind"] !== kind) return conflict(GONE_ON);
     if (from["session"] === session.foreign) places.set(`${textAt(from, "digest")} ${textAt(from, "id")}`, id);
   }
-  if (hasGoneOn(standing)) return conflict("It has gone on here since it was imported.");
+  if (hasGoneOn(standing)) return conflict(GONE_ON);
   const { steps } = session;
   const last = steps.findLastIndex((step) => places.has(keyOf(step)));
   const late = new Set(steps.slice(0, last + 1).filter((step) => !places.has(keyOf(step))));
   const fresh = new Set(steps.slice(last + 1));
+  if (hasMoved(session, source, standing, places, fresh)) return conflict("It was put back to an earlier checkpoint here.");
   const mark = isNewFork ? undefined : source["mark"];
   const outcome = mark === undefined ? "imported" : fresh.size > 0 || mark !== markOf(session) ? "grown" : "known";
   return { outcome, fresh, late, places };
+}
+
+const GONE_ON = "It has gone on here since it was imported.";
+
+/** Whether it stands elsewhere than an import leaves it, at its end or where it was killed: others can rewind it too. */
+function hasMoved(
+  { steps, current }: ForeignSession,
+  source: JsonObject,
+  { checkpoints, latest }: Standing,
+  places: ReadonlyMap<string, string>,
+  fresh: ReadonlySet<Step>,
+): boolean {
+  if (latest === undefined) return false;
+  // The newest of its newest line was written last.
+  if (latest.id === checkpoints[0]?.id) return false;
+  const [next] = fresh;
+  const parents = next?.parent === undefined ? [] : steps.filter(({ id }) => id === next.parent).map(keyOf);
+  const expected = [current && keyOf(current), textAt(source, "at"), ...parents];
+  return !expected.some((key) => key !== undefined && places.get(key) === latest.id);
 }
 
 /** Whether something was saved after the newest checkpoint, all of which are ours. */

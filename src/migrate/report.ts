@@ -83,7 +83,7 @@ export class Report {
 
   /** Whether something was there that nobody can tell what it was. */
   get anyTorn(): boolean {
-    return this.#skipped.length > this.#strange;
+    return this.#skipped.length + this.#more.skipped > this.#strange;
   }
 
   /** How many files there are. */

@@ -138,6 +138,7 @@ export class SessionWriter {
       if (!work.ids.has(step.id)) work.ids.set(step.id, made.id);
       if (work.decision.fresh.has(step)) work.imported += 1;
       report.stored(step.path, step.bytes);
+      if (step.twin !== undefined) report.stored(step.twin.path, step.twin.bytes);
     } catch (error) {
       if (isRefused(error)) report.skip(step.path, `Checkpoint ${quote(step.id)}: ${error.message}`);
       else this.#fails(work, error);
@@ -244,7 +245,8 @@ export class SessionWriter {
     }
     await this.close();
     const { title, tags, archived, metadata } = foreign;
-    const source = { kind, id: foreign.foreign, ...foreign.source, mark };
+    const at = foreign.current && { at: keyOf(foreign.current) };
+    const source = { kind, id: foreign.foreign, ...foreign.source, ...at, mark };
     // A fork begins with the words of its parent; those are not its own.
     const kept = sourceIn(before.metadata)?.["id"] === foreign.foreign ? before.metadata : {};
     await into.sessions.update(foreign.id, {

@@ -39,54 +39,57 @@ export async function using<T>(store: string, look: (hold: Holdfast) => Promise<
 const source = (metadata: JsonObject) => (metadata["source"] ?? {}) as JsonObject;
 
 /** All that was imported, by their ids: two stores hold the same where this is equal. */
-export const view = (store: string): Promise<Json> =>
-  using(store, async (hold) => {
-    const sessions: Json[] = [];
-    for (const { id, agent, status, reason, title, tags, archived, metadata, createdAt, updatedAt, origin } of (
-      await hold.sessions.list({ limit: 1_000 })
-    ).items) {
-      const { items } = await hold.checkpoints.list(id, { lines: "all", limit: 1_000 });
-      const theirs = new Map(items.map((checkpoint) => [checkpoint.id as string, source(checkpoint.metadata)["id"] as Json]));
-      const checkpoints: Json[] = [];
-      for (const { id: own, digest: _digest, parentId, seq: _seq, ...rest } of items) {
-        const { messages, state } = await hold.checkpoints.state(own);
-        const said = messages.map(({ id: _id, seq: _s, ...message }) => message);
-        checkpoints.push({ ...rest, parent: theirs.get(parentId ?? "") ?? null, messages: said, state } as unknown as Json);
-      }
-      const now = await hold.sessions.state(id);
-      const from = origin && theirs.get(origin.checkpointId);
-      const head = {
-        id,
-        agent,
-        status,
-        reason,
-        title,
-        tags,
-        archived,
-        metadata,
-        createdAt,
-        updatedAt,
-        from,
-        messages: now.messages.length,
-      };
-      sessions.push({
-        ...head,
-        at: theirs.get((await hold.checkpoints.latest(id))?.id ?? "") ?? null,
-        state: now.state,
-        checkpoints,
-      } as Json);
+export const viewAt = (store: string): Promise<Json> => using(store, view);
+
+export async function view(hold: Holdfast): Promise<Json> {
+  const sessions: Json[] = [];
+  for (const { id, agent, status, reason, title, tags, archived, metadata, createdAt, updatedAt, origin } of (
+    await hold.sessions.list({ limit: 1_000 })
+  ).items) {
+    const { items } = await hold.checkpoints.list(id, { lines: "all", limit: 1_000 });
+    const theirs = new Map(items.map((checkpoint) => [checkpoint.id as string, source(checkpoint.metadata)["id"] as Json]));
+    const checkpoints: Json[] = [];
+    for (const { id: own, digest: _digest, parentId: _parentId, seq: _seq, ...rest } of items) {
+      // By its id: a list of all lines says it only within each of them.
+      const { parentId } = (await hold.checkpoints.get(own)) ?? {};
+      const { messages, state } = await hold.checkpoints.state(own);
+      const said = messages.map(({ id: _id, seq: _s, ...message }) => message);
+      checkpoints.push({ ...rest, parent: theirs.get(parentId ?? "") ?? null, messages: said, state } as unknown as Json);
     }
-    const agents: Json[] = [];
-    for (const record of (await hold.agents.list({ limit: 1_000 })).items) {
-      const snapshots = (await hold.agents.snapshots(record.id, { limit: 1_000 })).items;
-      const shown = snapshots.map(({ id: _id, version: _version, ...rest }) => rest);
-      const { version: _version, ...words } = record;
-      agents.push({ ...words, snapshots: shown } as unknown as Json);
-    }
-    const byId = (a: Json, b: Json) => (String((a as JsonObject)["id"]) < String((b as JsonObject)["id"]) ? -1 : 1);
-    const verified = await hold.verify();
-    return JSON.parse(JSON.stringify({ sessions: sessions.sort(byId), agents: agents.sort(byId), ok: verified.ok })) as Json;
-  });
+    const now = await hold.sessions.state(id);
+    const from = origin && theirs.get(origin.checkpointId);
+    const head = {
+      id,
+      agent,
+      status,
+      reason,
+      title,
+      tags,
+      archived,
+      metadata,
+      createdAt,
+      updatedAt,
+      from,
+      messages: now.messages.length,
+    };
+    sessions.push({
+      ...head,
+      at: theirs.get((await hold.checkpoints.latest(id))?.id ?? "") ?? null,
+      state: now.state,
+      checkpoints,
+    } as Json);
+  }
+  const agents: Json[] = [];
+  for (const record of (await hold.agents.list({ limit: 1_000 })).items) {
+    const snapshots = (await hold.agents.snapshots(record.id, { limit: 1_000 })).items;
+    const shown = snapshots.map(({ id: _id, version: _version, ...rest }) => rest);
+    const { version: _version, ...words } = record;
+    agents.push({ ...words, snapshots: shown } as unknown as Json);
+  }
+  const byId = (a: Json, b: Json) => (String((a as JsonObject)["id"]) < String((b as JsonObject)["id"]) ? -1 : 1);
+  const verified = await hold.verify();
+  return JSON.parse(JSON.stringify({ sessions: sessions.sort(byId), agents: agents.sort(byId), ok: verified.ok })) as Json;
+}
 
 export interface AresStep {
   readonly session?: string;
