@@ -1,12 +1,12 @@
 /** Messages of AetherShell: attachments are files, tool calls keep their status, and answers stand where providers expect them. */
 import type { FilePart, Json, JsonObject, MessageInput, Part, ToolCallPart, ToolResultPart } from "../index.js";
 import { plainMap } from "./aethershell-values.js";
-import { at, isObject, listAt, objectAt, present, textAt } from "./fields.js";
+import { at, isObject, listOrNone, objectAt, objectsOrNone, present, textAt } from "./fields.js";
 import { unreadable } from "./files.js";
 import { bytesOf, fileAt, namedMessage, roleOf, withOwnIds } from "./messages.js";
 
 export function messagesOf(conversation: JsonObject, onNaN: () => void): readonly MessageInput[] {
-  const given = (listAt(conversation, "messages") ?? []).map((message, i) => {
+  const given = listOrNone(conversation, "messages").map((message, i) => {
     if (!isObject(message) || textAt(message, "role") === undefined) throw unreadable(`messages[${i}] is no message with a role.`);
     return message;
   });
@@ -15,7 +15,7 @@ export function messagesOf(conversation: JsonObject, onNaN: () => void): readonl
   return withOwnIds(given.flatMap((message) => [messageOf(message, failed, onNaN), ...answersIn(message, answered)]));
 }
 
-const callsOf = (message: JsonObject): readonly JsonObject[] => (listAt(message, "tool_calls") ?? []).filter(isObject);
+const callsOf = (message: JsonObject): readonly JsonObject[] => objectsOrNone(message, "tool_calls");
 
 /** The call that a message answers. */
 const answerTo = (message: JsonObject): string | undefined =>
@@ -31,11 +31,7 @@ function messageOf(message: JsonObject, failed: ReadonlySet<string | undefined>,
       : content === ""
         ? []
         : [{ type: "text", text: content }];
-  const parts = [
-    ...text,
-    ...(listAt(message, "attachments") ?? []).filter(isObject).map(fileOf),
-    ...callsOf(message).map((call) => callOf(call, onNaN)),
-  ];
+  const parts = [...text, ...objectsOrNone(message, "attachments").map(fileOf), ...callsOf(message).map((call) => callOf(call, onNaN))];
   const isText = parts.length === 0 || (parts.length === 1 && parts[0]?.type === "text");
   return namedMessage(
     { role, content: isText ? content : parts },

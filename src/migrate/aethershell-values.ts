@@ -2,7 +2,7 @@
 import type { Json, JsonObject } from "../index.js";
 import { at, isObject, listAt, objectAt } from "./fields.js";
 
-export interface Plain {
+interface Plain {
   readonly value: Json;
   /** Whether the plain view says less than the tagged one. */
   readonly isLossy: boolean;
@@ -12,7 +12,7 @@ const exact = (value: Json): Plain => ({ value, isLossy: false });
 const lossy = (value: Json): Plain => ({ value, isLossy: true });
 
 /** `onNaN` is told of a number that was none: it was written as null, and its own program cannot read it any more. */
-export function plainOf(tagged: Json, onNaN: () => void): Plain {
+function plainOf(tagged: Json, onNaN: () => void): Plain {
   if (tagged === "Null") return exact(null);
   const [entry, ...more] = isObject(tagged) ? Object.entries(tagged) : [];
   // A variant that came later, or none at all, stays as it stands.

@@ -5,7 +5,7 @@
 import { quote } from "../core/errors.js";
 import type { Json, JsonObject, MessageInput } from "../index.js";
 import { type Document, Documents } from "./documents.js";
-import { at, integerAt, isObject, listAt, present, textAt } from "./fields.js";
+import { at, integerAt, isObject, listOrNone, present, textAt } from "./fields.js";
 import { type FoundFile, jsonFiles, unreadable } from "./files.js";
 import { roleOf } from "./messages.js";
 import { type Content, type Foreign, type ForeignSession, oneAfterAnother, type Reading, type Step } from "./model.js";
@@ -140,7 +140,7 @@ function contentOf(value: JsonObject, path: string, report: Report): Content {
   const isStep = step >= 0n && step <= BigInt(Number.MAX_SAFE_INTEGER);
   const end = endOf(at(value, "status"), path, report);
   return {
-    messages: (listAt(value, "messages") ?? []).map((message, i) => messageOf(message, `messages[${i}]`, path, report)),
+    messages: listOrNone(value, "messages").map((message, i) => messageOf(message, `messages[${i}]`, path, report)),
     state: { toolCalls: at(value, "tool_calls") ?? [], partialResults: at(value, "partial_results") ?? [] },
     ...(end && { end }),
     mark: { kind: "automatic", ...(isStep && { step: Number(step) }) },

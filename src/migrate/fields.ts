@@ -1,4 +1,5 @@
 /** Fields of what other programs wrote: of the type that is asked for, or not there. */
+import { HoldfastError } from "../core/errors.js";
 import type { Json, JsonObject } from "../index.js";
 
 export const isObject = (value: Json | undefined): value is JsonObject =>
@@ -19,6 +20,21 @@ export function objectAt(of: JsonObject, key: string): JsonObject | undefined {
 export function listAt(of: JsonObject, key: string): readonly Json[] | undefined {
   const value = at(of, key);
   return Array.isArray(value) ? (value as readonly Json[]) : undefined;
+}
+
+/** A list that may be absent; anything else in its place is not taken for an empty one. */
+export function listOrNone(of: JsonObject, key: string): readonly Json[] {
+  const value = at(of, key);
+  if (value === undefined || value === null) return [];
+  if (Array.isArray(value)) return value as readonly Json[];
+  throw new HoldfastError("INVALID_VALUE", `Its ${key} is no list.`, { path: key });
+}
+
+/** The same, of objects. */
+export function objectsOrNone(of: JsonObject, key: string): readonly JsonObject[] {
+  const items = listOrNone(of, key);
+  if (items.every(isObject)) return items;
+  throw new HoldfastError("INVALID_VALUE", `Its ${key} hold something else than objects.`, { path: key });
 }
 
 /** A whole number from 0 on, as Holdfast's checkpoints hold it. */

@@ -20,6 +20,6 @@ export function nameOf(text: string): string {
 /** Cut text where half a character stands at its end is well-formed again. */
 export const clipped = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 1).toWellFormed()}…`);
 
-export const shortDigest = (text: string): string => digestOf(text).slice(0, 12);
+const shortDigest = (text: string): string => digestOf(text).slice(0, 12);
 /** Sixteen bytes: what was imported is known again by it. */
 export const digestOf = (text: string | Uint8Array): string => createHash("sha256").update(text).digest("hex").slice(0, 32);

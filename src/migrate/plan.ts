@@ -28,6 +28,10 @@ export interface Decision {
   readonly late: ReadonlySet<Step>;
   /** The checkpoints of the steps that are here, by their keys. */
   readonly places: ReadonlyMap<string, string>;
+  /** How many checkpoints it has here. */
+  readonly count: number;
+  /** Whether what has this id here is something else altogether. */
+  readonly isOther?: boolean;
 }
 
 export const keyOf = ({ id, digest }: Pick<Step, "id" | "digest">): string => `${digest} ${id}`;
@@ -45,21 +49,24 @@ export const sourceIn = (metadata: JsonObject): JsonObject | undefined => {
 };
 
 export function decide(kind: MigrationKind, session: ForeignSession, standing: Standing | undefined, origin: string | undefined): Decision {
-  if (standing === undefined) return { outcome: "imported", fresh: new Set(session.steps), late: new Set(), places: new Map() };
+  if (standing === undefined) return { outcome: "imported", fresh: new Set(session.steps), late: new Set(), places: new Map(), count: 0 };
   const { summary, checkpoints } = standing;
   const source = sourceIn(summary.metadata);
-  const conflict = (message: string): Decision => ({ outcome: "conflict", message, fresh: new Set(), late: new Set(), places: new Map() });
+  const places = new Map<string, string>();
+  const count = checkpoints.length;
+  const conflict = (message: string): Decision => ({ outcome: "conflict", message, fresh: new Set(), late: new Set(), places, count });
   // A fork has the words of its parent until it is given its own.
   const isOurs = source !== undefined && source["kind"] === kind;
   const isNewFork = origin !== undefined && summary.origin?.checkpointId === origin && source?.["id"] !== session.foreign;
-  if (!isOurs || (source["id"] !== session.foreign && !isNewFork)) return conflict("There is another session of this id here.");
-  const places = new Map<string, string>();
+  if (!isOurs || (source["id"] !== session.foreign && !isNewFork))
+    return { ...conflict("There is another session of this id here."), isOther: true };
+  let isOwn = true;
   for (const { id, metadata } of checkpoints) {
     const from = sourceIn(metadata);
-    if (from?.["kind"] !== kind) return conflict(GONE_ON);
-    if (from["session"] === session.foreign) places.set(`${textAt(from, "digest")} ${textAt(from, "id")}`, id);
+    if (from?.["kind"] !== kind) isOwn = false;
+    else if (from["session"] === session.foreign) places.set(`${textAt(from, "digest")} ${textAt(from, "id")}`, id);
   }
-  if (hasGoneOn(standing)) return conflict(GONE_ON);
+  if (!isOwn || hasGoneOn(standing)) return conflict(GONE_ON);
   const { steps } = session;
   const last = steps.findLastIndex((step) => places.has(keyOf(step)));
   const late = new Set(steps.slice(0, last + 1).filter((step) => !places.has(keyOf(step))));
@@ -67,7 +74,7 @@ export function decide(kind: MigrationKind, session: ForeignSession, standing: S
   if (hasMoved(session, source, standing, places, fresh)) return conflict("It was put back to an earlier checkpoint here.");
   const mark = isNewFork ? undefined : source["mark"];
   const outcome = mark === undefined ? "imported" : fresh.size > 0 || mark !== markOf(session) ? "grown" : "known";
-  return { outcome, fresh, late, places };
+  return { outcome, fresh, late, places, count };
 }
 
 const GONE_ON = "It has gone on here since it was imported.";

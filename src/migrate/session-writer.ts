@@ -46,6 +46,8 @@ interface Work {
   left: number;
   imported: number;
   isThere: boolean;
+  /** Whether it was found, once it was held, as it was planned. */
+  isChecked: boolean;
   conflict: string | undefined;
 }
 
@@ -71,7 +73,7 @@ export class SessionWriter {
       decision = decide(kind, session, seen && (await standingOf(seen, session.id)), known);
     } catch (error) {
       if (!(error instanceof HoldfastError) || !OF_SESSION.has(error.code)) throw error;
-      decision = { outcome: "conflict", message: error.message, fresh: new Set(), late: new Set(), places: new Map() };
+      decision = { outcome: "conflict", message: error.message, fresh: new Set(), late: new Set(), places: new Map(), count: 0 };
     }
     const isHere = into === seen;
     const places = new Map(isHere ? decision.places : []);
@@ -91,10 +93,14 @@ export class SessionWriter {
       left: session.steps.length,
       imported: 0,
       isThere,
+      isChecked: !isHere,
       conflict: decision.outcome === "conflict" ? decision.message : undefined,
     };
     this.#work.set(session.foreign, work);
-    if (session.origin !== undefined && origin === undefined)
+    const parent = session.origin && this.#work.get(session.origin.session);
+    if (parent?.conflict !== undefined && origin === undefined && parent.decision.isOther !== true)
+      work.conflict ??= `The session that it was forked from, ${quote(parent.session.id)}, could not be imported: ${parent.conflict}`;
+    else if (session.origin !== undefined && origin === undefined)
       report.note(
         `The checkpoint that session ${quote(session.id)} was forked from could not be imported: it is a session of its own here.`,
       );
@@ -174,7 +180,7 @@ export class SessionWriter {
         metadata: { source: { kind, id: foreign.foreign, ...source } },
       });
       this.#open = { work, session };
-      this.#refuseChanged(work, session);
+      await this.#refuseChanged(work, session);
       work.isThere = true;
     }
     clock.at = at.at ?? clock.at;
@@ -184,15 +190,19 @@ export class SessionWriter {
   async #fork(work: Work, origin: string): Promise<void> {
     await this.#writing.into.fork(origin, { id: work.session.id });
     work.isThere = true;
+    work.isChecked = true;
   }
 
   /** Somebody else may have been at it between the plan and the lease: another import, say. */
-  #refuseChanged(work: Work, { id, head, metadata }: Session): void {
-    const isPlace = head === undefined ? work.places.size === 0 : head.id === work.origin || work.ours.has(head.id);
-    if (!isPlace || (work.origin === undefined && sourceIn(metadata)?.["id"] !== work.session.foreign))
+  async #refuseChanged(work: Work, { id, metadata, head }: Session): Promise<void> {
+    const isOurs = work.origin !== undefined || sourceIn(metadata)?.["id"] === work.session.foreign;
+    const isPlace = head === undefined || head.id === work.origin || work.ours.has(head.id);
+    const isSame = work.isChecked || (await checkpointsOf(this.#writing.into, id)).length === work.decision.count;
+    if (!isOurs || !isPlace || !isSame)
       throw new HoldfastError("STALE_LEASE", `Session ${quote(id)} was changed by somebody else meanwhile. Run the import again.`, {
         sessionId: id,
       });
+    work.isChecked = true;
   }
 
   /** One session cannot be written: the others are. */
@@ -247,13 +257,14 @@ export class SessionWriter {
     const { title, tags, archived, metadata } = foreign;
     const at = foreign.current && { at: keyOf(foreign.current) };
     const source = { kind, id: foreign.foreign, ...foreign.source, ...at, mark };
+    const isOwn = sourceIn(before.metadata)?.["id"] === foreign.foreign;
     // A fork begins with the words of its parent; those are not its own.
-    const kept = sourceIn(before.metadata)?.["id"] === foreign.foreign ? before.metadata : {};
+    const words = isOwn ? { title, tags } : { title: title ?? null, tags: tags ?? [] };
     await into.sessions.update(foreign.id, {
-      ...(title !== undefined && { title }),
-      ...(tags !== undefined && { tags }),
+      ...(words.title !== undefined && { title: words.title }),
+      ...(words.tags !== undefined && { tags: words.tags }),
       ...(archived !== undefined && { archived }),
-      metadata: { ...kept, ...withSource(metadata, source) },
+      metadata: { ...(isOwn ? before.metadata : undefined), ...withSource(metadata, source) },
     });
   }
 
@@ -282,12 +293,15 @@ async function save(session: Session, { messages, state, end }: Content, mark: C
 async function standingOf(hold: Holdfast, id: string): Promise<Standing | undefined> {
   const summary = await hold.sessions.get(id);
   if (summary === undefined) return undefined;
-  const checkpoints: Pick<Checkpoint, "id" | "metadata">[] = [];
+  return { summary, checkpoints: await checkpointsOf(hold, id), latest: await hold.checkpoints.latest(id) };
+}
+
+async function checkpointsOf(hold: Holdfast, id: string): Promise<Standing["checkpoints"]> {
+  const found: Pick<Checkpoint, "id" | "metadata">[] = [];
   for (let cursor: string | undefined; ; ) {
     const page = await hold.checkpoints.list(id, { lines: "all", limit: 1_000, ...(cursor !== undefined && { cursor }) });
-    for (const { id: own, metadata } of page.items) checkpoints.push({ id: own, metadata });
-    if (page.next === undefined) break;
+    for (const { id: own, metadata } of page.items) found.push({ id: own, metadata });
+    if (page.next === undefined) return found;
     cursor = page.next;
   }
-  return { summary, checkpoints, latest: await hold.checkpoints.latest(id) };
 }

@@ -1,11 +1,11 @@
 /** Messages of smooth-operator. */
 import type { Json, JsonObject, MessageInput, Part } from "../index.js";
-import { at, isObject, listAt, textAt } from "./fields.js";
+import { at, isObject, listOrNone, textAt } from "./fields.js";
 import { unreadable } from "./files.js";
 import { fileAt, namedMessage, roleOf, withOwnIds } from "./messages.js";
 
 export const messagesOf = (conversation: JsonObject): readonly MessageInput[] =>
-  withOwnIds((listAt(conversation, "messages") ?? []).map((message, i) => messageOf(message, `conversation.messages[${i}]`)));
+  withOwnIds(listOrNone(conversation, "messages").map((message, i) => messageOf(message, `conversation.messages[${i}]`)));
 
 function messageOf(given: Json, where: string): MessageInput {
   const theirs = isObject(given) ? textAt(given, "role") : undefined;
@@ -20,8 +20,8 @@ function messageOf(given: Json, where: string): MessageInput {
   if (callId !== undefined)
     parts.push({ type: "tool-result", callId, ...(name !== undefined && { name }), outcome: "ok", output: content });
   else if (content !== "") parts.push({ type: "text", text: content });
-  for (const image of listAt(given, "images") ?? []) parts.push(imageOf(image, where));
-  for (const call of listAt(given, "tool_calls") ?? []) parts.push(callOf(call, where));
+  for (const image of listOrNone(given, "images")) parts.push(imageOf(image, where));
+  for (const call of listOrNone(given, "tool_calls")) parts.push(callOf(call, where));
   const [only] = parts;
   const isText = parts.length === 0 || (parts.length === 1 && only?.type === "text");
   return namedMessage(

@@ -61,7 +61,8 @@ async function sessionsOf(lights: readonly Light[], { report, sourceOf }: Readin
     for (const light of own) {
       const twin = `${light.record.id}\n${light.record.digest}`;
       if (seen.has(twin)) report.note("The same checkpoint is there twice: imported once.", light.record.path);
-      else conversations.set(light.conversation, [...(conversations.get(light.conversation) ?? []), light]);
+      else if (conversations.has(light.conversation)) conversations.get(light.conversation)?.push(light);
+      else conversations.set(light.conversation, [light]);
       seen.add(twin);
     }
     // Pruning there may have taken the first one away since it was imported here.

@@ -7,6 +7,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import type { Holdfast, Json, OpenOptions } from "../../src/index.js";
 import { KINDS, type MigrationKind, migrate } from "../../src/migrate/index.js";
 import { Processes } from "../support/processes.js";
+import { agent, checkpoint, conversation } from "./aethershell-files.js";
 import { ares, fixtures, place, put, talk, using, view, viewAt } from "./support.js";
 
 /** What `open` gives where a test brings its own. */
@@ -72,7 +73,14 @@ const sources: Readonly<Record<MigrationKind, () => string>> = {
       },
     }),
   smooth: () => join(fixtures, "smooth"),
-  aethershell: () => join(fixtures, "aethershell"),
+  aethershell: () =>
+    put(place(), {
+      ...checkpoint("c1", 10, [conversation("x", 2)]),
+      ...checkpoint("c2", 20, [conversation("x", 3), conversation("y", 1)]),
+      "agents/ag.json": agent(),
+      "conversations/x.json": conversation("x", 4, { title: "Ex", archived: true }),
+      "conversations/o.json": conversation("o", 1, { agent_id: "gone" }),
+    }),
 };
 
 describe("killed at any write, before it is done or after", () => {
@@ -147,6 +155,19 @@ test("stopped by a signal at any point, it goes on", async () => {
   }
   expect(stops).toBeGreaterThan(15);
   expect(await viewAt(store)).toEqual(await viewAt(once));
+});
+
+test("two at once: what one is at, the other leaves alone, and nothing is there twice", async () => {
+  const path = sources.ccswarm();
+  const once = join(place(), "s.db");
+  await migrate("ccswarm", path, once);
+  for (let i = 0; i < 3; i++) {
+    const store = join(place(), "s.db");
+    const both = await Promise.all([migrate("ccswarm", path, store), migrate("ccswarm", path, store)]);
+    expect(both.flatMap(({ sessions }) => sessions.filter(({ outcome }) => outcome === "conflict")).length).toBeLessThan(6);
+    await migrate("ccswarm", path, store);
+    expect(await viewAt(store)).toEqual(await viewAt(once));
+  }
 });
 
 test("killed by the system, again and again, in other processes", async () => {

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { type FilePart, type Message, partsOf } from "../../src/index.js";
+import { type AgentRecord, type FilePart, type Message, partsOf } from "../../src/index.js";
 import { guessKind, KINDS, migrate } from "../../src/migrate/index.js";
 import { errorOf } from "../support/error-of.js";
 import { stores } from "../support/stores.js";
@@ -104,7 +104,7 @@ test("aethershell: the agent, its conversation and a snapshot; the checksum matc
       ...{ lam: "<lambda>", alam: "<async lambda>", fut: "<future>", rec: { 9: null, 10: 1, x: 1 } },
       table: { schema: ["x"], rows: [{ 9: null, 10: 1, x: 1 }] },
     });
-    const { tagged } = agent?.metadata["source"] as { tagged: { state: object } };
+    const { tagged } = (agent as AgentRecord).metadata["source"] as { tagged: { state: object } };
     expect(tagged.state).toMatchObject({
       int: { Int: "9223372036854775807" },
       uri: { Uri: "https://x" },
