@@ -30,6 +30,8 @@ export interface Decision {
   readonly places: ReadonlyMap<string, string>;
   /** How many checkpoints it has here. */
   readonly count: number;
+  /** Whether the source says other things beside its steps than it did. */
+  readonly isRelabelled?: boolean;
   /** Whether what has this id here is something else altogether. */
   readonly isOther?: boolean;
 }
@@ -73,8 +75,9 @@ export function decide(kind: MigrationKind, session: ForeignSession, standing: S
   const fresh = new Set(steps.slice(last + 1));
   if (hasMoved(session, source, standing, places, fresh)) return conflict("It was put back to an earlier checkpoint here.");
   const mark = isNewFork ? undefined : source["mark"];
-  const outcome = mark === undefined ? "imported" : fresh.size > 0 || mark !== markOf(session) ? "grown" : "known";
-  return { outcome, fresh, late, places, count };
+  const isRelabelled = mark !== markOf(session);
+  const outcome = mark === undefined ? "imported" : fresh.size > 0 || isRelabelled ? "grown" : "known";
+  return { outcome, fresh, late, places, count, isRelabelled };
 }
 
 const GONE_ON = "It has gone on here since it was imported.";

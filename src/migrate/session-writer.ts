@@ -7,8 +7,9 @@ import type { Checkpoint, CheckpointOptions, Holdfast, JsonObject, Session } fro
 import { withSource } from "./fields.js";
 import type { Content, ForeignSession, MigrationKind, Step } from "./model.js";
 import { clipped, nameOf } from "./names.js";
-import { type Decision, decide, keyOf, markOf, type Standing, sourceIn } from "./plan.js";
+import { type Decision, decide, keyOf, markOf, sourceIn } from "./plan.js";
 import type { Report } from "./report.js";
+import { checkpointsOf, standingOf } from "./standing.js";
 
 /** The times that are written: what the source says, not when it was imported. */
 export interface SourceClock {
@@ -222,7 +223,9 @@ export class SessionWriter {
     }
     await this.close();
     const { session, decision, imported, conflict, isThere } = work;
-    const outcome = conflict !== undefined ? "conflict" : isThere ? decision.outcome : "refused";
+    // What was refused is tried again each time, and is no growth.
+    const isKnown = decision.outcome === "grown" && imported === 0 && decision.isRelabelled === false;
+    const outcome = conflict !== undefined ? "conflict" : !isThere ? "refused" : isKnown ? "known" : decision.outcome;
     report.sessions.push({ id: session.id, outcome, checkpoints: imported, ...(conflict !== undefined && { message: conflict }) });
     report.progress();
   }
@@ -288,20 +291,4 @@ async function save(session: Session, { messages, state, end }: Content, mark: C
   if (end === undefined) await session.checkpoint(mark);
   else if (end.as === "complete") await session.complete(undefined, mark);
   else await session[end.as](clipped(end.reason, MAX_REASON), mark);
-}
-
-async function standingOf(hold: Holdfast, id: string): Promise<Standing | undefined> {
-  const summary = await hold.sessions.get(id);
-  if (summary === undefined) return undefined;
-  return { summary, checkpoints: await checkpointsOf(hold, id), latest: await hold.checkpoints.latest(id) };
-}
-
-async function checkpointsOf(hold: Holdfast, id: string): Promise<Standing["checkpoints"]> {
-  const found: Pick<Checkpoint, "id" | "metadata">[] = [];
-  for (let cursor: string | undefined; ; ) {
-    const page = await hold.checkpoints.list(id, { lines: "all", limit: 1_000, ...(cursor !== undefined && { cursor }) });
-    for (const { id: own, metadata } of page.items) found.push({ id: own, metadata });
-    if (page.next === undefined) return found;
-    cursor = page.next;
-  }
 }

@@ -1,5 +1,5 @@
 /** Run again: after it was killed anywhere, on a source that has grown, on sessions that have gone on here; and without changing anything. */
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,6 +9,8 @@ import { KINDS, type MigrationKind, migrate } from "../../src/migrate/index.js";
 import { Processes } from "../support/processes.js";
 import { agent, checkpoint, conversation } from "./aethershell-files.js";
 import { ares, fixtures, place, put, talk, using, view, viewAt } from "./support.js";
+
+const child = fileURLToPath(new URL("import-child.mjs", import.meta.url));
 
 /** What `open` gives where a test brings its own. */
 let opener: ((o: OpenOptions) => Holdfast) | undefined;
@@ -170,6 +172,29 @@ test("two at once: what one is at, the other leaves alone, and nothing is there 
   }
 });
 
+test("another import that comes between the plan and the lease is noticed", async () => {
+  const store = join(place(), "s.db");
+  const path = put(place(), { "a_0.json": ares({ step: 0 }), "a_1.json": ares({ step: 1 }), "a_latest.json": "a_1.json" });
+  await migrate("ares", path, store);
+  // The other one ends where this one has planned to begin.
+  put(path, { "a_2.json": ares({ step: 2 }) });
+  // Two looks at each file, one before the session is planned, and this.
+  const before = 2 * readdirSync(path).length + 2;
+  let looks = 0;
+  const signal = Object.assign(Object.create(AbortSignal.prototype) as AbortSignal, {
+    throwIfAborted: () => {
+      looks += 1;
+      if (looks === before) execFileSync(process.execPath, [child, "ares", path, store]);
+    },
+  });
+  const report = await migrate("ares", path, store, { signal });
+  expect(report.sessions).toMatchObject([{ outcome: "conflict", message: expect.stringContaining("somebody else meanwhile") }]);
+  await using(store, async (hold) =>
+    expect((await hold.checkpoints.list("a", { lines: "all" })).items.map(({ step }) => step)).toEqual([2, 1, 0]),
+  );
+  expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known" }]);
+});
+
 test("killed by the system, again and again, in other processes", async () => {
   const files = Object.fromEntries(
     Array.from({ length: 4 }, (_, i) => `s${i}`).flatMap((session) =>
@@ -180,7 +205,6 @@ test("killed by the system, again and again, in other processes", async () => {
   const once = join(place(), "s.db");
   await migrate("ares", path, once);
   const store = join(place(), "s.db");
-  const child = fileURLToPath(new URL("import-child.mjs", import.meta.url));
   let kills = 0;
   for (let ms = 15; ; ms *= 2) {
     const running = spawn(process.execPath, [child, "ares", path, store], { stdio: ["ignore", "pipe", "inherit"] });
@@ -258,6 +282,13 @@ describe("sessions that are not the import's", () => {
     const gone = { outcome: "conflict", message: expect.stringContaining("gone on here") };
     expect(await conflicts((hold) => hold.checkpoints.create("a", { label: "mine" }))).toMatchObject(gone);
     expect(await conflicts((hold) => hold.sessions.append("a", [{ role: "user", content: "mine" }]))).toMatchObject(gone);
+    // A reply of a model is durable without a checkpoint.
+    const asks = async (hold: Holdfast) => {
+      const session = await hold.session("a");
+      await session.model(async () => "mine");
+      await session.close();
+    };
+    expect(await conflicts(asks)).toMatchObject(gone);
     const store = join(place(), "s.db");
     const path = put(place(), { "a_0.json": ares({ step: 0 }), "a_1.json": ares({ step: 1 }) });
     await migrate("ares", path, store);

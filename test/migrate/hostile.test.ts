@@ -23,8 +23,8 @@ describe("torn files", () => {
     cpSync(join(fixtures, kind), path, { recursive: true });
     if (kind === "smooth") cpSync(join(path, "agent-1/c-1.json"), join(path, "agent-1/c-0.json"));
     // Every length near both ends, and some in between.
-    const step = kind === "aethershell" ? 61 : 7;
-    for (let length = 0; length < whole.length; length += length < 40 || length > whole.length - 40 ? 1 : step) {
+    const step = kind === "aethershell" ? 97 : 17;
+    for (let length = 0; length < whole.length; length += length < 25 || length > whole.length - 25 ? 1 : step) {
       writeFileSync(join(path, name), whole);
       truncateSync(join(path, name), length);
       const report = await migrate(kind, path, "memory:", { dryRun: length % 2 === 1 });
@@ -242,6 +242,10 @@ test("values that Holdfast refuses leave their checkpoint out, with the reason, 
     expect.stringContaining("lone surrogate"),
   ]);
   await using(store, async (hold) => expect((await hold.sessions.state("a")).messages).toHaveLength(2));
+  // One that comes last is tried again, and is no growth.
+  put(path, { "a_5.json": text(5, deep) });
+  expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "grown", checkpoints: 0 }]);
+  expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known", checkpoints: 0 }]);
 });
 
 test("whatever stands in a directory, it is reported or imported, and never an unknown error", async () => {
