@@ -36,10 +36,7 @@ export class AgentWriter {
     const isKnown = key !== undefined && taken?.keys.has(key) === true;
     const isLate = key !== undefined && !isKnown && taken?.late.has(key) === true;
     if (isLate)
-      report.note(
-        `Checkpoint ${quote(snapshot?.id ?? "")} was not imported before, and later ones were: there is no snapshot of it.`,
-        record.path,
-      );
+      report.note(`Checkpoint ${quote(snapshot?.id ?? "")} is not here as a snapshot, and later ones are: it is left out.`, record.path);
     // In a dry run nothing of it is where it is written to.
     const isWritten = (isKnown || isLate) && this.#writing.into === this.#writing.seen;
     const saved = isWritten ? undefined : await this.#save(record);

@@ -107,7 +107,7 @@ export class SessionWriter {
       );
     for (const { path, id } of decision.late)
       report.note(
-        `Checkpoint ${quote(id)} was not imported before, and later ones of its session were: it cannot be put between them, and is left out.`,
+        `Checkpoint ${quote(id)} is not here, and later ones of its session are: it cannot be put between them, and is left out.`,
         path,
       );
     if (work.left === 0) await this.#finish(work);
@@ -138,7 +138,7 @@ export class SessionWriter {
       const content = await step.load();
       const session = await this.#session(work, step);
       await this.#goTo(work, session, step);
-      await save(session, content, { ...markOptions(content), metadata: this.#metadata(work, step, content) });
+      await save(session, content, { ...content.mark, metadata: this.#metadata(work, step, content) });
       const made = session.head as Checkpoint;
       work.places.set(keyOf(step), made.id);
       work.ours.add(made.id);
@@ -278,8 +278,6 @@ export class SessionWriter {
     await open?.session.close({ discard: true });
   }
 }
-
-const markOptions = ({ mark }: Content): CheckpointOptions => ({ ...mark });
 
 /** One checkpoint, whatever the step says of the session's status. */
 async function save(session: Session, { messages, state, end }: Content, mark: CheckpointOptions): Promise<void> {

@@ -97,7 +97,7 @@ describe("pointers", () => {
     put(path, { "a_5.json": ares({ step: 5 }), "a_latest.json": "a_5.json" });
     const grown = await migrate("ares", path, store);
     expect(grown.sessions).toMatchObject([{ outcome: "grown", checkpoints: 1 }]);
-    expect(what(grown)).toContain('Checkpoint "a-3" was not imported before, and later ones of its session were');
+    expect(what(grown)).toContain('Checkpoint "a-3" is not here, and later ones of its session are');
   });
 
   test.each([
