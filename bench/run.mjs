@@ -6,6 +6,7 @@ import { spawnSync } from "node:child_process";
 import { cpus, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { loopSteps, resume, waiting } from "./cases/agents.mjs";
+import { cli } from "./cases/cli.mjs";
 import { dir } from "./cases/dir.mjs";
 import { gc } from "./cases/gc.mjs";
 import { load } from "./cases/load.mjs";
@@ -43,6 +44,7 @@ const cases = {
   resume: (directory) => resume({ directory, messages: quick ? 500 : 10_000, rounds: quick ? 3 : 15 }),
   snapshots: (directory) => snapshots({ directory, sessions: quick ? 50 : 1000, rounds: quick ? 3 : 20 }),
   mcp: (directory) => mcp({ directory, rounds: quick ? 3 : 25 }),
+  cli: (directory) => cli({ directory, rounds: quick ? 3 : 25, sessions: quick ? 1_000 : 100_000 }),
   waiting: (directory) => waiting({ directory, sessions: quick ? 50 : 1000 }),
 };
 

@@ -10,13 +10,12 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { open } from "../../index.js";
+import { isColourful, paint } from "../colours.js";
 import { ORDERS, POINTS, type Point } from "./agent.js";
 import { type Entry, World } from "./world.js";
 
-const colourful = process.stdout.isTTY && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb";
-const paint = (code: number) => (text: string) => (colourful ? `\x1b[${code}m${text}\x1b[0m` : text);
-const [bold, dim, red, green, cyan] = [paint(1), paint(2), paint(31), paint(32), paint(36)];
-const say = (text = "") => process.stdout.write(`${text}\n`);
+const { bold, dim, red, green, cyan } = paint(isColourful(process.stdout, process.env));
+let say = (text = ""): void => void process.stdout.write(`${text}\n`);
 /** On a terminal there is time to read. */
 const beat = () => (process.stdout.isTTY ? sleep(250) : undefined);
 
@@ -38,27 +37,47 @@ function deaths(): readonly Death[] {
   ];
 }
 
-export async function demo({ keep }: { readonly keep: boolean }): Promise<void> {
+export interface DemoReport {
+  readonly kills: number;
+  readonly orders: readonly { readonly order: number; readonly refunds: number; readonly mails: number }[];
+  readonly modelCalls: number;
+  readonly replies: number;
+  readonly saves: number;
+  /** Nothing happened twice, and what is stored is sound. */
+  readonly ok: boolean;
+  /** Where its files are; absent where they did not stay. */
+  readonly store?: string;
+}
+
+export async function demo({ keep, silent }: { readonly keep: boolean; readonly silent: boolean }): Promise<DemoReport> {
+  if (silent) say = () => {};
   const directory = mkdtempSync(join(tmpdir(), "holdfast-demo-"));
   say(bold("A support agent refunds two orders. Its process is killed in the middle of its calls, again and again."));
   say(dim(`store   ${join(directory, "agent.db")}  (SQLite, synced at every commit)`));
   say(dim(`ledger  ${join(directory, "ledger.jsonl")}  (what the bank and the mail server really did)`));
   say();
+  let found: DemoReport;
   try {
     const planned = deaths();
     let kills = 0;
     for (const [i, death] of [...planned, undefined].entries()) if (await live(directory, i + 1, death)) kills += 1;
     say();
-    await report(directory, kills);
+    found = await report(directory, kills);
   } finally {
     if (!keep) rmSync(directory, { recursive: true, force: true });
   }
   say("Next:");
-  for (const [command, says] of NEXT) say(`  ${cyan(command.padEnd(28))}${says}`);
+  const kept = [
+    ["npx holdfast log order-42 --graph", "its checkpoints"],
+    ["npx holdfast show order-42", "the conversation, and what became of each call"],
+  ] as const;
+  const again = [["npx holdfast demo --keep", "the same, and the files stay for you to look at"]] as const;
+  if (keep) say(`  ${cyan(`export HOLDFAST_STORE=${join(directory, "agent.db")}`)}`);
+  for (const [command, says] of [...(keep ? kept : again), ...NEXT]) say(`  ${cyan(command.padEnd(35))}${says}`);
+  return keep ? { ...found, store: join(directory, "agent.db") } : found;
 }
 
 const NEXT = [
-  ["npx holdfast demo --keep", "the same, and the files stay for you to look at"],
   ["node examples/boxes.mjs", "a small agent of your own: stop it with Ctrl-C, start it again"],
   ["README.md", "approval, workers, forks, Postgres"],
 ] as const;
@@ -89,7 +108,7 @@ async function live(directory: string, life: number, death: Death | undefined): 
   return signal === "SIGKILL";
 }
 
-async function report(directory: string, kills: number): Promise<void> {
+async function report(directory: string, kills: number): Promise<DemoReport> {
   const entries = new World(join(directory, "ledger.jsonl")).entries();
   await using hold = await open(join(directory, "agent.db"));
   const count = (order: number, who: Entry["who"], did?: string) =>
@@ -124,5 +143,6 @@ async function report(directory: string, kills: number): Promise<void> {
   if (!intact) ok = false;
   say(`  ${checked} saves, digest chain ${intact ? green("intact") : red("BROKEN")}`);
   say();
-  if (!ok) process.exitCode = 1;
+  const orders = ORDERS.map((order) => ({ order, refunds: count(order, "bank", "refund"), mails: count(order, "mail") }));
+  return { kills, orders, modelCalls: replies, replies: distinct, saves: checked, ok };
 }

@@ -1,0 +1,168 @@
+/** `agents`, `snapshots`, `snapshot` and `restore`. */
+import type { CheckpointKind, RestoreReport } from "../../index.js";
+import { command, flag, number, text } from "../command.js";
+import { requireSnapshot } from "../ids.js";
+import { table } from "../render/table.js";
+import { KINDS } from "../statuses.js";
+import { counted, inline, oneLine, shellWord } from "../text.js";
+
+const limit = number("N", "how many, 20 by default", 1, 1_000, "n");
+const cursor = text("CURSOR", "go on where an earlier list ended; it says how");
+const AGENT = { name: "AGENT", says: "its id", completes: "agent" } as const;
+
+export const agents = command({
+  name: "agents",
+  group: "agents",
+  says: "agents that have a record, the newest first",
+  options: { limit, cursor },
+  async run({ options, terminal, hold, where }) {
+    const {
+      items,
+      next,
+      damaged = [],
+    } = await (await hold()).agents.list({
+      ...(options.limit !== undefined && { limit: options.limit }),
+      ...(options.cursor !== undefined && { cursor: options.cursor }),
+    });
+    const rows = items.map(({ id, name, type, version, updatedAt, capabilities }) => [
+      { text: inline(id), paint: terminal.paint.bold },
+      inline(name === id ? "" : name),
+      inline(type ?? ""),
+      String(version),
+      terminal.time(updatedAt),
+      inline(capabilities.join(" ")),
+    ]);
+    const columns = [
+      { title: "AGENT", least: 12 },
+      { title: "NAME", least: 8 },
+      { title: "TYPE", least: 6 },
+      { title: "VERSION", right: true as const },
+      { title: "UPDATED" },
+      { title: "CAPABILITIES", least: 8 },
+    ];
+    const [first] = items;
+    return {
+      json: { items, ...(damaged.length > 0 && { damaged }), ...(next !== undefined && { next }) },
+      lines: items.length === 0 ? ["No agents yet."] : table(columns, rows, terminal),
+      notes: damaged.map(({ id }) => `The record of ${inline(id)} is damaged.`),
+      next: [
+        ...(next === undefined ? [] : [`agents --cursor ${next}${where}`]),
+        first === undefined ? "demo --keep" : `ls --agent ${shellWord(first.id)}${where}`,
+      ],
+      pages: true,
+    };
+  },
+});
+
+export const snapshots = command({
+  name: "snapshots",
+  group: "agents",
+  says: "snapshots of an agent, the newest first",
+  words: [AGENT],
+  options: { kind: text("KIND", "only those that are", { choices: KINDS }), limit, cursor },
+  async run({ words: [agent = ""], options, terminal, hold, where }) {
+    const {
+      items,
+      next,
+      damaged = [],
+    } = await (await hold()).agents.snapshots(agent, {
+      ...(options.kind !== undefined && { kind: options.kind as CheckpointKind }),
+      ...(options.limit !== undefined && { limit: options.limit }),
+      ...(options.cursor !== undefined && { cursor: options.cursor }),
+    });
+    const rows = items.map(({ id, kind, createdAt, sessions, name }) => [
+      { text: id, paint: terminal.paint.yellow },
+      kind,
+      String(sessions),
+      terminal.time(createdAt),
+      oneLine(name ?? ""),
+    ]);
+    const columns = [
+      { title: "SNAPSHOT" },
+      { title: "KIND" },
+      { title: "SESSIONS", right: true as const },
+      { title: "MADE" },
+      { title: "NAME", least: 8 },
+    ];
+    const [first] = items;
+    return {
+      json: { items, ...(damaged.length > 0 && { damaged }), ...(next !== undefined && { next }) },
+      lines: items.length === 0 ? [`No snapshots of ${inline(agent)} yet.`] : table(columns, rows, terminal),
+      notes: damaged.map(({ id }) => `Snapshot ${inline(id)} is damaged.`),
+      next: [
+        ...(next === undefined ? [] : [`snapshots ${shellWord(agent)} --cursor ${next}${where}`]),
+        first === undefined ? `snapshot ${shellWord(agent)}${where}` : `restore ${first.id} --dry-run${where}`,
+      ],
+      pages: true,
+    };
+  },
+});
+
+export const snapshot = command({
+  name: "snapshot",
+  group: "agents",
+  says: "keeps an agent's record and the places of all its sessions",
+  words: [AGENT],
+  options: {
+    name: text("NAME", "what to call it"),
+    description: text("TEXT", "more of it"),
+    kind: text("KIND", "manual by default", { choices: KINDS }),
+  },
+  examples: [["holdfast snapshot support --name 'before the move'", ""]],
+  async run({ words: [agent = ""], options: { name, description, kind }, hold, where }) {
+    const made = await (await hold()).agents.snapshot(agent, {
+      ...(name !== undefined && { name }),
+      ...(description !== undefined && { description }),
+      ...(kind !== undefined && { kind: kind as CheckpointKind }),
+    });
+    return {
+      json: { snapshot: made },
+      lines: [`${made.id}: ${inline(agent)}, ${counted(made.sessions, "session")}.`],
+      next: [`restore ${made.id} --dry-run${where}`],
+    };
+  },
+});
+
+export const restore = command({
+  name: "restore",
+  group: "agents",
+  says: "puts an agent and its sessions back to where a snapshot found them",
+  more: "All of it is verified first and changed in one step, or nothing is. What was there before becomes a snapshot, too.",
+  words: [{ name: "ID", says: "of a snapshot, or the beginning of it", completes: "snapshot" }],
+  options: {
+    "take-over": flag("take sessions from those who hold them, instead of refusing"),
+    "dry-run": flag("only say what would change"),
+    yes: flag("do not ask", "y"),
+  },
+  examples: [["holdfast restore snap-7k3fa1b2 --dry-run", ""]],
+  async run({ words: [word = ""], options: { "take-over": takeOver, "dry-run": dryRun, yes }, terminal, hold, where, signal }) {
+    const store = await hold();
+    const { id, agent, sessions } = await requireSnapshot(store, word);
+    if (!dryRun) await terminal.confirm(`Agent ${inline(agent)} and ${counted(sessions, "session")} go back to snapshot ${id}.`, yes);
+    const bar = terminal.progress("verifying");
+    const report = await store.agents
+      .restore(id, { takeOver, dryRun, signal, onProgress: (done, of) => bar.show(done, of) })
+      .finally(() => bar.end());
+    const { recovery } = report;
+    return {
+      json: { ...report, dryRun },
+      lines: restored(report, dryRun),
+      next: dryRun
+        ? [`restore ${id}${where}`]
+        : recovery === undefined
+          ? []
+          : [`restore ${recovery.id}${where}`, `ls --agent ${shellWord(agent)}${where}`],
+    };
+  },
+});
+
+function restored({ sessions, snapshot: { id, agent }, held = [], recovery }: RestoreReport, dryRun: boolean): string[] {
+  const by = new Map<string, number>();
+  for (const { outcome } of sessions) by.set(outcome, (by.get(outcome) ?? 0) + 1);
+  const changes = [...by].map(([outcome, count]) => `${count} ${outcome}`).join(", ");
+  return [
+    `${inline(agent)} ${dryRun ? "would go" : "went"} back to ${id}: ${changes === "" ? "no sessions" : changes}.`,
+    ...(held.length > 0 ? [`Held by others, and in the way: ${held.map(inline).join(", ")}`] : []),
+    ...(recovery === undefined ? [] : [`What was there before is snapshot ${recovery.id}.`]),
+  ];
+}

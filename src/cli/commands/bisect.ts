@@ -1,0 +1,206 @@
+/** `bisect`: at which checkpoint did it go wrong? */
+import { spawn } from "node:child_process";
+import { HoldfastError, quote } from "../../core/errors.js";
+import type { Checkpoint, Holdfast } from "../../index.js";
+import { type Answer, command, number, text } from "../command.js";
+import { allCheckpoints, requireCheckpointOf, requireSession, short } from "../ids.js";
+import { usage } from "../parse.js";
+import { changes } from "../render/changes.js";
+import type { Terminal } from "../terminal.js";
+import { counted, inline, oneLine, shellWord } from "../text.js";
+
+type Judgement = "good" | "bad" | "skipped";
+/** As `git bisect run` has it. */
+const SKIP = 125;
+const NOT_FOUND = 127;
+
+export const bisect = command({
+  name: "bisect",
+  group: "look",
+  says: "finds the first checkpoint of a session at which a command fails: when did it go wrong?",
+  more: [
+    "The command is given { session, checkpoint, status, messages, state, effects } as JSON on stdin, and HOLDFAST_SESSION and HOLDFAST_CHECKPOINT",
+    "in its environment. Exit code 0: good. 125: cannot be told, another is tried. 127: the command was not found, and the search ends. Anything",
+    "else: bad. About the logarithm of the number of checkpoints are tried. Works along the whole past, also that which a fork shares.",
+  ].join("\n"),
+  words: [{ name: "SESSION", says: "its id, or the beginning of it", completes: "session" }],
+  options: {
+    run: text("COMMAND", "a line for the shell; needed"),
+    good: text("CHECKPOINT", "known to be good; the first one by default", { completes: "checkpoint" }),
+    bad: text("CHECKPOINT", "known to be bad; the newest one by default", { completes: "checkpoint" }),
+    timeout: number("MS", "how long one run may take, 10 minutes by default; one that takes longer is bad", 1, 86_400_000),
+  },
+  examples: [
+    ["holdfast bisect order-42 --run 'jq -e \".state.total >= 0\"'", "when did the total become negative?"],
+    ["holdfast bisect order-42 --run 'node check.mjs' --good 12", ""],
+  ],
+  async run({ words: [word = ""], options, terminal, hold, where, signal }): Promise<Answer> {
+    const { run: line, timeout = 600_000 } = options;
+    if (line === undefined) throw usage("bisect needs --run COMMAND");
+    const store = await hold();
+    const session = await requireSession(store, word);
+    const all: Checkpoint[] = [];
+    for await (const checkpoint of allCheckpoints(store, session.id)) all.push(checkpoint);
+    all.reverse();
+    const placed = async (named: string | undefined) => {
+      if (named === undefined) return undefined;
+      const { id } = await requireCheckpointOf(store, session, named);
+      const at = all.findIndex((checkpoint) => checkpoint.id === id);
+      if (at === -1)
+        throw new HoldfastError("CONFLICT", `Checkpoint ${quote(short(id))} is not in the past of ${quote(session.id)}.`, {
+          checkpointId: id,
+        });
+      return at;
+    };
+    const [good, bad] = [await placed(options.good), await placed(options.bad)];
+    const tested: { checkpoint: Checkpoint; judgement: Judgement }[] = [];
+    const judge = async (at: number): Promise<Judgement> => {
+      const checkpoint = all[at] as Checkpoint;
+      const judgement = await judged(store, checkpoint, line, timeout, signal);
+      tested.push({ checkpoint, judgement });
+      const colour =
+        judgement === "good" ? terminal.paintErr.green : judgement === "bad" ? terminal.paintErr.red : terminal.paintErr.yellow;
+      terminal.tell(
+        `${colour(judgement.padEnd(7))} ${short(checkpoint.id)}  step ${checkpoint.step}${checkpoint.label === undefined ? "" : `  ${oneLine(checkpoint.label)}`}`,
+      );
+      return judgement;
+    };
+    const found = await firstBad(all.length, { good, bad }, judge);
+    return answer(store, session.id, all, found, tested, terminal, where);
+  },
+});
+
+export type Found =
+  | { readonly is: "found"; readonly bad: number; readonly good: number | undefined; readonly skipped: readonly number[] }
+  /** The newest is good: there is nothing to find. */
+  | { readonly is: "all-good" }
+  | { readonly is: "unknown" }
+  | { readonly is: "empty" };
+
+/**
+ * The first that is bad, between one that is known to be good and one that is known to be bad; what is not known is tried. Those that
+ * cannot be told are passed over: others near them are tried, and what is left between good and bad is answered as `skipped`.
+ */
+export async function firstBad(
+  count: number,
+  known: { readonly good?: number | undefined; readonly bad?: number | undefined },
+  judge: (at: number) => Promise<Judgement>,
+): Promise<Found> {
+  if (count === 0) return { is: "empty" };
+  const untold = new Set<number>();
+  const tell = async (at: number): Promise<Judgement> => {
+    const judgement = await judge(at);
+    if (judgement === "skipped") untold.add(at);
+    return judgement;
+  };
+  let high = known.bad ?? count - 1;
+  if (known.bad === undefined) {
+    const last = await tell(high);
+    if (last === "good") return { is: "all-good" };
+    if (last === "skipped") return { is: "unknown" };
+  }
+  let low = known.good ?? -1;
+  if (low >= high)
+    throw new HoldfastError("INVALID_OPTION", "The checkpoint that is good must come before the one that is bad.", { path: "--good" });
+  if (known.good === undefined && high > 0) {
+    const first = await tell(0);
+    if (first === "bad") return { is: "found", bad: 0, good: undefined, skipped: [] };
+    if (first === "good") low = 0;
+  }
+  for (;;) {
+    const middle = (low + high) / 2;
+    const left = [];
+    for (let at = low + 1; at < high; at++) if (!untold.has(at)) left.push(at);
+    // The one nearest to the middle that was not tried.
+    const at = left.reduce<number | undefined>(
+      (best, one) => (best === undefined || Math.abs(one - middle) < Math.abs(best - middle) ? one : best),
+      undefined,
+    );
+    if (at === undefined) break;
+    const judgement = await tell(at);
+    if (judgement === "good") low = at;
+    else if (judgement === "bad") high = at;
+  }
+  const skipped = [...untold].filter((at) => at > low && at < high).sort((a, b) => a - b);
+  return { is: "found", bad: high, good: low < 0 ? undefined : low, skipped };
+}
+
+async function judged(
+  hold: Holdfast,
+  { id, sessionId }: Checkpoint,
+  line: string,
+  timeout: number,
+  signal: AbortSignal,
+): Promise<Judgement> {
+  const { checkpoint, ...there } = await hold.checkpoints.state(id);
+  const child = spawn(line, {
+    shell: true,
+    signal,
+    timeout,
+    killSignal: "SIGKILL",
+    env: { ...process.env, HOLDFAST_SESSION: sessionId, HOLDFAST_CHECKPOINT: id },
+    // What it prints is not the answer of this command.
+    stdio: ["pipe", 2, 2],
+  });
+  const ended = new Promise<{ code: number | null }>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code) => resolve({ code }));
+  });
+  // One that does not read to the end is no error.
+  child.stdin?.on("error", () => {});
+  child.stdin?.end(JSON.stringify({ session: sessionId, checkpoint, ...there }));
+  const { code } = await ended;
+  if (code === NOT_FOUND)
+    throw new HoldfastError("INVALID_OPTION", `The command ${quote(line)} was not found by the shell.`, { path: "--run" });
+  if (code === 0) return "good";
+  return code === SKIP ? "skipped" : "bad";
+}
+
+async function answer(
+  store: Holdfast,
+  id: string,
+  all: readonly Checkpoint[],
+  found: Found,
+  tested: readonly { readonly checkpoint: Checkpoint; readonly judgement: Judgement }[],
+  terminal: Terminal,
+  where: string,
+): Promise<Answer> {
+  const tries = counted(tested.length, "run");
+  const runs = tested.map(({ checkpoint, judgement }) => ({ checkpointId: checkpoint.id, judgement }));
+  const session = shellWord(id);
+  if (found.is !== "found") {
+    const says = {
+      empty: `${inline(id)} has no checkpoint yet.`,
+      "all-good": `The newest checkpoint of ${inline(id)} is good: there is nothing to find.`,
+      unknown: `The newest checkpoint of ${inline(id)} cannot be told. Name one that is bad with --bad.`,
+    }[found.is];
+    return { json: { session: id, found: null, why: found.is, runs }, lines: [says], next: [`log ${session}${where}`], exit: 1 };
+  }
+  const bad = all[found.bad] as Checkpoint;
+  const good = found.good === undefined ? undefined : (all[found.good] as Checkpoint);
+  const before = found.bad === 0 ? undefined : (all[found.bad - 1] as Checkpoint);
+  const changed = before === undefined ? undefined : await store.checkpoints.diff(before.id, bad.id);
+  const { paint } = terminal;
+  const maybe = found.skipped.map((at) => short((all[at] as Checkpoint).id));
+  return {
+    json: {
+      session: id,
+      found: bad,
+      ...(good && { good }),
+      skipped: found.skipped.map((at) => (all[at] as Checkpoint).id),
+      ...(changed && { changed }),
+      runs,
+    },
+    lines: [
+      `${paint.bold(short(bad.id))} is the first that is bad: step ${bad.step}, ${bad.kind}, ${terminal.time(bad.createdAt)}${bad.label === undefined ? "" : `, ${oneLine(bad.label)}`} (${tries} of ${all.length} checkpoints).`,
+      ...(maybe.length > 0 ? [paint.yellow(`It may also be one of those that could not be told: ${maybe.join(", ")}`)] : []),
+      ...(bad.sessionId === id ? [] : [paint.dim(`It is in the past that is shared with ${inline(bad.sessionId)}.`)]),
+      "",
+      ...(changed === undefined
+        ? ["It is the first checkpoint there is."]
+        : [paint.dim("What changed there:"), "", ...changes(changed, terminal, false)]),
+    ],
+    next: [`show ${short(bad.id)}${where}`, ...(before === undefined ? [] : [`fork ${short(before.id)} --id ${session}-again${where}`])],
+    pages: true,
+  };
+}

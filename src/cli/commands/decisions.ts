@@ -1,0 +1,111 @@
+/** `approve`, `deny` and `settle`: what somebody decides about a call. */
+import { userInfo } from "node:os";
+import { HoldfastError } from "../../core/errors.js";
+import type { Holdfast, Json, Pending } from "../../index.js";
+import { type Answer, command, flag, text } from "../command.js";
+import { requireEffect } from "../ids.js";
+import { usage } from "../parse.js";
+import { inline, shellWord } from "../text.js";
+
+const EFFECT = {
+  name: "EFFECT",
+  says: "its id, the beginning of it, or its session where that has only one",
+  completes: "effect",
+} as const;
+const by = text("WHO", "who decided, kept in the journal; the user of this machine by default");
+
+export const approve = command({
+  name: "approve",
+  group: "decide",
+  says: "lets a call that waits be made",
+  words: [EFFECT],
+  options: { by, args: text("JSON", "other arguments to make it with"), note: text("TEXT", "kept in the journal") },
+  examples: [["holdfast approve 7k3fa1b2 --by ana", ""]],
+  async run({ words: [word = ""], options: { by: who, args, note }, hold, where }) {
+    const store = await hold();
+    const call = await requireEffect(store, word);
+    await store.effects.approve(call.effectId, {
+      by: who ?? user(),
+      ...(args !== undefined && { args: jsonOf("--args", args) }),
+      ...(note !== undefined && { note }),
+    });
+    return decided(store, call, `${inline(call.tool)} may be made`, where);
+  },
+});
+
+export const deny = command({
+  name: "deny",
+  group: "decide",
+  says: "a call that waits is not made, and the model is told why",
+  words: [EFFECT],
+  options: { by, reason: text("WHY", "what the model is told; needed") },
+  examples: [["holdfast deny 7k3fa1b2 --reason 'too much'", ""]],
+  async run({ words: [word = ""], options: { by: who, reason }, hold, where }) {
+    if (reason === undefined) throw usage("deny needs --reason WHY: the model is told");
+    const store = await hold();
+    const call = await requireEffect(store, word);
+    await store.effects.deny(call.effectId, { by: who ?? user(), reason });
+    return decided(store, call, `${inline(call.tool)} is not made`, where);
+  },
+});
+
+export const settle = command({
+  name: "settle",
+  group: "decide",
+  says: "says what became of a call that is in doubt, or waits",
+  words: [EFFECT],
+  options: {
+    by,
+    result: text("JSON", "it was done, and this came of it"),
+    error: text("TEXT", "it was not done, for this reason"),
+    retry: flag("it did not happen, and is to be made again"),
+  },
+  examples: [
+    ["holdfast settle 7k3fa1b2 --result '{\"refunded\":true}'", "it happened"],
+    ["holdfast settle 7k3fa1b2 --retry", "it did not"],
+  ],
+  async run({ words: [word = ""], options: { by: who, result, error, retry }, hold, where }) {
+    if ([result !== undefined, error !== undefined, retry].filter(Boolean).length !== 1)
+      throw usage("settle needs one of --result JSON, --error TEXT and --retry");
+    const store = await hold();
+    const call = await requireEffect(store, word);
+    const said = { by: who ?? user() };
+    if (retry) await store.effects.settle(call.effectId, { ...said, retry: true });
+    else if (error !== undefined) await store.effects.settle(call.effectId, { ...said, error });
+    else await store.effects.settle(call.effectId, { ...said, result: jsonOf("--result", result ?? "") });
+    return decided(store, call, retry ? `${inline(call.tool)} is to be made again` : `${inline(call.tool)} is settled`, where);
+  },
+});
+
+async function decided(hold: Holdfast, { effectId, sessionId }: Pending, says: string, where: string): Promise<Answer> {
+  const session = await hold.sessions.get(sessionId);
+  const left = (await hold.sessions.state(sessionId)).effects.filter(
+    (other) => other.effectId !== effectId && other.status !== "under-way",
+  );
+  return {
+    json: { effectId, session: session ?? { id: sessionId }, left },
+    lines: [`${says}. ${inline(sessionId)} is ${session?.status ?? "gone"}.`],
+    notes: session?.status === "in-progress" ? ["It goes on when a worker, or whoever runs it next, takes it up."] : [],
+    next: [left[0] === undefined ? `tail -f ${shellWord(sessionId)}${where}` : `effects${where}`],
+  };
+}
+
+function user(): string {
+  try {
+    return userInfo().username || "somebody";
+  } catch {
+    return "somebody";
+  }
+}
+
+function jsonOf(name: string, given: string): Json {
+  try {
+    return JSON.parse(given) as Json;
+  } catch (cause) {
+    throw new HoldfastError(
+      "INVALID_OPTION",
+      `${name} is not JSON (${(cause as Error).message}). A text needs quotes of its own: ${name} '"done"'`,
+      { path: name },
+    );
+  }
+}

@@ -1,0 +1,83 @@
+import { createWriteStream } from "node:fs";
+import { Readable, type Writable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { HoldfastError, quote } from "../../core/errors.js";
+import type { ExportFilter, LeftOut, TransferProgress } from "../../index.js";
+import { command, flag, text } from "../command.js";
+import { requireSession } from "../ids.js";
+import { usage } from "../parse.js";
+import { counted, inline, shellWord, size } from "../text.js";
+
+export const exportCommand = command({
+  name: "export",
+  group: "move",
+  says: "a session, an agent's sessions or all of them, as one stream of text that any store takes in",
+  words: [{ name: "SESSION", says: "its id, or the beginning of it; or --agent, or --all", completes: "session", optional: true }],
+  options: {
+    agent: text("AGENT", "all sessions of this agent, and its record", { completes: "agent" }),
+    all: flag("everything"),
+    output: text("FILE", "write to a file that is not there yet, instead of stdout", { short: "o", completes: "file" }),
+  },
+  examples: [
+    ["holdfast export order-42 > order-42.jsonl", ""],
+    ["holdfast export --all | holdfast import holdfast - --store postgres://host/db", "from one store to another"],
+  ],
+  async run({ words: [word], options: { agent, all, output, json }, terminal, hold, signal }) {
+    if ([word !== undefined, agent !== undefined, all].filter(Boolean).length !== 1)
+      throw usage("export needs one of SESSION, --agent AGENT and --all");
+    if (json && output === undefined) throw usage("the stream is JSON already; --json goes with --output");
+    // It holds what is stored as it is: nothing for a terminal to read.
+    if (output === undefined && terminal.isTty)
+      throw usage("the stream is not for a terminal: redirect it to a file, or name one with --output");
+    const store = await hold();
+    const what: ExportFilter =
+      word !== undefined ? { session: (await requireSession(store, word)).id } : agent !== undefined ? { agent } : {};
+    const bar = terminal.progress("exported");
+    let so: TransferProgress = { sessions: 0, saves: 0, bytes: 0, of: 0 };
+    const leftOut: LeftOut[] = [];
+    const rows = store.export(what, {
+      signal,
+      onProgress: (progress) => {
+        so = progress;
+        bar.show(progress.sessions, progress.of);
+      },
+      onLeftOut: (left) => leftOut.push(left),
+    });
+    try {
+      await pipeline(
+        Readable.from(rows),
+        output === undefined ? unended(process.stdout) : newFile(output),
+        output === undefined ? { end: false } : {},
+      );
+    } catch (error) {
+      // Whoever read it has seen enough.
+      if ((error as NodeJS.ErrnoException).code === "EPIPE") return undefined;
+      throw opened(error, output);
+    } finally {
+      bar.end();
+    }
+    for (const { id, message } of leftOut) terminal.tell(`Left out: ${inline(id)}: ${inline(message)}`);
+    const says = `${counted(so.sessions, "session")}, ${counted(so.saves, "save")}, ${size(so.bytes)}${output === undefined ? "" : ` in ${inline(output)}`}.`;
+    const exit = leftOut.length > 0 ? 5 : 0;
+    const next = [`import holdfast ${output === undefined ? "FILE" : shellWord(output)} --store OTHER`];
+    if (output !== undefined) return { json: { ...so, output, leftOut }, lines: [says], next, exit };
+    terminal.tell(says);
+    terminal.next(next);
+    return { json: {}, lines: [], exit };
+  },
+});
+
+const unended = (stream: NodeJS.WriteStream): Writable => stream;
+/** Never over something that is there. */
+const newFile = (path: string): Writable => createWriteStream(path, { flags: "wx", mode: 0o600 });
+
+function opened(error: unknown, path: string | undefined): unknown {
+  const { code } = error as NodeJS.ErrnoException;
+  if (path === undefined || (code !== "EEXIST" && code !== "ENOENT" && code !== "EACCES" && code !== "EISDIR")) return error;
+  return new HoldfastError(
+    code === "EEXIST" ? "CONFLICT" : "IO",
+    `${quote(path)} cannot be written (${code}). Name a file that is not there yet.`,
+    {},
+    error,
+  );
+}

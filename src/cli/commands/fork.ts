@@ -1,0 +1,45 @@
+import type { EffectPolicy } from "../../index.js";
+import { command, text } from "../command.js";
+import { requireCheckpoint, short } from "../ids.js";
+import { POLICIES } from "../statuses.js";
+import { inline, shellWord } from "../text.js";
+
+export const effectsOption = text(
+  "WHAT",
+  "what becomes of a call that was made since, when it is made again: ask somebody (the default), answer from the record, make it",
+  {
+    choices: POLICIES,
+  },
+);
+
+export const fork = command({
+  name: "fork",
+  group: "steer",
+  says: "a new session that begins at a checkpoint; nothing is copied",
+  words: [{ name: "ID", says: "a checkpoint, or a session for its newest one", completes: "checkpoint" }],
+  options: {
+    id: text("NEW", "the id of the new session; without it, one is made from that of the old"),
+    effects: effectsOption,
+  },
+  examples: [["holdfast fork order-42@12 --id order-42-what-if", "what if it had chosen otherwise?"]],
+  async run({ words: [word = ""], options: { id, effects }, hold, where }) {
+    const store = await hold();
+    const at = await requireCheckpoint(store, word);
+    const made = await store.fork(at.id, {
+      id: id ?? (await freeId(at.sessionId, async (name) => (await store.sessions.get(name)) !== undefined)),
+      ...(effects !== undefined && { effects: effects as EffectPolicy }),
+    });
+    return {
+      json: { session: made },
+      lines: [`${inline(made.id)} begins at ${short(at.id)} of ${inline(at.sessionId)}, with ${at.messageCount} messages.`],
+      next: [`show ${shellWord(made.id)}${where}`, `diff ${shellWord(at.sessionId)} ${shellWord(made.id)}${where}`],
+    };
+  },
+});
+
+async function freeId(of: string, isTaken: (id: string) => Promise<boolean>): Promise<string> {
+  for (let nth = 1; ; nth++) {
+    const id = `${of}-fork-${nth}`;
+    if (!(await isTaken(id))) return id;
+  }
+}

@@ -1,0 +1,161 @@
+import { once } from "node:events";
+import { createReadStream, type ReadStream } from "node:fs";
+import { HoldfastError, quote } from "../../core/errors.js";
+import type { ImportReport, TransferProgress } from "../../index.js";
+import type { MigrationReport } from "../../migrate/index.js";
+import { type Answer, command, flag, type Run } from "../command.js";
+import { usage } from "../parse.js";
+import { table } from "../render/table.js";
+import type { Terminal } from "../terminal.js";
+import { counted, inline, shellWord, size } from "../text.js";
+
+const FOREIGN = ["ares", "ccswarm", "smooth", "aethershell"] as const;
+const importOptions = {
+  "dry-run": flag("read and check everything, say what would be imported, and change nothing"),
+  moved: flag("holdfast: nobody goes on with these sessions where they come from, so they are not in doubt here"),
+} as const;
+
+export const importCommand = command({
+  name: "import",
+  group: "move",
+  says: "takes in what `holdfast export` gave, or the files of another system; run twice, it comes once",
+  more: [
+    "ares: a directory of its checkpoints. ccswarm: its checkpoints directory. smooth: a directory of its file store, or its SQLite database.",
+    "aethershell: a directory with agents, conversations and checkpoints. holdfast: a file that export made, or - for stdin.",
+    "Nothing is changed where it comes from. What cannot be read is named and passed over, and the rest is imported.",
+  ].join("\n"),
+  words: [
+    { name: "KIND", says: "what it is", choices: [...FOREIGN, "holdfast"] },
+    { name: "PATH", says: "where it is", completes: "file" },
+  ],
+  options: importOptions,
+  examples: [
+    ["holdfast import ares ~/.local/share/ares/checkpoints --dry-run", ""],
+    ["holdfast import smooth checkpoints.db --store agent.db", ""],
+    ["ssh other holdfast export --all | holdfast import holdfast -", ""],
+  ],
+  async run(run) {
+    const {
+      words: [kind = "", path = ""],
+      options,
+    } = run;
+    if (kind === "holdfast") return importRows(path, run);
+    if (options.moved) throw usage("--moved goes with holdfast import holdfast");
+    return migrateFiles(kind as (typeof FOREIGN)[number], path, run);
+  },
+});
+
+type Importing = Run<typeof importOptions>;
+
+// ---- our own
+
+async function importRows(
+  path: string,
+  { options: { "dry-run": dryRun, moved }, terminal, hold, signal, where }: Importing,
+): Promise<Answer> {
+  const rows = path === "-" ? process.stdin : await readable(path);
+  const store = await hold({ make: true });
+  const bar = terminal.progress("imported");
+  const onProgress = ({ sessions, of }: TransferProgress) => bar.show(sessions, of);
+  const report = await store.import(rows, { dryRun, moved, signal, onProgress }).finally(() => bar.end());
+  return {
+    json: { ...report, dryRun },
+    lines: imported(report, dryRun),
+    notes: troubles(report),
+    next: nextOf(report, dryRun, path, where),
+    exit: report.conflicts.length > 0 ? 4 : 0,
+  };
+}
+
+/** Opened before a store is made for it. */
+async function readable(path: string): Promise<ReadStream> {
+  const stream = createReadStream(path);
+  try {
+    await once(stream, "open");
+    return stream;
+  } catch (error) {
+    throw new HoldfastError("NOT_FOUND", `${quote(path)} cannot be read (${(error as NodeJS.ErrnoException).code}).`, {}, error);
+  }
+}
+
+function imported({ sessions, agents, saves, blobs, bytes }: ImportReport, dryRun: boolean): string[] {
+  const fresh = sessions.filter(({ outcome }) => outcome === "imported").length;
+  const known = sessions.length - fresh;
+  const records = agents.filter(({ outcome }) => outcome === "imported").length;
+  const of = [counted(saves, "save"), counted(blobs, "blob"), size(bytes), ...(records > 0 ? [counted(records, "agent")] : [])].join(", ");
+  return [
+    `${dryRun ? "Would import" : "Imported"} ${counted(fresh, "session")} (${of})${known > 0 ? `; ${known} ${known === 1 ? "was" : "were"} here already` : ""}.`,
+  ];
+}
+
+const troubles = ({ conflicts, leftOut }: ImportReport): string[] => [
+  ...conflicts.map(({ id, message }) => `Not imported: ${inline(id)}: ${inline(message)}`),
+  ...leftOut.map(({ id, message }) => `Not in the export: ${inline(id)}: ${inline(message)}`),
+];
+
+const nextOf = ({ sessions: [first] }: ImportReport, dryRun: boolean, path: string, where: string): string[] =>
+  dryRun ? [`import holdfast ${shellWord(path)}${where}`] : [first === undefined ? `ls${where}` : `log ${shellWord(first.id)}${where}`];
+
+// ---- other systems
+
+async function migrateFiles(
+  kind: (typeof FOREIGN)[number],
+  path: string,
+  { options, terminal, signal, where }: Importing,
+): Promise<Answer> {
+  const dryRun = options["dry-run"];
+  const { migrate } = await import("../../migrate/index.js");
+  const bar = terminal.progress("read");
+  const report = await migrate(kind, path, options.store, {
+    dryRun,
+    signal,
+    onProgress: ({ files, of }) => bar.show(files, of),
+    ...(options.tenant !== undefined && { tenant: options.tenant }),
+  }).finally(() => bar.end());
+  const [first] = report.sessions;
+  return {
+    json: { ...report },
+    lines: migrated(report, terminal),
+    notes: [
+      ...report.skipped.map(({ path: file, why }) => `Skipped ${inline(file)}: ${inline(why)}`),
+      ...report.notes.map(({ path: file, what }) => `${file === undefined ? "" : `${inline(file)}: `}${inline(what)}`),
+    ],
+    next: dryRun
+      ? [`import ${kind} ${shellWord(path)}${where}`]
+      : [first === undefined ? `ls${where}` : `log ${shellWord(first.id)} --graph${where}`],
+    exit: [...report.sessions, ...report.agents, ...report.snapshots].some(({ outcome }) => outcome === "conflict") ? 4 : 0,
+    pages: true,
+  };
+}
+
+const SHOWN = 50;
+
+function migrated(report: MigrationReport, terminal: Terminal): string[] {
+  const { sessions, agents, snapshots, files, skipped, sourceBytes, storedBytes, dryRun } = report;
+  const rows = sessions
+    .slice(0, SHOWN)
+    .map(({ id, outcome, checkpoints, message }) => [
+      { text: inline(id), paint: terminal.paint.bold },
+      { text: outcome, paint: outcome === "conflict" || outcome === "refused" ? terminal.paint.red : terminal.paint.green },
+      String(checkpoints),
+      inline(message ?? ""),
+    ]);
+  const columns = [
+    { title: "SESSION", least: 12 },
+    { title: "OUTCOME" },
+    { title: "CHECKPOINTS", right: true as const },
+    { title: "", least: 10 },
+  ];
+  const made = sessions.reduce((sum, { checkpoints }) => sum + checkpoints, 0);
+  const others = [
+    ...(agents.length > 0 ? [counted(agents.length, "agent")] : []),
+    ...(snapshots.length > 0 ? [counted(snapshots.length, "snapshot")] : []),
+  ];
+  const smaller = storedBytes > 0 && sourceBytes > storedBytes ? `, ${(sourceBytes / storedBytes).toFixed(1)} times smaller` : "";
+  return [
+    ...(rows.length === 0 ? [] : table(columns, rows, terminal)),
+    ...(sessions.length > SHOWN ? [`… and ${sessions.length - SHOWN} more`] : []),
+    `${dryRun ? "Would import" : "Imported"} ${[counted(sessions.filter(({ outcome }) => outcome === "imported" || outcome === "grown").length, "session"), counted(made, "checkpoint"), ...others].join(", ")} from ${counted(files, "file")}${skipped.length > 0 ? `, ${skipped.length} skipped` : ""}.`,
+    ...(made > 0 ? [`${size(sourceBytes)} became ${size(storedBytes)}${smaller}.`] : []),
+  ];
+}

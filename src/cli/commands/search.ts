@@ -1,0 +1,77 @@
+import type { FoundItem, Role, SearchFilter } from "../../index.js";
+import { command, number, text } from "../command.js";
+import { requireSession } from "../ids.js";
+import { counted, inline, shellWord, wrap } from "../text.js";
+
+export const search = command({
+  name: "search",
+  group: "look",
+  says: "messages and titles that hold these words, the best first",
+  more: 'All words are looked for: without case and accents, in any script. "these in a row", -without, begin*.',
+  words: [{ name: "WORDS", says: "what to look for", many: true }],
+  options: {
+    agent: text("AGENT", "only in sessions of this agent", { completes: "agent" }),
+    session: text("SESSION", "only in this session", { completes: "session" }),
+    tag: text("TAG", "only in sessions with this tag"),
+    role: text("ROLE", "only messages of", { choices: ["system", "user", "assistant", "tool"] }),
+    since: text("TIME", "only from this time on, as in 2026-03-01"),
+    until: text("TIME", "only before this time"),
+    limit: number("N", "how many, 20 by default", 1, 1_000, "n"),
+    cursor: text("CURSOR", "go on where an earlier search ended; it says how"),
+  },
+  examples: [
+    ["holdfast search refund order", ""],
+    ["holdfast search '\"arrived broken\" -teapot' --role user", ""],
+  ],
+  async run({ words, options, terminal, hold, where }) {
+    const store = await hold();
+    const { agent, tag, role, since, until, limit, cursor } = options;
+    const within = options.session === undefined ? undefined : (await requireSession(store, options.session)).id;
+    const filter: SearchFilter = {
+      ...(agent !== undefined && { agent }),
+      ...(within !== undefined && { sessionId: within }),
+      ...(tag !== undefined && { tag }),
+      ...(role !== undefined && { role: role as Role }),
+      ...(since !== undefined && { since: timeOf(since) }),
+      ...(until !== undefined && { until: timeOf(until) }),
+      ...(limit !== undefined && { limit }),
+      ...(cursor !== undefined && { cursor }),
+    };
+    const query = words.join(" ");
+    const { items, next, behind } = await store.sessions.search(query, filter);
+    const { paint } = terminal;
+    const lines = items.flatMap((item) => {
+      const what = item.kind === "title" ? "title" : `${item.role} #${item.seq}`;
+      const head = `${paint.bold(inline(item.sessionId))}  ${paint.dim(`${what}, ${terminal.time(item.createdAt)}`)}`;
+      return [head, ...wrap(marked(item, paint.yellow), terminal.columns - 2).map((row) => `  ${row}`), ""];
+    });
+    const [first] = items;
+    return {
+      json: { items, ...(next !== undefined && { next }), ...(behind !== undefined && { behind }) },
+      lines: items.length === 0 ? ["Nothing found."] : lines.slice(0, -1),
+      notes:
+        behind === undefined
+          ? []
+          : [`The index has not taken in all there is: about ${counted(behind, "save")} are missing. Search again.`],
+      next: [
+        ...(next === undefined ? [] : [`search ${words.map(shellWord).join(" ")} --cursor ${next}${where}`]),
+        first === undefined ? `ls${where}` : `show ${shellWord(first.sessionId)}${where}`,
+      ],
+      pages: true,
+    };
+  },
+});
+
+/** The snippet, with what was found in colour. */
+function marked({ snippet, matches }: FoundItem, paint: (text: string) => string): string {
+  let at = 0;
+  let text = "";
+  for (const [start, end] of matches) {
+    text += inline(snippet.slice(at, start)) + paint(inline(snippet.slice(start, end)));
+    at = end;
+  }
+  return text + inline(snippet.slice(at));
+}
+
+/** A day is its beginning, in UTC. What is no time is left to the library to refuse. */
+const timeOf = (given: string): string => (/^\d{4}-\d\d-\d\d$/.test(given) ? `${given}T00:00:00Z` : given);

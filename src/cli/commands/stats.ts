@@ -1,0 +1,21 @@
+import { command } from "../command.js";
+import { size } from "../text.js";
+
+export const stats = command({
+  name: "stats",
+  group: "look",
+  says: "how much there is: counted, not estimated",
+  async run({ terminal, hold, where }) {
+    const counts = await (await hold()).stats();
+    const { agents, sessions, checkpoints, messages, sizeBytes } = counts;
+    const rows = { agents, sessions, checkpoints, messages };
+    return {
+      json: counts,
+      lines: [
+        ...Object.entries(rows).map(([name, count]) => `${terminal.paint.dim(name.padEnd(12))} ${count.toLocaleString("en-US")}`),
+        `${terminal.paint.dim("stored".padEnd(12))} ${size(sizeBytes)}`,
+      ],
+      next: [sessions === 0 ? "demo --keep" : `doctor${where}`],
+    };
+  },
+});

@@ -1,0 +1,36 @@
+import { command } from "../command.js";
+import { requireSession } from "../ids.js";
+import { counted, inline } from "../text.js";
+
+export const verify = command({
+  name: "verify",
+  group: "keep",
+  says: "reads everything, or one session, and says what was changed, lost or damaged",
+  more: "Ends with exit code 5 where something is.",
+  words: [{ name: "SESSION", says: "its id, or the beginning of it", completes: "session", optional: true }],
+  async run({ words: [word], terminal, hold, where }) {
+    const store = await hold();
+    const id = word === undefined ? undefined : (await requireSession(store, word)).id;
+    const bar = terminal.progress("verified saves:");
+    const verdict = await store
+      .verify({ onProgress: (checked) => bar.show(checked), ...(id !== undefined && { sessionId: id }) })
+      .finally(() => bar.end());
+    const { ok, checked, findings } = verdict;
+    const { paint } = terminal;
+    return {
+      json: verdict,
+      lines: ok
+        ? [`${paint.green("Sound:")} ${counted(checked, "save")}, each as it was written, in an unbroken chain.`]
+        : [
+            ...findings.map(
+              ({ code, sessionId, message }) =>
+                `${paint.red(code)}  ${sessionId === undefined ? "" : `${paint.bold(inline(sessionId))}  `}${inline(message)}`,
+            ),
+            `${paint.red("Damaged:")} ${counted(findings.length, "finding")}; ${counted(checked, "save")} could be verified, and what is sound can be read.`,
+          ],
+      next: [ok ? `doctor${where}` : "help restore-backup"],
+      exit: ok ? 0 : 5,
+      pages: true,
+    };
+  },
+});

@@ -1,0 +1,136 @@
+/**
+ * Where a command's words go: data to stdout, all else to stderr. Colours, progress, questions and a pager are for terminals only; elsewhere
+ * the same words come plain, and nobody is asked anything.
+ */
+import { type SpawnSyncReturns, spawnSync } from "node:child_process";
+import { createInterface } from "node:readline/promises";
+import { HoldfastError } from "../core/errors.js";
+import { isColourful, type Paint, paint } from "./colours.js";
+import { ago, clip, size, utc, width } from "./text.js";
+
+export interface TerminalOptions {
+  readonly utc: boolean;
+  readonly quiet: boolean;
+  readonly pager: boolean;
+}
+
+export interface Progress {
+  /** How far it is; of how much, where that is known. */
+  show(done: number, of?: number, unit?: "bytes"): void;
+  end(): void;
+}
+
+const NOT_OFTENER_MS = 100;
+const BAR = 24;
+const SPIN = ["|", "/", "-", "\\"];
+
+export class Terminal {
+  /** Of stdout, and of stderr. */
+  readonly paint: Paint;
+  readonly paintErr: Paint;
+  /** How wide stdout is: without an end where it is no terminal. */
+  readonly columns: number;
+  readonly isTty: boolean;
+  /** Whether lines may be drawn with more than ASCII has. */
+  readonly isUnicode: boolean;
+  readonly now = Date.now();
+  readonly #o: TerminalOptions;
+
+  constructor(o: TerminalOptions, env: NodeJS.ProcessEnv = process.env) {
+    this.#o = o;
+    this.isTty = process.stdout.isTTY === true;
+    this.columns = this.isTty ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY;
+    this.paint = paint(isColourful(process.stdout, env));
+    this.paintErr = paint(isColourful(process.stderr, env));
+    const locale = env["LC_ALL"] || env["LC_CTYPE"] || env["LANG"] || "";
+    this.isUnicode = env["TERM"] !== "dumb" && (locale === "" || /utf-?8/i.test(locale));
+  }
+
+  time(iso: string): string {
+    return this.#o.utc ? utc(iso) : ago(iso, this.now);
+  }
+
+  // ---- data
+
+  /** Lines that are data; through a pager where they are more than the screen has. */
+  print(lines: Iterable<string>, pages = false): void {
+    const all = [...lines];
+    if (all.length === 0) return;
+    const text = `${all.join("\n")}\n`;
+    if (!(pages && this.#pages(all) && this.#page(text))) process.stdout.write(text);
+  }
+
+  #pages(lines: readonly string[]): boolean {
+    if (!this.isTty || !process.stdin.isTTY || !this.#o.pager || process.env["TERM"] === "dumb") return false;
+    const rows = lines.reduce((sum, line) => sum + Math.max(1, Math.ceil(width(line) / this.columns)), 0);
+    return rows >= (process.stdout.rows || 24);
+  }
+
+  /** Answers whether there was a pager to hand it to. */
+  #page(text: string): boolean {
+    const named = process.env["HOLDFAST_PAGER"] ?? process.env["PAGER"];
+    if (named === "" || named === "cat") return false;
+    const env = { LESS: "FRX", LV: "-c", ...process.env };
+    const o = { input: text, stdio: ["pipe", "inherit", "inherit"] as ["pipe", "inherit", "inherit"], env };
+    // What somebody has named is a command line of theirs.
+    const ended: SpawnSyncReturns<Buffer> = named === undefined ? spawnSync("less", [], o) : spawnSync(named, { ...o, shell: true });
+    // One that is left before the end has not failed; a shell that does not find it says so with 127.
+    return ended.status !== 127 && (ended.error === undefined || (ended.error as NodeJS.ErrnoException).code === "EPIPE");
+  }
+
+  // ---- all else
+
+  tell(text: string): void {
+    process.stderr.write(`${text}\n`);
+  }
+
+  /** What one would want to do next. */
+  next(commands: readonly string[]): void {
+    if (this.#o.quiet) return;
+    for (const [i, command] of commands.entries()) this.tell(this.paintErr.dim(`${i === 0 ? "Next:" : "     "} holdfast ${command}`));
+  }
+
+  progress(what: string): Progress {
+    if (process.stderr.isTTY !== true || this.#o.quiet || process.env["TERM"] === "dumb") return { show() {}, end() {} };
+    let at = 0;
+    let turns = 0;
+    let isShown = false;
+    const room = (process.stderr.columns || 80) - 1;
+    const amount = (count: number, unit: "bytes" | undefined) => (unit === "bytes" ? size(count) : count.toLocaleString("en-US"));
+    return {
+      show(done, of, unit) {
+        if (performance.now() - at < NOT_OFTENER_MS) return;
+        at = performance.now();
+        isShown = true;
+        const part = of === undefined || of === 0 ? 0 : Math.min(1, done / of);
+        const filled = Math.round(part * BAR);
+        const text =
+          of === undefined
+            ? `${SPIN[turns++ % SPIN.length]} ${what} ${amount(done, unit)}`
+            : `${what} [${"#".repeat(filled)}${".".repeat(BAR - filled)}] ${Math.floor(part * 100)} % of ${amount(of, unit)}`;
+        process.stderr.write(`\r\u001b[K${clip(text, room)}`);
+      },
+      end() {
+        if (isShown) process.stderr.write("\r\u001b[K");
+        isShown = false;
+      },
+    };
+  }
+
+  /** A person is asked; where there is none, nothing is done without --yes. */
+  async confirm(what: string, yes: boolean): Promise<void> {
+    if (yes) return;
+    if (process.stdin.isTTY !== true || process.stderr.isTTY !== true)
+      throw new HoldfastError("INVALID_OPTION", `${what} Pass --yes to say that this is wanted, or --dry-run to see what would happen.`, {
+        path: "--yes",
+      });
+    const asking = createInterface({ input: process.stdin, output: process.stderr });
+    // Ctrl-C and the end of the input are a no.
+    const answer = await new Promise<string>((resolve) => {
+      asking.once("close", () => resolve(""));
+      asking.question(`${what} Go on? [y/N] `).then(resolve, () => resolve(""));
+    });
+    asking.close();
+    if (!/^y(es)?$/i.test(answer.trim())) throw new HoldfastError("INVALID_OPTION", "Nothing was done.", { path: "--yes" });
+  }
+}

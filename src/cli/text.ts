@@ -1,0 +1,150 @@
+/**
+ * Text on its way to a terminal.
+ *
+ * V1  what is stored is shown and never sent: control characters, and those that change the direction of text, become visible.
+ * V2  texts are measured in columns as terminals show them, and cut between characters as people see them.
+ */
+
+/** C0 and C1 controls, direction marks and overrides, line and paragraph separators, and half characters. */
+const UNSEEN = /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]/u;
+const UNSEEN_ALL = new RegExp(UNSEEN, "gu");
+const NAMED: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\u001b": "\\e", "\0": "\\0" };
+
+const seen = (character: string): string => {
+  // Emoji are put together with this one.
+  if (character === "\u200d") return character;
+  return NAMED[character] ?? `\\u{${(character.codePointAt(0) as number).toString(16)}}`;
+};
+
+/** One line of it. */
+export const inline = (text: string): string => (UNSEEN.test(text) ? text.replace(UNSEEN_ALL, seen) : text);
+
+/** Lines stay lines, and tabs become spaces; whatever else is not seen becomes visible. */
+export function block(text: string): string[] {
+  return text.split(/\r?\n/).map((line) => inline(line.replaceAll("\t", "    ")));
+}
+
+/** Words of a text in one line: breaks become spaces. */
+export const oneLine = (text: string): string => inline(text.replace(/\s+/g, " ").trim());
+
+/** As JSON, in which what is not seen is written as an escape: it says the same to whoever parses it. */
+export const json = (value: object, indent?: number): string =>
+  JSON.stringify(value, undefined, indent).replace(UNSEEN_ALL, (c) =>
+    c === "\n" ? c : [...Array(c.length).keys()].map((i) => `\\u${c.charCodeAt(i).toString(16).padStart(4, "0")}`).join(""),
+  );
+
+const PLAIN = /^[ -~]*$/;
+const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+const WIDE =
+  /\p{Emoji_Presentation}|\ufe0f|[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{1b000}-\u{1b2ff}\u{20000}-\u{3fffd}]/u;
+const NO_WIDTH = /^[\p{M}\u200d]+$/u;
+
+function widthOfOne(grapheme: string): number {
+  if (WIDE.test(grapheme)) return 2;
+  return NO_WIDTH.test(grapheme) ? 0 : 1;
+}
+
+/** Without our own colours. */
+export const uncoloured = (text: string): string => (text.includes("\u001b") ? text.replace(/\p{Cc}\[[0-9;]*m/gu, "") : text);
+
+/** How many columns it takes. Our own colours take none. */
+export function width(text: string): number {
+  const bare = uncoloured(text);
+  if (PLAIN.test(bare)) return bare.length;
+  let columns = 0;
+  for (const { segment } of graphemes.segment(bare)) columns += widthOfOne(segment);
+  return columns;
+}
+
+/** At most so many columns of it, with an ellipsis where something was cut. For texts without colours. */
+export function clip(text: string, columns: number): string {
+  if (text.length <= columns && PLAIN.test(text)) return text;
+  if (columns <= 0) return "";
+  let taken = "";
+  let used = 0;
+  let rest = 0;
+  for (const { segment, index } of graphemes.segment(text)) {
+    const wide = widthOfOne(segment);
+    if (used + wide > columns) {
+      // The last that was taken makes room for the ellipsis.
+      return `${text.slice(0, rest)}…`;
+    }
+    if (used + wide <= columns - 1) rest = index + segment.length;
+    used += wide;
+    taken += segment;
+  }
+  return taken;
+}
+
+export const pad = (text: string, columns: number): string => text + " ".repeat(Math.max(0, columns - width(text)));
+export const padStart = (text: string, columns: number): string => " ".repeat(Math.max(0, columns - width(text))) + text;
+
+/** Broken between words where it is wider; a word that is too long is broken inside. Indentation is kept. */
+export function wrap(line: string, columns: number): string[] {
+  if (columns === Number.POSITIVE_INFINITY || width(line) <= columns) return [line];
+  const indent = /^ */.exec(line)?.[0] ?? "";
+  const room = Math.max(8, columns - indent.length);
+  const rows: string[] = [];
+  let row = "";
+  for (const word of line.slice(indent.length).split(/( +)/)) {
+    if (width(row) + width(word) <= room) {
+      row += word;
+      continue;
+    }
+    if (row.trim() !== "") rows.push(row.trimEnd());
+    row = "";
+    let left = word.trimStart();
+    while (width(left) > room) {
+      const piece = cut(left, room);
+      rows.push(piece);
+      left = left.slice(piece.length);
+    }
+    row = left;
+  }
+  if (row.trim() !== "") rows.push(row.trimEnd());
+  return rows.map((piece) => indent + piece);
+}
+
+/** The first so many columns of it; at least one character. */
+function cut(text: string, columns: number): string {
+  let used = 0;
+  for (const { segment, index } of graphemes.segment(text)) {
+    used += widthOfOne(segment);
+    if (used > columns && index > 0) return text.slice(0, index);
+  }
+  return text;
+}
+
+export function size(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`;
+  if (bytes < 1_000_000) return `${round(bytes / 1_000)} kB`;
+  return bytes < 1_000_000_000 ? `${round(bytes / 1_000_000)} MB` : `${(bytes / 1_000_000_000).toFixed(2)} GB`;
+}
+
+const round = (value: number): string => (value < 10 ? value.toFixed(1) : String(Math.round(value)));
+
+export const counted = (count: number, what: string, many = `${what}s`): string =>
+  `${count.toLocaleString("en-US")} ${count === 1 ? what : many}`;
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** How long ago a time was; one far back, or yet to come, as its date. */
+export function ago(iso: string, now: number): string {
+  const at = Date.parse(iso);
+  if (Number.isNaN(at)) return inline(iso);
+  const passed = now - at;
+  if (passed < -5_000) return utc(iso);
+  if (passed < 10_000) return "just now";
+  if (passed < MINUTE) return `${Math.floor(passed / 1_000)} s ago`;
+  if (passed < HOUR) return `${Math.floor(passed / MINUTE)} min ago`;
+  if (passed < DAY) return `${Math.floor(passed / HOUR)} h ago`;
+  if (passed < 30 * DAY) return `${Math.floor(passed / DAY)} d ago`;
+  return iso.slice(0, 10);
+}
+
+export const utc = (iso: string): string => iso.replace("T", " ").replace(/(\.\d+)?Z$/, "Z");
+
+/** As a shell takes it, where it needs no more than quotes; control characters are shown, so that it can be read at least. */
+export const shellWord = (word: string): string => (/^[\w./:@%+,=-]+$/.test(word) ? word : `'${inline(word).replaceAll("'", "'\\''")}'`);

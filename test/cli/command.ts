@@ -1,0 +1,85 @@
+/** Runs the command line as people do: as a process of its own, with or without a terminal, and compares what it printed with what is kept. */
+import { spawn } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect } from "vitest";
+import type { World } from "./world.js";
+
+export const bin = fileURLToPath(new URL("../../dist/bin/holdfast.js", import.meta.url));
+const golden = (name: string) => fileURLToPath(new URL(`./golden/${name}.txt`, import.meta.url));
+
+export interface Ended {
+  readonly exit: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface RunOptions {
+  readonly cwd?: string;
+  readonly env?: NodeJS.ProcessEnv;
+  readonly input?: string;
+}
+
+/** Nothing of whoever runs the tests shows through. */
+const bare = ({ env }: RunOptions): NodeJS.ProcessEnv => ({
+  PATH: process.env["PATH"],
+  HOME: "/nowhere",
+  USER: "ana",
+  LANG: "C.UTF-8",
+  ...env,
+});
+
+export function run(words: readonly string[], o: RunOptions = {}): Promise<Ended> {
+  return ended(process.execPath, [bin, ...words], o);
+}
+
+/** On a terminal of 80 columns: all that it prints comes together, and it is asked. */
+export async function onTerminal(words: readonly string[], o: RunOptions & { readonly columns?: number } = {}): Promise<Ended> {
+  const quoted = [process.execPath, bin, ...words].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ");
+  const line = `stty cols ${o.columns ?? 80} rows 60 -echo; ${quoted}`;
+  const { exit, stdout, stderr } = await ended("script", ["-qec", line, "/dev/null"], {
+    ...o,
+    env: { TERM: "xterm-256color", HOLDFAST_PAGER: "cat", ...o.env },
+  });
+  return { exit, stdout: stdout.replaceAll("\r\n", "\n"), stderr };
+}
+
+function ended(file: string, args: readonly string[], o: RunOptions): Promise<Ended> {
+  const child = spawn(file, args, { cwd: o.cwd, env: bare(o), stdio: ["pipe", "pipe", "pipe"] });
+  let [stdout, stderr] = ["", ""];
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    stdout += text;
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text;
+  });
+  child.stdin.on("error", () => {});
+  if (o.input === undefined) child.stdin.end();
+  else child.stdin.write(o.input);
+  return new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (exit) => {
+      child.stdin.destroy();
+      resolve({ exit, stdout, stderr });
+    });
+  });
+}
+
+/** What is random in an output gets a name of the same length: lines of journals, by the order of their making. */
+export function steady(text: string, { lines, snapshot }: Pick<World, "lines" | "snapshot">): string {
+  let steady = text.replaceAll(snapshot, "snap-ssssssssssssssss");
+  for (const [i, line] of lines.entries()) {
+    const letter = String.fromCharCode(97 + i);
+    steady = steady.replaceAll(line, letter.repeat(16)).replaceAll(line.slice(0, 8), letter.repeat(8));
+  }
+  return steady;
+}
+
+/** Compared with the file; `GOLDEN=write npx vitest run test/cli` writes what there is now, to be looked at before it is kept. */
+export function expectGolden(name: string, { exit, stdout, stderr }: Ended, world: Pick<World, "lines" | "snapshot">): void {
+  const text = `${steady(stdout, world)}--- stderr\n${steady(stderr, world)}--- exit ${exit}\n`;
+  // What is not sent to a terminal can be read in the file.
+  const readable = text.replaceAll("\u001b", "␛");
+  if (process.env["GOLDEN"] === "write") writeFileSync(golden(name), readable);
+  expect(existsSync(golden(name)) ? readFileSync(golden(name), "utf8") : undefined).toBe(readable);
+}

@@ -1,0 +1,272 @@
+/** Commands that move things, go on, or ask the shell: what they do, as a process of their own. */
+import { spawn, spawnSync } from "node:child_process";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { open } from "../../src/index.js";
+import { scratch } from "../support/stores.js";
+import { bin, onTerminal, run } from "./command.js";
+import { makeWorld } from "./world.js";
+
+const directory = scratch();
+const fresh = (): string => mkdtempSync(join(directory, "at-"));
+
+const made = async () => {
+  const cwd = fresh();
+  const world = await makeWorld(join(cwd, ".holdfast/state.db"));
+  return {
+    cwd,
+    world,
+    cli: (...words: string[]) => run(words, { cwd }),
+    json: async (...words: string[]) => JSON.parse((await run([...words, "--json"], { cwd })).stdout),
+  };
+};
+
+test("export and import: through a pipe and through files, to a store of another kind, once", async () => {
+  const { cwd, cli, json } = await made();
+  const piped = spawnSync(
+    "sh",
+    ["-c", `'${process.execPath}' '${bin}' export --all -q | '${process.execPath}' '${bin}' import holdfast - --store dir:other`],
+    { cwd, encoding: "utf8" },
+  );
+  expect(piped.status).toBe(0);
+  expect(piped.stdout).toMatch(/^Imported 6 sessions \(\d+ saves, 2 blobs, .*, 1 agent\)\.\n$/);
+  expect((await run(["ls", "--store", "dir:other", "--utc", "-q"], { cwd })).stdout).toBe((await cli("ls", "--utc", "-q")).stdout);
+
+  expect(await cli("export", "order-42", "-o", "one.jsonl")).toMatchObject({
+    exit: 0,
+    stdout: expect.stringMatching(/^1 session, .* in one\.jsonl\.\n$/),
+  });
+  expect(statSync(join(cwd, "one.jsonl")).mode & 0o077).toBe(0);
+  expect(await cli("export", "order-42", "-o", "one.jsonl")).toMatchObject({ exit: 4, stderr: expect.stringContaining("not there yet") });
+  expect(await json("import", "holdfast", "one.jsonl", "--store", "two.db", "--dry-run")).toMatchObject({
+    sessions: [{ id: "order-42", outcome: "imported" }],
+    dryRun: true,
+  });
+  expect(await json("import", "holdfast", "one.jsonl", "--store", "two.db")).toMatchObject({ sessions: [{ outcome: "imported" }] });
+  expect(await json("import", "holdfast", "one.jsonl", "--store", "two.db")).toMatchObject({ sessions: [{ outcome: "known" }] });
+
+  const torn = readFileSync(join(cwd, "one.jsonl"), "utf8").slice(0, -40);
+  writeFileSync(join(cwd, "torn.jsonl"), torn);
+  expect(await cli("import", "holdfast", "torn.jsonl", "--store", "three.db")).toMatchObject({ exit: 5, stdout: "" });
+  expect(await cli("import", "holdfast", "missing.jsonl")).toMatchObject({ exit: 3 });
+  expect(await cli("export")).toMatchObject({ exit: 2, stderr: expect.stringContaining("export needs one of") });
+  expect(await onTerminal(["export", "--all"], { cwd })).toMatchObject({ exit: 2, stdout: expect.stringContaining("not for a terminal") });
+});
+
+test.each([
+  ["ares", "ares"],
+  ["ccswarm", "ccswarm"],
+  ["smooth", "smooth"],
+  ["aethershell", "aethershell"],
+])("import %s: said before, then done, then known", async (kind, name) => {
+  const cwd = fresh();
+  const path = fileURLToPath(new URL(`../migrate/fixtures/${name}`, import.meta.url));
+  const cli = (...words: string[]) => run(["import", kind, ...words], { cwd });
+  const dry = await cli(path, "--dry-run");
+  expect(dry).toMatchObject({ exit: 0, stdout: expect.stringMatching(/^SESSION +OUTCOME[\s\S]*\nWould import \d+ session/) });
+  expect(existsSync(join(cwd, ".holdfast"))).toBe(false);
+  const done = await cli(path);
+  expect(done).toMatchObject({
+    exit: 0,
+    stdout: expect.stringMatching(/\nImported \d+ session[\s\S]* became /),
+    stderr: expect.stringContaining("Next: holdfast log "),
+  });
+  const known = JSON.parse((await cli(path, "--json")).stdout);
+  expect(known).toMatchObject({ version: 1, kind, dryRun: false });
+  expect(known.sessions.every(({ outcome }: { outcome: string }) => outcome === "known")).toBe(true);
+  expect((await run(["verify"], { cwd })).exit).toBe(0);
+  expect((await run(["ls"], { cwd })).stdout.split("\n").length).toBeGreaterThan(2);
+});
+
+test("import: what is not there, not that, or nothing at all is said, and no store is made", async () => {
+  const cwd = fresh();
+  expect(await run(["import", "ares", "nowhere"], { cwd })).toMatchObject({ exit: 3, stdout: "" });
+  expect(await run(["import", "aers", "."], { cwd })).toMatchObject({ exit: 2, stderr: expect.stringContaining("Did you mean ares?") });
+  const ccswarm = fileURLToPath(new URL("../migrate/fixtures/ccswarm", import.meta.url));
+  expect(await run(["import", "smooth", ccswarm], { cwd })).toMatchObject({
+    exit: 2,
+    stderr: expect.stringContaining("holdfast import ccswarm"),
+  });
+  expect(await run(["import", "ares", ccswarm, "--moved"], { cwd })).toMatchObject({ exit: 2 });
+  expect(existsSync(join(cwd, ".holdfast"))).toBe(false);
+});
+
+test("snapshot and restore: said before, refused without a word, undone by what it proposes", async () => {
+  const { cli, json } = await made();
+  const { snapshot } = await json("snapshot", "support", "--name", "mine");
+  expect(snapshot).toMatchObject({ agent: "support", name: "mine", sessions: 4 });
+  expect((await cli("rm", "order-43", "--yes")).exit).toBe(0);
+  const short = snapshot.id.slice(0, 12);
+  expect(await json("restore", short, "--dry-run")).toMatchObject({
+    dryRun: true,
+    sessions: expect.arrayContaining([{ id: "order-43", outcome: "made" }]),
+  });
+  expect(await cli("restore", short)).toMatchObject({ exit: 2, stderr: expect.stringContaining("--yes") });
+  const restored = await cli("restore", short, "--yes");
+  expect(restored).toMatchObject({ exit: 0, stdout: expect.stringContaining("support went back to") });
+  expect((await cli("show", "order-43")).exit).toBe(0);
+  const undo = /holdfast (restore \S+)/.exec(restored.stderr)?.[1]?.split(" ") ?? [];
+  expect((await cli(...undo, "--yes")).exit).toBe(0);
+  expect((await cli("show", "order-43")).stdout).toContain("archived");
+});
+
+test("tail -f follows a session that another process works on, and Ctrl-C ends it", { timeout: 30_000 }, async () => {
+  const { cwd } = await made();
+  const child = spawn(process.execPath, [bin, "tail", "-f", "sums", "-n", "1", "--json"], { cwd, stdio: ["ignore", "pipe", "inherit"] });
+  const lines: string[] = [];
+  child.stdout.setEncoding("utf8").on("data", (text: string) => lines.push(...text.split("\n").filter(Boolean)));
+  const until = async (seen: (lines: readonly string[]) => boolean) => {
+    for (const end = performance.now() + 10_000; performance.now() < end && !seen(lines); ) await sleep(20);
+    return seen(lines);
+  };
+  expect(await until(() => lines.length >= 2)).toBe(true);
+  expect(JSON.parse(lines[0] as string)).toEqual({ version: 1, command: "tail", session: "sums" });
+  const hold = await open(join(cwd, ".holdfast/state.db"));
+  const session = await hold.session("sums");
+  session.append({ role: "user", content: "One more." });
+  await session.checkpoint("live");
+  await session.close();
+  await hold.close();
+  expect(await until((all) => all.some((line) => line.includes("One more.")) && all.some((line) => line.includes('"label":"live"')))).toBe(
+    true,
+  );
+  const ended = new Promise((resolve) => child.once("close", (code, signal) => resolve(code ?? signal)));
+  child.kill("SIGINT");
+  expect(await ended).toBe(0);
+});
+
+test("bisect: a command that is not there, one that cannot tell, one that takes too long; along what a fork shares", async () => {
+  const { cli, json, world } = await made();
+  expect(await cli("bisect", "sums")).toMatchObject({ exit: 2, stderr: expect.stringContaining("--run") });
+  expect(await cli("bisect", "sums", "--run", "no-such-command-here")).toMatchObject({
+    exit: 2,
+    stderr: expect.stringContaining("not found"),
+  });
+  expect(await json("bisect", "sums", "--run", "true")).toMatchObject({ found: null, why: "all-good" });
+  expect(await json("bisect", "sums", "--run", "exit 125")).toMatchObject({ found: null, why: "unknown" });
+  expect(await json("bisect", "sums", "--run", "sleep 5", "--timeout", "50")).toMatchObject({ found: { step: 1 } });
+  const some = 'grep -q "Take 5" && exit 1; exit 125';
+  expect(await json("bisect", "sums", "--run", some, "--good", "3")).toMatchObject({
+    found: { step: 5 },
+    skipped: expect.arrayContaining([expect.any(String)]),
+  });
+  // What the fork shares is of another session.
+  const shared = await json("bisect", "order-42-what-if", "--run", "! grep -q lookup");
+  expect(shared).toMatchObject({ found: { id: world.checkpoints["first"] } });
+  const env = await cli(
+    "bisect",
+    "sums",
+    "--run",
+    'test "$HOLDFAST_SESSION" = sums && test -n "$HOLDFAST_CHECKPOINT" && exit 1',
+    "--good",
+    "3",
+    "--bad",
+    "~1",
+  );
+  expect(env.exit).toBe(0);
+});
+
+test("doctor: what is wrong, each with what to do, and an exit code by it", async () => {
+  const { cwd, cli, json } = await made();
+  const sick = await json("doctor");
+  expect(sick).toMatchObject({ ok: false, store: { kind: "sqlite", format: expect.any(Number) }, stats: { sessions: 6 } });
+  expect(sick.findings.map(({ code }: { code: string }) => code).sort()).toEqual(["IN_DOUBT", "WAITING"]);
+  for (const { message, fix } of sick.findings) expect(message.length * fix.length).toBeGreaterThan(0);
+  const said = await cli("doctor");
+  expect(said).toMatchObject({ exit: 1, stdout: expect.stringMatching(/^holdfast +0\.\d.*Node/) });
+  expect(said.stdout).toMatch(/IN_DOUBT.*\n.*holdfast effects --status in-doubt/);
+
+  for (const file of ["state.db"]) chmodSync(join(cwd, ".holdfast", file), 0o644);
+  const open = await json("doctor");
+  expect(open.findings).toContainEqual(
+    expect.objectContaining({ code: "OPEN_TO_OTHERS", level: "wrong", fix: expect.stringContaining("chmod") }),
+  );
+  chmodSync(join(cwd, ".holdfast/state.db"), 0o600);
+
+  // A process that is killed leaves its lease behind: the negative of "nothing is wrong", and no reason to worry.
+  const holder = spawn(
+    process.execPath,
+    [
+      "--input-type=module",
+      "-e",
+      `import { open } from ${JSON.stringify(join(bin, "../../index.js"))}; const hold = await open(${JSON.stringify(join(cwd, ".holdfast/state.db"))}); await hold.session("held"); console.log("held"); setInterval(() => {}, 1000);`,
+    ],
+    { stdio: ["ignore", "pipe", "inherit"] },
+  );
+  await new Promise((resolve) => holder.stdout.once("data", resolve));
+  expect((await json("doctor")).store.leases).toMatchObject({
+    held: [{ sessionId: "held", holder: `process ${holder.pid}` }],
+    abandoned: [],
+  });
+  const gone = new Promise((resolve) => holder.once("close", resolve));
+  holder.kill("SIGKILL");
+  await gone;
+  expect((await json("doctor")).store.leases).toMatchObject({ held: [], abandoned: ["held"] });
+
+  for (const effect of (await json("effects")).items)
+    await cli(
+      effect.status === "waiting" ? "deny" : "settle",
+      effect.effectId,
+      ...(effect.status === "waiting" ? ["--reason", "no"] : ["--error", "no"]),
+    );
+  await cli("rm", "held", "--yes");
+  expect(await json("doctor")).toMatchObject({ ok: true, findings: [] });
+  expect(await run(["doctor", "--store", "memory:"], { cwd })).toMatchObject({ exit: 0, stdout: expect.stringContaining("NOT_KEPT") });
+});
+
+test("completion: commands, options, values and ids, and nothing where there is no store", async () => {
+  const { cwd, cli, world } = await made();
+  const complete = async (...words: string[]) =>
+    (await cli("__complete", "--", ...words)).stdout
+      .split("\n")
+      .filter(Boolean)
+      .map((line) => line.split("\t")[0]);
+  expect(await complete("re")).toEqual(["rewind", "restore", "restore-backup", "restored"]);
+  expect(await complete("ls", "--st")).toEqual(["--status", "--store"]);
+  expect(await complete("ls", "--status", "in")).toEqual(["in-progress", "in-doubt"]);
+  expect(await complete("ls", "--status=wa")).toEqual(["--status=waiting"]);
+  expect(await complete("show", "order-42")).toEqual(["order-42", "order-42-what-if"]);
+  expect(await complete("log", "nothing")).toEqual([]);
+  expect(await complete("rewind", "order-42", "")).toContain(world.checkpoints["first"]);
+  expect(await complete("show", "sums@1")).toEqual(["sums@15", "sums@12"]);
+  expect(await complete("settle", "")).toEqual([world.effects.inDoubt, world.effects.waiting]);
+  expect(await complete("restore", "snap-")).toEqual([world.snapshot]);
+  expect(await complete("ls", "--agent", "")).toEqual(["support"]);
+  expect(await complete("import", "a")).toEqual(["ares", "aethershell"]);
+  expect(await complete("import", "ares", "x")).toEqual(["__files__"]);
+  expect(await complete("help", "sho")).toEqual(["show"]);
+  const empty = fresh();
+  expect(await run(["__complete", "--", "show", ""], { cwd: empty })).toMatchObject({ exit: 0, stdout: "" });
+  expect(existsSync(join(empty, ".holdfast"))).toBe(false);
+  // In a shell: what it offers for a line that was begun.
+  const line = `source <('${process.execPath}' '${bin}' completion bash); holdfast() { '${process.execPath}' '${bin}' "$@"; }; COMP_WORDS=(holdfast show order-42-w); COMP_CWORD=2; _holdfast; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  expect(spawnSync("bash", ["--norc", "-c", line], { cwd, encoding: "utf8" })).toMatchObject({
+    status: 0,
+    stdout: "order-42-what-if\n",
+    stderr: "",
+  });
+});
+
+test("ids may be shortened, as long as one fits", async () => {
+  const { cli, world, json } = await made();
+  const { first = "", half = "" } = world.checkpoints;
+  expect((await json("show", first.slice(0, 6) + first.slice(16))).checkpoint.id).toBe(first);
+  expect((await json("show", "order-42@half of it")).checkpoint.id).toBe(half);
+  expect((await json("show", "order-42@~0")).checkpoint.id).toBe(half);
+  expect((await json("show", "order-42-w")).session.id).toBe("order-42-what-if");
+  expect(await cli("show", "order-42@99")).toMatchObject({ exit: 3, stderr: expect.stringContaining("holdfast log order-42") });
+  expect(await cli("show", "")).toMatchObject({ exit: 2 });
+  expect((await json("effects")).items).toHaveLength(2);
+  expect((await cli("approve", world.effects.waiting.slice(0, 5))).exit).toBe(0);
+});
+
+test("a store in a directory, and one of a tenant, are looked at by the same words", async () => {
+  const cwd = fresh();
+  await makeWorld(`dir:${join(cwd, "state")}`);
+  expect((await run(["log", "order-42", "--graph", "--store", "dir:state"], { cwd })).stdout.split("\n")).toHaveLength(7);
+  expect((await run(["ls", "--store", "dir:state", "--tenant", "acme"], { cwd })).stdout).toBe("No sessions yet.\n");
+  expect((await run(["doctor", "--store", "dir:state"], { cwd })).stdout).toContain("each journal and its directory");
+});

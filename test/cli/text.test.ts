@@ -1,0 +1,137 @@
+/** Text on its way to a terminal, and texts compared. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { paint } from "../../src/cli/colours.js";
+import { compare } from "../../src/cli/render/changes.js";
+import { table } from "../../src/cli/render/table.js";
+import { closest } from "../../src/cli/suggest.js";
+import { ago, block, clip, inline, json, oneLine, shellWord, size, width, wrap } from "../../src/cli/text.js";
+
+const anything = fc.oneof(fc.string({ unit: "binary", maxLength: 60 }), fc.string({ unit: "grapheme", maxLength: 60 }));
+const UNSEEN = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/u;
+
+describe("V1", () => {
+  test("whatever is stored, nothing that is not seen is sent", () => {
+    fc.assert(
+      fc.property(anything, (text) => {
+        expect(inline(text)).not.toMatch(UNSEEN);
+        expect(oneLine(text)).not.toMatch(UNSEEN);
+        for (const line of block(text)) expect(line).not.toMatch(UNSEEN);
+        expect(shellWord(text)).not.toMatch(UNSEEN);
+        expect(json({ text }).replaceAll("\n", "")).not.toMatch(UNSEEN);
+        if (text.isWellFormed()) expect(JSON.parse(json({ text }))).toEqual({ text });
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("what is seen stays as it is", () => {
+    expect(inline("Ünïcode 日本 👩‍👩‍👧 \\n")).toBe("Ünïcode 日本 👩‍👩‍👧 \\n");
+    expect(inline("a\u001b[31m\u0000\r\u202e\u009b")).toBe("a\\e[31m\\0\\r\\u{202e}\\u{9b}");
+    expect(block("a\r\nb\tc")).toEqual(["a", "b    c"]);
+  });
+});
+
+describe("V2", () => {
+  test("columns are those of a terminal", () => {
+    expect(["abc", "日本", "👩‍👩‍👧", "é", "e\u0301", "👍🏽", "", "\u001b[31mred\u001b[39m"].map(width)).toEqual([3, 4, 2, 1, 1, 2, 0, 3]);
+  });
+
+  test("what is cut fits, and what fits is not cut", () => {
+    fc.assert(
+      fc.property(anything, fc.integer({ min: 1, max: 30 }), (text, columns) => {
+        const shown = inline(text);
+        const cut = clip(shown, columns);
+        expect(width(cut)).toBeLessThanOrEqual(columns);
+        if (width(shown) <= columns) expect(cut).toBe(shown);
+        else expect(cut.endsWith("…")).toBe(true);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("what is wrapped fits, and loses nothing but spaces", () => {
+    fc.assert(
+      fc.property(anything, fc.integer({ min: 10, max: 40 }), (text, columns) => {
+        const shown = inline(text);
+        const rows = wrap(shown, columns);
+        const indent = /^ */.exec(shown)?.[0].length ?? 0;
+        for (const row of rows) expect(width(row)).toBeLessThanOrEqual(Math.max(columns, indent + 8));
+        expect(rows.join("").replaceAll(" ", "")).toBe(shown.replaceAll(" ", ""));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("a table fits as far as its columns may be cut, and leaves out one in which nothing stands", () => {
+    const plain = { paint: paint(false) };
+    const columns = [{ title: "ID" }, { title: "NONE" }, { title: "TEXT", least: 5 }];
+    const rows = [
+      ["a", "", "long enough to be cut"],
+      ["bb", "", "日本語日本語"],
+    ];
+    expect(table(columns, rows, { ...plain, columns: 14 })).toEqual(["ID  TEXT", "a   long enou…", "bb  日本語日…"]);
+    expect(table(columns, rows, { ...plain, columns: Number.POSITIVE_INFINITY })).toEqual([
+      "ID  TEXT",
+      "a   long enough to be cut",
+      "bb  日本語日本語",
+    ]);
+  });
+});
+
+test("times and sizes in few words", () => {
+  const now = Date.UTC(2026, 0, 31);
+  const before = (ms: number) => ago(new Date(now - ms).toISOString(), now);
+  expect([0, 9_999, 30_000, 180_000, 7_200_000, 3 * 86_400_000, 40 * 86_400_000, -60_000].map(before)).toEqual([
+    "just now",
+    "just now",
+    "30 s ago",
+    "3 min ago",
+    "2 h ago",
+    "3 d ago",
+    "2025-12-22",
+    "2026-01-31 00:01:00Z",
+  ]);
+  expect([0, 999, 1_000, 12_345, 9_999_999, 1_234_000_000].map(size)).toEqual(["0 B", "999 B", "1.0 kB", "12 kB", "10.0 MB", "1.23 GB"]);
+});
+
+test("what was meant: what is close, and nothing that is not", () => {
+  expect(
+    ["shwo", "sttas", "colud", "x", "ls", "verfy", "resto"].map((word) => closest(word, ["show", "stats", "ls", "verify", "restore"])),
+  ).toEqual(["show", "stats", undefined, undefined, "ls", "verify", "restore"]);
+});
+
+describe("texts compared line by line", () => {
+  test("what is taken out and put in makes one of the other, by as few lines as there can be", () => {
+    const lines = fc.array(fc.constantFrom("a", "b", "c", "d"), { maxLength: 12 });
+    fc.assert(
+      fc.property(lines, lines, (from, to) => {
+        const steps = compare(from, to);
+        const side = (...signs: string[]) => steps.filter(({ sign }) => signs.includes(sign)).map(({ line }) => line);
+        expect(side(" ", "-")).toEqual(from);
+        expect(side(" ", "+")).toEqual(to);
+        expect(side(" ")).toHaveLength(longestCommon(from, to));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("texts that are too long for that are compared at once, whole", () => {
+    const [a, b] = [Array.from({ length: 20_000 }, (_, i) => `a${i}`), Array.from({ length: 20_000 }, (_, i) => `b${i}`)];
+    const began = performance.now();
+    expect(compare(a, b)).toHaveLength(40_000);
+    expect(performance.now() - began).toBeLessThan(2_000);
+  });
+});
+
+function longestCommon([a, ...from]: readonly string[], to: readonly string[], known = new Map<string, number>()): number {
+  if (a === undefined || to.length === 0) return 0;
+  const key = `${from.length} ${to.length}`;
+  const before = known.get(key);
+  if (before !== undefined) return before;
+  const at = to.indexOf(a);
+  const without = longestCommon(from, to, known);
+  const best = at === -1 ? without : Math.max(without, 1 + longestCommon(from, to.slice(at + 1), known));
+  known.set(key, best);
+  return best;
+}
