@@ -103,7 +103,7 @@ const acts: Readonly<Record<string, string>> = {
   approve: "approve order-44 --by ana",
   deny: "deny {waiting} --by ana --reason too%20much",
   settle: 'settle {inDoubt} --result {"sent":true}',
-  "settle-retry": "settle order-43 --retry --by ana --json",
+  "settle-retry": "settle order-43 --retry --by ana",
   "settle-nothing": "settle order-43",
   "prune-refused": "prune sums --keep 2",
   prune: "prune sums --keep 2 --yes",

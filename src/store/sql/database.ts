@@ -87,8 +87,11 @@ export interface Dialect {
   readonly lastOfEach: string;
   /** What is added to the join of tags with their sessions. */
   readonly tagsOfTenant: string;
-  /** What is added to a list of a named tenant's sessions, so that its own index is seen to be enough. */
-  readonly ofNamedTenant: string;
+  /**
+   * That a session is the tenant's, in a list of its sessions, so that the planner goes by what is in the list's order: the index of named
+   * tenants, or, where nothing else is asked for, the table itself. The tenant is a parameter.
+   */
+  readonly ofTenant: (list: { readonly isNamed: boolean; readonly isFiltered: boolean }) => string;
   /** The store's clock as a column, and the parameters that stand in it. */
   readonly clock: { readonly column: string; readonly params: () => readonly Param[] };
   /** What is added to a search for sessions `s` to be claimed, and to looking at one of them before it is. */

@@ -225,7 +225,7 @@ export const sessionWith = (schema: string): string => `SELECT ${sessionColumns}
 
 /** Sessions, newest first, by the filters that are given. Parameters: the tenant first, then in the order of the filters. */
 export function sessionsBy(
-  { ofNamedTenant, tagsOfTenant }: Dialect,
+  { ofTenant, tagsOfTenant }: Dialect,
   filter: {
     readonly named: boolean;
     readonly agent: boolean;
@@ -236,7 +236,7 @@ export function sessionsBy(
 ): string {
   const from = filter.tag ? `tag t JOIN session s ON s.no = t.session${tagsOfTenant}` : "session s";
   const wheres = [
-    `s.tenant = ?${filter.named ? ofNamedTenant : ""}`,
+    ofTenant({ isNamed: filter.named, isFiltered: filter.agent || filter.status || filter.tag || filter.archived === true }),
     filter.tag && "t.tag = ?",
     filter.agent && "s.agent = ?",
     filter.status && "s.status = ?",
