@@ -33,6 +33,11 @@ export interface OpenOptions {
    * are: some texts pass it twice.
    */
   readonly redact?: Redact;
+  /**
+   * False: a look that is to be quick. The trees of a large SQLite file are then not checked before anything is read from them, so that what
+   * damage hides of a list may be passed over; what is read is verified as always. `verify` checks all of it.
+   */
+  readonly checks?: boolean;
   /** Whose sessions these are. Tenants share a place and see nothing of each other; the same id in two tenants is two sessions. */
   readonly tenant?: string;
   /** Postgres: the schema that the tables are in, `holdfast` by default. */
@@ -92,7 +97,7 @@ export async function restoreBackup(from: string, to?: string, given?: { readonl
 const defaultAddress = (): string => process.env["HOLDFAST_STORE"] || ".holdfast/state.db";
 const schemeOf = (address: string): string | undefined => /^([a-z][a-z0-9+.-]+):/i.exec(address)?.[1]?.toLowerCase();
 
-const STORE_OPTIONS = ["busyMs", "tenant", "schema", "connections", "queue", "prepare"] as const;
+const STORE_OPTIONS = ["busyMs", "checks", "tenant", "schema", "connections", "queue", "prepare"] as const;
 export type StoreOptions = Pick<OpenOptions, (typeof STORE_OPTIONS)[number]>;
 const OF_POSTGRES = ["schema", "connections", "queue", "prepare"] as const;
 
@@ -124,10 +129,12 @@ export async function openStore(address: string = defaultAddress(), given: Store
   );
 }
 
-function checkStoreOptions({ busyMs, tenant, schema, connections, queue, prepare }: StoreOptions): StoreOptions {
+function checkStoreOptions({ busyMs, checks, tenant, schema, connections, queue, prepare }: StoreOptions): StoreOptions {
+  const isChecked = flag(checks, "checks");
   const checkedPrepare = flag(prepare, "prepare");
   return {
     busyMs: busyMs === undefined ? BUSY_MS : wholeNumber(busyMs, "busyMs", 0, 3_600_000),
+    ...(isChecked === undefined ? undefined : { checks: isChecked }),
     ...(tenant === undefined ? undefined : { tenant: checkName(tenant, "tenant") }),
     ...(schema === undefined ? undefined : { schema: checkName(schema, "schema") }),
     ...(connections === undefined ? undefined : { connections: wholeNumber(connections, "connections", 1, 1_000) }),

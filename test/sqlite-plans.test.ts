@@ -26,7 +26,14 @@ const cases = booleans.flatMap((named) =>
 );
 
 test.each(cases)("%o", (filter) => {
-  expect(plan(sessionsBy(sqliteDialect(() => 0), filter))).not.toContain("TEMP B-TREE");
+  expect(
+    plan(
+      sessionsBy(
+        sqliteDialect(() => 0),
+        filter,
+      ),
+    ),
+  ).not.toContain("TEMP B-TREE");
 });
 
 test("negative control: the look sees a list that is sorted", () => {

@@ -119,6 +119,8 @@ export interface Command {
   readonly options: Options;
   /** Whether it looks into a store. */
   readonly store: boolean;
+  /** It only looks, and quickly: nothing is checked for it that `verify` checks. */
+  readonly looks?: true;
   readonly examples: readonly (readonly [command: string, says: string])[];
   /** Not shown where commands are listed. */
   readonly hidden?: true;
@@ -145,6 +147,7 @@ interface Given<O extends Options> {
   readonly words?: readonly Word[];
   readonly options?: O;
   readonly store?: boolean;
+  readonly looks?: true;
   readonly examples?: Command["examples"];
   readonly hidden?: true;
   readonly run: (run: Run<O>) => Promise<Answer | undefined>;

@@ -54,7 +54,7 @@ async function perform(command: Command, { words, options }: Parsed, version: st
       return stopping.signal;
     },
     hold: async ({ make = false } = {}) => {
-      opened ??= await openStore(options, make);
+      opened ??= await openStore(options, { make, looks: command.looks === true });
       return opened;
     },
   };
@@ -66,15 +66,15 @@ async function perform(command: Command, { words, options }: Parsed, version: st
   }
 }
 
-function show(
+async function show(
   { name }: Command,
   { json, lines, next = [], notes = [], pages = false, exit = 0 }: Answer,
   isJson: boolean,
   terminal: Terminal,
-): number {
+): Promise<number> {
   if (isJson) process.stdout.write(`${jsonText({ version: JSON_VERSION, command: name, ...json }, 2)}\n`);
   else {
-    terminal.print(lines, pages);
+    await terminal.print(lines, pages);
     for (const note of notes) terminal.tell(note);
     terminal.next(next);
   }
@@ -100,7 +100,7 @@ class Stopping {
   }
 }
 
-function help([word, ...rest]: readonly string[]): number {
+async function help([word, ...rest]: readonly string[]): Promise<number> {
   const terminal = new Terminal({ utc: false, quiet: false, pager: true });
   const columns = Math.min(terminal.columns, 110);
   if (word === "--markdown") {

@@ -10,10 +10,13 @@ interface Where {
 }
 
 /** The library is loaded here, and by nobody who only wants help. */
-export async function openStore({ store, tenant }: Where, make: boolean): Promise<Holdfast> {
+export async function openStore(
+  { store, tenant }: Where,
+  { make, looks }: { readonly make: boolean; readonly looks: boolean },
+): Promise<Holdfast> {
   if (!make) refuseMissing(store);
   const { open } = await import("../index.js");
-  return open(store, tenant === undefined ? {} : { tenant });
+  return open(store, { checks: !looks, ...(tenant !== undefined && { tenant }) });
 }
 
 /** Opening a store makes it where there is none: a name that was mistyped would give an empty one. */

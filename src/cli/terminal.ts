@@ -2,8 +2,6 @@
  * Where a command's words go: data to stdout, all else to stderr. Colours, progress, questions and a pager are for terminals only; elsewhere
  * the same words come plain, and nobody is asked anything.
  */
-import { type SpawnSyncReturns, spawnSync } from "node:child_process";
-import { createInterface } from "node:readline/promises";
 import { HoldfastError } from "../core/errors.js";
 import { isColourful, type Paint, paint } from "./colours.js";
 import { ago, clip, size, utc, width } from "./text.js";
@@ -53,29 +51,17 @@ export class Terminal {
   // ---- data
 
   /** Lines that are data; through a pager where they are more than the screen has. */
-  print(lines: Iterable<string>, pages = false): void {
+  async print(lines: Iterable<string>, pages = false): Promise<void> {
     const all = [...lines];
     if (all.length === 0) return;
     const text = `${all.join("\n")}\n`;
-    if (!(pages && this.#pages(all) && this.#page(text))) process.stdout.write(text);
+    if (!(pages && this.#pages(all) && (await page(text)))) process.stdout.write(text);
   }
 
   #pages(lines: readonly string[]): boolean {
     if (!this.isTty || !process.stdin.isTTY || !this.#o.pager || process.env["TERM"] === "dumb") return false;
     const rows = lines.reduce((sum, line) => sum + Math.max(1, Math.ceil(width(line) / this.columns)), 0);
     return rows >= (process.stdout.rows || 24);
-  }
-
-  /** Answers whether there was a pager to hand it to. */
-  #page(text: string): boolean {
-    const named = process.env["HOLDFAST_PAGER"] ?? process.env["PAGER"];
-    if (named === "" || named === "cat") return false;
-    const env = { LESS: "FRX", LV: "-c", ...process.env };
-    const o = { input: text, stdio: ["pipe", "inherit", "inherit"] as ["pipe", "inherit", "inherit"], env };
-    // What somebody has named is a command line of theirs.
-    const ended: SpawnSyncReturns<Buffer> = named === undefined ? spawnSync("less", [], o) : spawnSync(named, { ...o, shell: true });
-    // One that is left before the end has not failed; a shell that does not find it says so with 127.
-    return ended.status !== 127 && (ended.error === undefined || (ended.error as NodeJS.ErrnoException).code === "EPIPE");
   }
 
   // ---- all else
@@ -124,6 +110,7 @@ export class Terminal {
       throw new HoldfastError("INVALID_OPTION", `${what} Pass --yes to say that this is wanted, or --dry-run to see what would happen.`, {
         path: "--yes",
       });
+    const { createInterface } = await import("node:readline/promises");
     const asking = createInterface({ input: process.stdin, output: process.stderr });
     // Ctrl-C and the end of the input are a no.
     const answer = await new Promise<string>((resolve) => {
@@ -133,4 +120,17 @@ export class Terminal {
     asking.close();
     if (!/^y(es)?$/i.test(answer.trim())) throw new HoldfastError("INVALID_OPTION", "Nothing was done.", { path: "--yes" });
   }
+}
+
+/** Answers whether there was a pager to hand it to. */
+async function page(text: string): Promise<boolean> {
+  const named = process.env["HOLDFAST_PAGER"] ?? process.env["PAGER"];
+  if (named === "" || named === "cat") return false;
+  const { spawnSync } = await import("node:child_process");
+  const env = { LESS: "FRX", LV: "-c", ...process.env };
+  const o = { input: text, stdio: ["pipe", "inherit", "inherit"] as ["pipe", "inherit", "inherit"], env };
+  // What somebody has named is a command line of theirs.
+  const { status, error } = named === undefined ? spawnSync("less", [], o) : spawnSync(named, { ...o, shell: true });
+  // One that is left before the end has not failed; a shell that does not find it says so with 127.
+  return status !== 127 && (error === undefined || (error as NodeJS.ErrnoException).code === "EPIPE");
 }

@@ -6,7 +6,7 @@ import { type Digest, digest } from "../core/digest.js";
 import { HoldfastError } from "../core/errors.js";
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../core/ids.js";
 import { firstSeq, isGap, open, priorOf, type Save } from "../core/save.js";
-import type { Anchor, LineRow, SessionRow, Store } from "../store/port.js";
+import type { LineRow, SessionRow, Store, Witnesses } from "../store/port.js";
 import { type HeadDoc, headOf, type LineDoc, lineOf } from "./rows.js";
 
 /** A stretch of a line that belongs to another line's past, or to its own. */
@@ -44,7 +44,7 @@ const HEADER = { items: false, state: false } as const;
 export class Journal {
   readonly #store: Store;
   readonly #docs = new Map<string, LineDoc>();
-  #anchors: ReadonlyMap<string, Anchor> | Promise<ReadonlyMap<string, Anchor>> | undefined;
+  #anchors: Witnesses | Promise<Witnesses> | undefined;
 
   constructor(store: Store) {
     this.#store = store;
@@ -109,19 +109,19 @@ export class Journal {
   }
 
   /** The last save of a line, without its sections, or undefined where it has none. */
-  async tail(line: LineId): Promise<Read | undefined> {
-    const anchors = await this.#knownEnds();
+  async tail(line: LineId, ends?: Witnesses): Promise<Read | undefined> {
+    const anchors = ends ?? (await this.#knownEnds());
     const [save] = await this.#store.saves(line, { from: 1, to: MAX_SEQ, limit: 1, newestFirst: true, ...HEADER });
     checkAnchor(anchors, line, save);
     return save && read(save);
   }
 
   /** Where lines ended when their anchors were written. Read before the ends themselves: those only move on. */
-  #knownEnds(): ReadonlyMap<string, Anchor> | Promise<ReadonlyMap<string, Anchor>> {
+  #knownEnds(): Witnesses | Promise<Witnesses> {
     this.#anchors ??= this.#store.anchors().then(
       (anchors) => {
-        this.#anchors = new Map(anchors.map((anchor) => [anchor.line, anchor]));
-        return this.#anchors;
+        this.#anchors = anchors;
+        return anchors;
       },
       (error: unknown) => {
         this.#anchors = undefined;
@@ -129,6 +129,11 @@ export class Journal {
       },
     );
     return this.#anchors;
+  }
+
+  /** The same for a few lines, for whoever only lists: all there are need not be put in order for that. */
+  async endsOf(lines: readonly LineId[]): Promise<Witnesses> {
+    return this.#anchors ?? this.#store.anchors(new Set(lines));
   }
 
   /** Lines were cut, and came back another way: what was known of their ends is asked for anew. */
@@ -248,8 +253,8 @@ export function sharedUpTo(a: readonly Segment[], b: readonly Segment[]): number
   return shared;
 }
 
-function checkAnchor(anchors: ReadonlyMap<string, Anchor>, line: LineId, tail: Save | undefined): void {
-  const anchor = anchors.get(line);
+function checkAnchor(anchors: Witnesses, line: LineId, tail: Save | undefined): void {
+  const anchor = anchors.of(line);
   if (anchor === undefined) return;
   if (tail === undefined || tail.seq < anchor.seq || (tail.seq === anchor.seq && tail.check !== anchor.check)) {
     throw new HoldfastError(

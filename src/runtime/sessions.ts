@@ -6,7 +6,7 @@ import type { JsonObject } from "../core/json.js";
 import type { MessageInput } from "../core/message.js";
 import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
-import type { Change, SessionRow } from "../store/port.js";
+import type { Change, SessionRow, Witnesses } from "../store/port.js";
 import { type AppendOptions, type AppendResult, appendTo } from "./append.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
@@ -149,11 +149,12 @@ export class Sessions {
       limit: most + 1,
     });
     const shown = rows.slice(0, most);
+    const ends = await this.#ground.journal.endsOf(shown.map(({ head }) => head.line));
     const items: SessionSummary[] = [];
     const damaged: Damaged[] = [];
     for (const row of shown) {
       try {
-        items.push(await this.#summary(row));
+        items.push(await this.#summary(row, ends));
       } catch (error) {
         if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
         // What is missing may have been deleted with the session, a moment ago.
@@ -250,9 +251,9 @@ export class Sessions {
     return summaryOf(head, labelOf(row), await savedAt(this.#ground, head, tail));
   }
 
-  async #summary(row: SessionRow): Promise<SessionSummary> {
+  async #summary(row: SessionRow, ends?: Witnesses): Promise<SessionSummary> {
     const head = headOf(row);
-    return summaryOf(head, labelOf(row), await savedAt(this.#ground, head, await this.#ground.journal.tail(head.line)));
+    return summaryOf(head, labelOf(row), await savedAt(this.#ground, head, await this.#ground.journal.tail(head.line, ends)));
   }
 }
 

@@ -4,7 +4,7 @@ import { HoldfastError, quote } from "../core/errors.js";
 import { type LineId, MAX_SEQ, placeId, type SessionId, sessionId } from "../core/ids.js";
 import { refsOf } from "../core/refs.js";
 import { firstSeq, isGap, open, type Save } from "../core/save.js";
-import { AGENT, type Anchor, type DocRow, type LineRow, type SessionRow } from "../store/port.js";
+import { AGENT, type DocRow, type LineRow, noWitnesses, type SessionRow, type Witnesses } from "../store/port.js";
 import { agentOf } from "./agents/record.js";
 import { contentsOf, SNAPSHOT } from "./agents/snapshot.js";
 import { breathe } from "./breathe.js";
@@ -66,7 +66,7 @@ class Verification {
   async run(only: SessionId | undefined): Promise<Verdict> {
     const { store } = this.#ground;
     // Before the ends they are compared with: those may move on meanwhile.
-    let anchors: readonly Anchor[] = [];
+    let anchors: Witnesses = noWitnesses;
     if (only === undefined) {
       await this.#guard({}, async () => {
         anchors = await store.anchors();
@@ -200,12 +200,12 @@ class Verification {
     }
   }
 
-  async #anchors(anchors: readonly Anchor[]): Promise<void> {
+  async #anchors(anchors: Witnesses): Promise<void> {
     for (const { line, seq, check } of anchors) {
       // Where it ends is not known, and what stopped the reading has been said.
       if (this.#unread.has(line)) continue;
       const end = this.#ends.get(line);
-      if (end === undefined && !(await this.#ground.store.anchors()).some((anchor) => anchor.line === line)) continue;
+      if (end === undefined && (await this.#ground.store.anchors()).of(line) === undefined) continue;
       const row = await this.#ground.store.line(line as LineId);
       if (end !== undefined && (end.seq > seq || (end.seq === seq && end.check === check))) continue;
       this.#find({

@@ -35,6 +35,7 @@ import {
   MAX_CANDIDATES,
   type Mail,
   type NewSave,
+  noWitnesses,
   type Pin,
   type Posted,
   type Present,
@@ -47,6 +48,7 @@ import {
   type Store,
   type Swept,
   type Traits,
+  type Witnesses,
 } from "./port.js";
 import { noBackup, storeClosed } from "./refusals.js";
 
@@ -380,8 +382,8 @@ export class MemoryStore implements Store {
     };
   }
 
-  async anchors(): Promise<readonly []> {
-    return [];
+  async anchors(): Promise<Witnesses> {
+    return noWitnesses;
   }
 
   async check(): Promise<readonly string[]> {

@@ -316,6 +316,13 @@ export interface Anchor {
   readonly check: string;
 }
 
+/** Anchors as they were at one moment: of one line, or of each. */
+export interface Witnesses extends Iterable<Anchor> {
+  of(line: string): Anchor | undefined;
+}
+
+export const noWitnesses: Witnesses = { of: () => undefined, [Symbol.iterator]: () => [].values() };
+
 /** Something about where a store stands that somebody should know, and what to do about it. */
 export interface Concern {
   readonly code: string;
@@ -458,8 +465,8 @@ export interface Store {
 
   counts(): Promise<Counts>;
   about(): Promise<About>;
-  /** The last place known to have been on each line, from outside the store's own file. */
-  anchors(): Promise<readonly Anchor[]>;
+  /** The last place known to have been on each line, or on each of these, from outside the store's own file. */
+  anchors(of?: ReadonlySet<string>): Promise<Witnesses>;
   /** Damage that the store can see by itself, in words. */
   check(): Promise<readonly string[]>;
   /**

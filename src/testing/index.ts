@@ -25,6 +25,7 @@ export type {
   SessionRow,
   Store,
   Traits,
+  Witnesses,
 } from "../store/port.js";
 export type { ContractCase, StoreHarness } from "./case.js";
 export { storeContract } from "./contract.js";

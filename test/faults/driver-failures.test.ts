@@ -8,6 +8,7 @@ import { expect, test } from "vitest";
 import { Holdfast } from "../../src/holdfast.js";
 import { HoldfastError, open, type Session } from "../../src/index.js";
 import { monotonicMs, thisMachine } from "../../src/store/machine.js";
+import { noWitnesses } from "../../src/store/port.js";
 import { type Medium, SqliteDatabase } from "../../src/store/sql/sqlite/database.js";
 import { type Driver, openDriver } from "../../src/store/sql/sqlite/driver.js";
 import { SqlStore } from "../../src/store/sql/store.js";
@@ -24,7 +25,7 @@ const medium = (db: Driver): Medium => ({
   traits: { durable: true, oneMachine: true, shared: true },
   now: monotonicMs,
   saved() {},
-  anchors: async () => [],
+  anchors: async () => noWitnesses,
   scrub: async () => ({ left: [] }),
   backup: async () => ({ bytes: 0, sessions: 0 }),
   about: () => ({ kind: "sqlite", place: "", engine: "", format: 1, diskBytes: 0, synced: "", concerns: [] }),

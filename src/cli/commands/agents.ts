@@ -13,6 +13,7 @@ const AGENT = { name: "AGENT", says: "its id", completes: "agent" } as const;
 export const agents = command({
   name: "agents",
   group: "agents",
+  looks: true,
   says: "agents that have a record, the newest first",
   options: { limit, cursor },
   async run({ options, terminal, hold, where }) {
@@ -57,6 +58,7 @@ export const agents = command({
 export const snapshots = command({
   name: "snapshots",
   group: "agents",
+  looks: true,
   says: "snapshots of an agent, the newest first",
   words: [AGENT],
   options: { kind: text("KIND", "only those that are", { choices: KINDS }), limit, cursor },

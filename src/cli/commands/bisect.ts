@@ -1,5 +1,4 @@
 /** `bisect`: at which checkpoint did it go wrong? */
-import { spawn } from "node:child_process";
 import { HoldfastError, quote } from "../../core/errors.js";
 import type { Checkpoint, Holdfast } from "../../index.js";
 import { type Answer, command, number, text } from "../command.js";
@@ -17,6 +16,7 @@ const NOT_FOUND = 127;
 export const bisect = command({
   name: "bisect",
   group: "look",
+  looks: true,
   says: "finds the first checkpoint of a session at which a command fails: when did it go wrong?",
   more: [
     "The command is given { session, checkpoint, status, messages, state, effects } as JSON on stdin, and HOLDFAST_SESSION and HOLDFAST_CHECKPOINT",
@@ -133,6 +133,7 @@ async function judged(
   signal: AbortSignal,
 ): Promise<Judgement> {
   const { checkpoint, ...there } = await hold.checkpoints.state(id);
+  const { spawn } = await import("node:child_process");
   const child = spawn(line, {
     shell: true,
     signal,

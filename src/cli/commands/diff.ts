@@ -6,6 +6,7 @@ import { inline, shellWord } from "../text.js";
 export const diff = command({
   name: "diff",
   group: "look",
+  looks: true,
   says: "what differs between two checkpoints, or between two sessions as they were last saved",
   words: [
     { name: "A", says: "a checkpoint, or a session for its newest one", completes: "checkpoint" },

@@ -7,6 +7,7 @@ import { inline } from "../text.js";
 export const effects = command({
   name: "effects",
   group: "decide",
+  looks: true,
   says: "calls that wait for somebody, and calls of which nobody knows what became",
   options: {
     status: text("STATUS", "only those that are", { choices: ["waiting", "in-doubt"] }),

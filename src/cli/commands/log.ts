@@ -12,6 +12,7 @@ const LIMIT = 50;
 export const log = command({
   name: "log",
   group: "look",
+  looks: true,
   says: "checkpoints of a session, the newest first",
   words: [{ name: "SESSION", says: "its id, or the beginning of it", completes: "session" }],
   options: {

@@ -8,6 +8,7 @@ import { counted, inline, oneLine, shellWord } from "../text.js";
 export const ls = command({
   name: "ls",
   group: "look",
+  looks: true,
   says: "sessions, the newest first",
   options: {
     agent: text("AGENT", "only those of this agent", { completes: "agent" }),

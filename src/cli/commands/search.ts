@@ -6,6 +6,7 @@ import { counted, inline, shellWord, wrap } from "../text.js";
 export const search = command({
   name: "search",
   group: "look",
+  looks: true,
   says: "messages and titles that hold these words, the best first",
   more: 'All words are looked for: without case and accents, in any script. "these in a row", -without, begin*.',
   words: [{ name: "WORDS", says: "what to look for", many: true }],

@@ -9,6 +9,7 @@ import { block, clip, counted, inline, oneLine, shellWord, size, wrap } from "..
 export const show = command({
   name: "show",
   group: "look",
+  looks: true,
   says: "a session, or one of its checkpoints, as a conversation: messages, calls and what became of them, state",
   words: [{ name: "ID", says: "of a session or a checkpoint; SESSION@12 is a session's checkpoint 12", completes: "checkpoint" }],
   options: {

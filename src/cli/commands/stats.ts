@@ -4,6 +4,7 @@ import { size } from "../text.js";
 export const stats = command({
   name: "stats",
   group: "look",
+  looks: true,
   says: "how much there is: counted, not estimated",
   async run({ terminal, hold, where }) {
     const counts = await (await hold()).stats();

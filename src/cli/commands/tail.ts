@@ -10,6 +10,7 @@ const LIMIT = 20;
 export const tail = command({
   name: "tail",
   group: "look",
+  looks: true,
   says: "what happened last in a session; with -f, and what happens from now on, from any process",
   words: [{ name: "SESSION", says: "its id, or the beginning of it", completes: "session" }],
   options: {

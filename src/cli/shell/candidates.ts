@@ -82,7 +82,7 @@ async function ofKind(kind: Completes, last: string, before: readonly string[], 
 }
 
 async function inStore(before: readonly string[], look: (hold: Holdfast) => Promise<readonly string[]>): Promise<readonly string[]> {
-  const hold = await openStore({ store: valueOf(before, "store"), tenant: valueOf(before, "tenant") }, false);
+  const hold = await openStore({ store: valueOf(before, "store"), tenant: valueOf(before, "tenant") }, { make: false, looks: true });
   try {
     return await look(hold);
   } finally {

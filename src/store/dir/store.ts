@@ -12,7 +12,6 @@ import { monotonicMs } from "../machine.js";
 import { bytesOf, concernsAbout, filesBelow } from "../place.js";
 import type {
   About,
-  Anchor,
   Applied,
   Backup,
   Beginnings,
@@ -42,6 +41,7 @@ import type {
   Store,
   Swept,
   Traits,
+  Witnesses,
 } from "../port.js";
 import { noBackup, storeClosed } from "../refusals.js";
 import { Approach } from "./approach.js";
@@ -387,9 +387,15 @@ export class DirStore implements Store {
   }
 
   /** Anchors of lines that were cut on purpose are no witnesses. */
-  async anchors(): Promise<readonly Anchor[]> {
-    const anchors = await this.#anchors.read();
-    return this.#read(() => anchors.filter(({ line }) => !this.#index.catalogue.wasCut(line)));
+  async anchors(of?: ReadonlySet<string>): Promise<Witnesses> {
+    const anchors = await this.#anchors.read(of);
+    const isCut = (line: string) => this.#index.catalogue.wasCut(line as LineId);
+    return this.#read(() => ({
+      of: (line) => (isCut(line) ? undefined : anchors.of(line)),
+      *[Symbol.iterator]() {
+        for (const anchor of anchors) if (!isCut(anchor.line)) yield anchor;
+      },
+    }));
   }
 
   async incarnation(): Promise<string> {

@@ -3,7 +3,7 @@
  * written once (`writer.ts`), as steps that yield what they ask and are given what it answered.
  */
 import type { LineId } from "../../core/ids.js";
-import type { About, Anchor, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits } from "../port.js";
+import type { About, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits, Witnesses } from "../port.js";
 
 export type Param = string | number | Uint8Array | null;
 export type Row = readonly unknown[];
@@ -123,7 +123,7 @@ export interface Database {
   now(): Promise<number>;
   watch(session: string, wake: () => void): () => void;
   watchAll(wake: () => void): () => void;
-  anchors(): Promise<readonly Anchor[]>;
+  anchors(of?: ReadonlySet<string>): Promise<Witnesses>;
   check(): Promise<readonly string[]>;
   backup(path: string, o: BackupOptions): Promise<Backup>;
   about(): Promise<About>;

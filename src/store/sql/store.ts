@@ -7,7 +7,6 @@ import { beyond } from "../beginnings.js";
 import { newIncarnation } from "../incarnation.js";
 import type {
   About,
-  Anchor,
   Applied,
   Backup,
   BackupOptions,
@@ -39,6 +38,7 @@ import type {
   Store,
   Swept,
   Traits,
+  Witnesses,
 } from "../port.js";
 import { storeClosed } from "../refusals.js";
 import type { SearchIndex } from "../search-port.js";
@@ -291,9 +291,9 @@ export class SqlStore implements Store {
     return counts;
   }
 
-  async anchors(): Promise<readonly Anchor[]> {
+  async anchors(of?: ReadonlySet<string>): Promise<Witnesses> {
     this.#open();
-    return this.#db.anchors();
+    return this.#db.anchors(of);
   }
 
   async incarnation(): Promise<string> {

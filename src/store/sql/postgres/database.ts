@@ -8,7 +8,19 @@
 import { createHash } from "node:crypto";
 import type { LineId } from "../../../core/ids.js";
 import { firstSeq } from "../../../core/save.js";
-import type { About, Anchor, Applied, Backup, Change, Concern, Freed, NewSave, Scrubbed, Traits } from "../../port.js";
+import {
+  type About,
+  type Applied,
+  type Backup,
+  type Change,
+  type Concern,
+  type Freed,
+  type NewSave,
+  noWitnesses,
+  type Scrubbed,
+  type Traits,
+  type Witnesses,
+} from "../../port.js";
 import { noBackup } from "../../refusals.js";
 import type { Ask, Begun, Database, Dialect, Job, Lock, Param, Row, Steps } from "../database.js";
 import { pack } from "../rows.js";
@@ -209,8 +221,8 @@ export class PostgresDatabase implements Database {
   }
 
   /** A server keeps its own log of what it acknowledged; there is no file beside it to ask. */
-  async anchors(): Promise<readonly Anchor[]> {
-    return [];
+  async anchors(): Promise<Witnesses> {
+    return noWitnesses;
   }
 
   async check(): Promise<readonly string[]> {

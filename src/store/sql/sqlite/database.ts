@@ -2,7 +2,7 @@
 import { setImmediate as breathe, setTimeout as sleep } from "node:timers/promises";
 import type { LineId } from "../../../core/ids.js";
 import type { Save } from "../../../core/save.js";
-import type { About, Anchor, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits } from "../../port.js";
+import type { About, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits, Witnesses } from "../../port.js";
 import type { Ask, Begun, Database, Dialect, Job, Param, Row } from "../database.js";
 import { Appender } from "./append.js";
 import { Committer, translate } from "./committer.js";
@@ -19,7 +19,7 @@ export interface Medium {
   now(): number;
   /** Told of every save that was committed. */
   saved(line: LineId, seq: number, check: string): void;
-  anchors(): Promise<readonly Anchor[]>;
+  anchors(of?: ReadonlySet<string>): Promise<Witnesses>;
   backup(path: string, o: BackupOptions): Promise<Backup>;
   about(): About;
   scrub(withinMs: number): Promise<Scrubbed>;
@@ -150,10 +150,15 @@ export class SqliteDatabase implements Database {
   }
 
   /** Anchors of lines that were cut on purpose are no witnesses: another process may have written them after that. */
-  async anchors(): Promise<readonly Anchor[]> {
-    const anchors = await this.#medium.anchors();
-    const wasCut = "SELECT 1 FROM cut_line WHERE tenant = ? AND id = ?";
-    return this.#patiently(() => anchors.filter(({ line }) => this.#statements.of(wasCut).get(this.#tenant, line) === undefined));
+  async anchors(of?: ReadonlySet<string>): Promise<Witnesses> {
+    const anchors = await this.#medium.anchors(of);
+    const cut = new Set((await this.read("SELECT id FROM cut_line WHERE tenant = ?", [this.#tenant])).map(([id]) => String(id)));
+    return {
+      of: (line) => (cut.has(line) ? undefined : anchors.of(line)),
+      *[Symbol.iterator]() {
+        for (const anchor of anchors) if (!cut.has(anchor.line)) yield anchor;
+      },
+    };
   }
 
   async check(): Promise<readonly string[]> {

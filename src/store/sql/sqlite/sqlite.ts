@@ -19,7 +19,7 @@ import { refuseNetworkFileSystem } from "../../file-system.js";
 import { newIncarnation } from "../../incarnation.js";
 import { monotonicMs } from "../../machine.js";
 import { bytesOf, concernsAbout, filesOf } from "../../place.js";
-import type { Scrubbed } from "../../port.js";
+import type { Anchor, Scrubbed } from "../../port.js";
 import { SqlStore } from "../store.js";
 import { backup, markedAt } from "./backup.js";
 import { translate } from "./committer.js";
@@ -35,12 +35,17 @@ export interface SqliteOptions {
   readonly busyMs?: number;
   readonly tenant?: string;
   readonly driver?: DriverName;
+  /** Whether the trees of a large file are checked, too (F5). */
+  readonly checks?: boolean;
 }
 
 const OLDEST_SQLITE = [3, 53, 2] as const;
 const CHECKED_WHOLE_BYTES = 16 * 1024 * 1024;
 
-export async function openSqlite(path: string, { busyMs = 5_000, tenant = "", driver }: SqliteOptions = {}): Promise<SqlStore> {
+export async function openSqlite(
+  path: string,
+  { busyMs = 5_000, tenant = "", driver, checks = true }: SqliteOptions = {},
+): Promise<SqlStore> {
   const { file, key, leave } = enter(path);
   let db: Driver | undefined;
   try {
@@ -51,7 +56,7 @@ export async function openSqlite(path: string, { busyMs = 5_000, tenant = "", dr
     await retry(deadline, () => setUp(opened, file));
     const storeId = await retry(deadline, () => migrate(opened, file));
     await retry(deadline, () => checkSchema(opened, file));
-    await retry(deadline, () => checkTrees(opened, file));
+    await retry(deadline, () => checkTrees(opened, file, checks));
     await retry(deadline, () => becomeStore(opened, file));
     refuseExchanged(file, key);
     const gone = await retry(deadline, () => isGone(opened));
@@ -201,9 +206,13 @@ function checkSchema(db: Driver, file: string): void {
     );
 }
 
-/** F5. A large file would take too long: there, only the tables that say what else there is are checked; `verify` checks the rest. */
-function checkTrees(db: Driver, file: string): void {
+/**
+ * F5. A large file would take too long: there, only the tables that say what else there is are checked, and where somebody is in a hurry
+ * not even those; `verify` checks the rest.
+ */
+function checkTrees(db: Driver, file: string, isThorough: boolean): void {
   const small = (pragma(db, "page_count") as number) * PAGE_BYTES < CHECKED_WHOLE_BYTES;
+  if (!small && !isThorough) return;
   for (const checked of small ? [""] : ["('session')", "('line')", "('tag')", "('mail')", "('doc')", "('pin')"]) {
     const said = String(pragma(db, `integrity_check${checked}`)).replace("*** in database main ***\n", "");
     if (said !== "ok") throw new HoldfastError("CORRUPT", `${quote(file)} is damaged (${quote(said)}). Restore a backup.`);
@@ -277,9 +286,18 @@ function medium(db: Driver, file: string, anchors: Anchors, tenant: string, leav
     traits: { durable: true, oneMachine: true, shared: true },
     now: monotonicMs,
     saved: (line, seq, check) => anchors.note(witnessOf(tenant, line), seq, check),
-    async anchors() {
-      const all = await anchors.read();
-      return all.filter(({ line }) => witnessOf(tenant, lineOf(line)) === line).map((anchor) => ({ ...anchor, line: lineOf(anchor.line) }));
+    async anchors(of) {
+      const all = await anchors.read(of && new Set([...of].map((line) => witnessOf(tenant, line))));
+      const named = (anchor: Anchor): Anchor => ({ ...anchor, line: lineOf(anchor.line) });
+      return {
+        of(line) {
+          const anchor = all.of(witnessOf(tenant, line));
+          return anchor && named(anchor);
+        },
+        *[Symbol.iterator]() {
+          for (const anchor of all) if (witnessOf(tenant, lineOf(anchor.line)) === anchor.line) yield named(anchor);
+        },
+      };
     },
     scrub: (withinMs) => scrub(db, performance.now() + withinMs),
     async close() {
