@@ -6,6 +6,7 @@
  * by themselves.
  */
 import type { Holdfast } from "../index.js";
+import type { Proposal } from "./proposal.js";
 import type { Terminal } from "./terminal.js";
 
 /** What a word or a value stands for, so that the shell can complete it. */
@@ -86,8 +87,8 @@ export type Common = Values<typeof COMMON_OPTIONS> & Partial<Values<typeof STORE
 export interface Answer {
   readonly json: object;
   readonly lines: Iterable<string>;
-  /** What one would want to do next: commands, without `holdfast` in front. */
-  readonly next?: readonly string[];
+  /** What one would want to do next. */
+  readonly next?: readonly Proposal[];
   /** Told on stderr, behind the lines. */
   readonly notes?: readonly string[];
   /** Long ones go through a pager on a terminal. */
@@ -101,8 +102,8 @@ export interface Run<O extends Options> {
   readonly terminal: Terminal;
   /** Opens the store that was named; it is closed when the command is over. One that is not there is refused, unless it may be made. */
   readonly hold: (o?: { readonly make?: boolean }) => Promise<Holdfast>;
-  /** ` --store …`, as it was given, for commands that are proposed. */
-  readonly where: string;
+  /** A command that is proposed, as somebody can paste it: with the store that was named. */
+  readonly line: (proposal: Proposal) => string;
   /** Aborts at Ctrl-C: long work stops between two steps, and says how far it came. */
   readonly signal: AbortSignal;
   readonly version: string;

@@ -1,8 +1,8 @@
 /** Sessions, checkpoints and calls as people name them: by an id, the beginning of one, or a place in a session. */
 import { HoldfastError, quote } from "../core/errors.js";
 import type { Checkpoint, Holdfast, Pending, SessionSummary, Snapshot } from "../index.js";
+import { shellWord } from "./proposal.js";
 import { closest } from "./suggest.js";
-import { shellWord } from "./text.js";
 
 export type Named =
   | { readonly kind: "session"; readonly session: SessionSummary }
@@ -23,6 +23,17 @@ export async function requireSession(hold: Holdfast, word: string): Promise<Sess
   return found;
 }
 
+/**
+ * For what changes something: by its whole id, unless somebody is there who sees which one is meant. A script that deletes a session a
+ * second time must not hit the fork that is named after it.
+ */
+export async function requireSessionToChange(hold: Holdfast, word: string, isSeen: boolean): Promise<SessionSummary> {
+  if (isSeen) return requireSession(hold, word);
+  const found = await hold.sessions.get(word);
+  if (found === undefined) throw await noSession(hold, word);
+  return found;
+}
+
 async function session(hold: Holdfast, word: string): Promise<SessionSummary | undefined> {
   const exact = await hold.sessions.get(word);
   if (exact !== undefined) return exact;
@@ -31,21 +42,17 @@ async function session(hold: Holdfast, word: string): Promise<SessionSummary | u
   return ids[0] === undefined ? undefined : hold.sessions.get(ids[0]);
 }
 
-/** A session or a checkpoint. What could be both is a session. */
+/** A session or a checkpoint: what is named whole comes before what only begins like it. */
 export async function resolve(hold: Holdfast, word: string): Promise<Named> {
-  if (CHECKPOINT.test(word)) {
-    const checkpoint = await hold.checkpoints.get(word);
-    if (checkpoint !== undefined) return { kind: "checkpoint", checkpoint };
-  }
   const exact = await hold.sessions.get(word);
   if (exact !== undefined) return { kind: "session", session: exact };
-  const placed = await inSession(hold, word);
-  if (placed !== undefined) return { kind: "checkpoint", checkpoint: placed };
+  const whole = CHECKPOINT.test(word) ? await hold.checkpoints.get(word) : undefined;
+  if (whole !== undefined) return { kind: "checkpoint", checkpoint: whole };
   const alike = await hold.sessions.ids(word, { limit: FEW });
   const checkpoints = ABBREVIATED.test(word) ? await hold.checkpoints.find(word) : [];
   const all = [...alike, ...checkpoints.map(({ id }) => id)];
   if (all.length > 1) throw ambiguous(word, all);
-  const [checkpoint] = checkpoints;
+  const checkpoint = checkpoints[0] ?? (all.length === 0 ? await inSession(hold, word) : undefined);
   if (checkpoint !== undefined) return { kind: "checkpoint", checkpoint };
   const found = alike[0] === undefined ? undefined : await hold.sessions.get(alike[0]);
   if (found === undefined) throw await noSession(hold, word, "session or checkpoint");
@@ -62,11 +69,21 @@ export async function requireCheckpoint(hold: Holdfast, word: string): Promise<C
   return latest;
 }
 
-/** A checkpoint of one session: also by its number alone, or what comes behind the @. */
+/** A checkpoint of one session: by its number alone, what comes behind the @, or an id. */
 export async function requireCheckpointOf(hold: Holdfast, { id }: SessionSummary, word: string): Promise<Checkpoint> {
   const own = await placeOf(hold, id, word.replace(/^@/, ""));
   if (own !== undefined) return own;
+  if (/^@|^~?\d+$/.test(word)) throw noPlace(id, word);
   return requireCheckpoint(hold, word);
+}
+
+/** The checkpoint before one: its parent, or, where that was pruned, the newest of its line that is left. */
+export async function before(hold: Holdfast, { id, seq, sessionId, parentId }: Checkpoint): Promise<Checkpoint | undefined> {
+  const parent = parentId === undefined ? undefined : await hold.checkpoints.get(parentId);
+  if (parent !== undefined) return parent;
+  const line = id.slice(0, id.indexOf("-"));
+  for await (const other of allCheckpoints(hold, sessionId, "all")) if (other.seq < seq && other.id.startsWith(`${line}-`)) return other;
+  return undefined;
 }
 
 /** `SESSION@12`, `SESSION@~1`, `SESSION@label`. */
@@ -77,13 +94,7 @@ async function inSession(hold: Holdfast, word: string): Promise<Checkpoint | und
   if (found === undefined) return undefined;
   const place = await placeOf(hold, found.id, word.slice(at + 1));
   if (place !== undefined) return place;
-  throw new HoldfastError(
-    "NOT_FOUND",
-    `Session ${quote(found.id)} has no checkpoint ${quote(word.slice(at + 1))}. List them: holdfast log ${shellWord(found.id)}`,
-    {
-      sessionId: found.id,
-    },
-  );
+  throw noPlace(found.id, word.slice(at + 1));
 }
 
 async function placeOf(hold: Holdfast, id: string, place: string): Promise<Checkpoint | undefined> {
@@ -178,6 +189,11 @@ export async function* agentIds(hold: Holdfast): AsyncGenerator<string> {
     cursor = page.next;
   }
 }
+
+const noPlace = (id: string, place: string): HoldfastError =>
+  new HoldfastError("NOT_FOUND", `Session ${quote(id)} has no checkpoint ${quote(place)}. List them: holdfast log ${shellWord(id)}`, {
+    sessionId: id,
+  });
 
 function ambiguous(word: string, ids: readonly string[]): HoldfastError {
   const some = ids.slice(0, FEW - 1).map((id) => quote(short(id)));

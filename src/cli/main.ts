@@ -6,10 +6,11 @@ const version = (): string =>
   (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }).version;
 
 // A reader that has seen enough (| head) is no error.
-process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code === "EPIPE") process.exit(0);
-  throw error;
-});
+for (const stream of [process.stdout, process.stderr])
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EPIPE") process.exit();
+    throw error;
+  });
 
 const words = process.argv.slice(2);
 if (words[0] === "--version" || words[0] === "-v" || words[0] === "-V") process.stdout.write(`${version()}\n`);

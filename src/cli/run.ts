@@ -1,30 +1,31 @@
 /** Runs one command: finds it, parses its words, prints what it answers, and turns what goes wrong into words and an exit code. */
 import { errorTable, HoldfastError, quote } from "../core/errors.js";
 import type { Holdfast } from "../index.js";
-import { paint } from "./colours.js";
-import type { Answer, Command, Options, Run } from "./command.js";
+import { isColourful, paint } from "./colours.js";
+import { type Answer, COMMON_OPTIONS, type Command, type Options, type Run, STORE_OPTIONS } from "./command.js";
 import { commands } from "./commands.js";
+import { Declined } from "./declined.js";
 import { helpFor, overview, page } from "./help.js";
 import { type Parsed, parse } from "./parse.js";
-import { openStore, whereOf } from "./store.js";
+import { type Proposal, shellLine } from "./proposal.js";
+import { openStore } from "./store.js";
 import { closest } from "./suggest.js";
 import { Terminal } from "./terminal.js";
-import { json as jsonText } from "./text.js";
+import { inline, json as jsonText } from "./text.js";
+import { JSON_VERSION } from "./version.js";
 
-/** Of what --json prints. It rises when a field goes or changes its meaning. */
-export const JSON_VERSION = 1;
 const STOPPED = 130;
 
 export async function run(words: readonly string[], version: string): Promise<number> {
-  const isJson = words.includes("--json");
   try {
     return await start(words, version);
   } catch (error) {
-    return failed(error, isJson);
+    return failed(error, words.includes("--json"));
   }
 }
 
-async function start([word, ...rest]: readonly string[], version: string): Promise<number> {
+async function start(given: readonly string[], version: string): Promise<number> {
+  const [word, ...rest] = commandFirst(given);
   if (word === undefined || word === "--help" || word === "-h" || word === "help") return help(rest);
   const command = commands.find(({ name }) => name === word);
   if (command === undefined) throw noCommand(word);
@@ -40,16 +41,35 @@ async function start([word, ...rest]: readonly string[], version: string): Promi
   return parsed.options.help ? help([command.name]) : perform(command, parsed, version);
 }
 
+/** Options that every command takes may stand before it: `holdfast --store x.db ls`. */
+function commandFirst(words: readonly string[]): readonly string[] {
+  const known: Options = { ...STORE_OPTIONS, ...COMMON_OPTIONS };
+  let at = 0;
+  for (let word = words[0]; word !== undefined && word.startsWith("--"); word = words[at]) {
+    const option = Object.hasOwn(known, word.slice(2).split("=", 1)[0] as string)
+      ? known[word.slice(2).split("=", 1)[0] as string]
+      : undefined;
+    if (option === undefined || word === "--help") return words;
+    at += option.kind === "flag" || word.includes("=") ? 1 : 2;
+  }
+  return at === 0 || at >= words.length ? words : [words[at] as string, ...words.slice(0, at), ...words.slice(at + 1)];
+}
+
 async function perform(command: Command, { words, options }: Parsed, version: string): Promise<number> {
   const terminal = new Terminal({ utc: options.utc, quiet: options.quiet || options.json, pager: !options["no-pager"] });
   const stopping = new Stopping();
+  const { store, tenant } = options;
+  const line = (proposal: Proposal): string => {
+    const isOfStore = commands.find(({ name }) => name === proposal.name)?.store === true;
+    return shellLine(isOfStore ? { ...proposal, options: { ...proposal.options, store, tenant, ...proposal.options } } : proposal);
+  };
   let opened: Holdfast | undefined;
   const running: Run<Options> = {
     words,
     options,
     terminal,
     version,
-    where: whereOf(options),
+    line,
     get signal() {
       return stopping.signal;
     },
@@ -58,12 +78,23 @@ async function perform(command: Command, { words, options }: Parsed, version: st
       return opened;
     },
   };
+  let answer: Answer | undefined;
   try {
-    const answer = await command.run(running);
-    return answer === undefined ? Number(process.exitCode ?? 0) : show(command, answer, options.json, terminal);
+    answer = await command.run(running);
+  } catch (error) {
+    throw withStore(error, store === undefined && tenant === undefined ? undefined : { store, tenant });
   } finally {
+    // Before it is shown: whoever reads in a pager keeps nothing open.
     await opened?.close();
   }
+  return answer === undefined ? Number(process.exitCode ?? 0) : show(command, answer, options.json, terminal, line);
+}
+
+/** A message that ends with a command to run names the store that was meant. */
+function withStore(error: unknown, where: Proposal["options"] | undefined): unknown {
+  if (!(error instanceof HoldfastError) || where === undefined || !/: holdfast [^"]*$/.test(error.message)) return error;
+  const options = shellLine({ name: "", words: [], options: where, says: "" }).slice("holdfast ".length);
+  return new HoldfastError(error.code, `${error.message}${options}`, error.details, error.cause);
 }
 
 async function show(
@@ -71,12 +102,15 @@ async function show(
   { json, lines, next = [], notes = [], pages = false, exit = 0 }: Answer,
   isJson: boolean,
   terminal: Terminal,
+  line: (proposal: Proposal) => string,
 ): Promise<number> {
+  // Known also to whoever stops reading.
+  process.exitCode = exit;
   if (isJson) process.stdout.write(`${jsonText({ version: JSON_VERSION, command: name, ...json }, 2)}\n`);
   else {
     await terminal.print(lines, pages);
     for (const note of notes) terminal.tell(note);
-    terminal.next(next);
+    terminal.next(next.map((proposal) => [line(proposal), proposal.says]));
   }
   return exit;
 }
@@ -100,23 +134,35 @@ class Stopping {
   }
 }
 
-async function help([word, ...rest]: readonly string[]): Promise<number> {
+async function help(words: readonly string[]): Promise<number> {
   const terminal = new Terminal({ utc: false, quiet: false, pager: true });
   const columns = Math.min(terminal.columns, 110);
-  if (word === "--markdown") {
+  if (words.includes("--markdown")) {
     process.stdout.write(page(commands));
     return 0;
   }
-  const name = word?.startsWith("-") ? rest[0] : word;
+  const name = words.find((word) => !word.startsWith("-"));
   const command = commands.find((known) => known.name === name);
   if (name !== undefined && command === undefined) throw noCommand(name);
-  terminal.print(command === undefined ? overview(commands, terminal.paint, columns) : helpFor(command, terminal.paint, columns), true);
+  if (words.includes("--json")) {
+    const told = (command === undefined ? commands.filter(({ hidden }) => !hidden) : [command]).map(
+      ({ run: _run, ...described }) => described,
+    );
+    process.stdout.write(`${jsonText({ version: JSON_VERSION, command: "help", commands: told }, 2)}\n`);
+    return 0;
+  }
+  await terminal.print(
+    command === undefined ? overview(commands, terminal.paint, columns) : helpFor(command, terminal.paint, columns),
+    true,
+  );
   return 0;
 }
 
 function noCommand(word: string): HoldfastError {
   const names = commands.filter(({ hidden }) => !hidden).map(({ name }) => name);
-  const meant = OTHER_NAMES[word] ?? closest(word, names);
+  const other = Object.hasOwn(OTHER_NAMES, word) ? OTHER_NAMES[word] : undefined;
+  // An option that is misplaced is no misspelt command.
+  const meant = other ?? (word.startsWith("-") ? undefined : closest(word, names));
   const advice = meant === undefined ? "Try: holdfast help" : `Did you mean: holdfast ${meant}?`;
   return new HoldfastError("INVALID_OPTION", `There is no command ${quote(word)}. ${advice}`, { found: word });
 }
@@ -150,27 +196,26 @@ const OTHER_NAMES: Readonly<Record<string, string>> = {
 };
 
 function failed(error: unknown, isJson: boolean): number {
-  if (error instanceof Error && error.name === "AbortError") {
+  const { red } = paint(isColourful(process.stderr, process.env));
+  const told = (code: string, message: string, more: object = {}) =>
     process.stderr.write(
-      isJson ? `${jsonText({ version: JSON_VERSION, error: { code: "STOPPED", message: "Stopped." } })}\n` : "holdfast: stopped.\n",
+      isJson ? `${jsonText({ version: JSON_VERSION, error: { code, message, ...more } })}\n` : `${red("holdfast:")} ${message}\n`,
     );
+  if (error instanceof Declined) {
+    told("DECLINED", "Nothing was done.");
+    return 1;
+  }
+  if (error instanceof Error && error.name === "AbortError") {
+    told("STOPPED", "Stopped.");
     return STOPPED;
   }
-  const { red } = paint(process.stderr.isTTY === true && !isJson && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb");
   if (error instanceof HoldfastError) {
     const { code, message, details, retryable } = error;
-    const text = isJson
-      ? jsonText({ version: JSON_VERSION, error: { code, message, retryable, details } })
-      : `${red("holdfast:")} ${message} (${code})`;
-    process.stderr.write(`${text}\n`);
+    told(code, isJson ? message : `${inline(message)} (${code})`, { retryable, details });
     return errorTable[code].exit;
   }
   const { message, stack } = error instanceof Error ? error : new Error(String(error));
-  const advice = process.env["HOLDFAST_DEBUG"] ? `\n${stack ?? ""}` : " HOLDFAST_DEBUG=1 shows where.";
-  process.stderr.write(
-    isJson
-      ? `${jsonText({ version: JSON_VERSION, error: { code: "UNEXPECTED", message } })}\n`
-      : `holdfast: unexpected: ${message}.${advice}\n`,
-  );
+  const where = process.env["HOLDFAST_DEBUG"] ? `\n${(stack ?? "").split("\n").map(inline).join("\n")}` : "";
+  told("UNEXPECTED", isJson ? message : `Unexpected: ${inline(message)}.${where === "" ? " HOLDFAST_DEBUG=1 shows where." : where}`);
   return 1;
 }

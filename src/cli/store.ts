@@ -1,8 +1,8 @@
 /** Stores as they are named on the command line. */
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { Holdfast } from "../index.js";
-import { shellWord } from "./text.js";
 
 interface Where {
   readonly store?: string | undefined;
@@ -20,12 +20,18 @@ export async function openStore(
 }
 
 /** Opening a store makes it where there is none: a name that was mistyped would give an empty one. */
-export function refuseMissing(store = process.env["HOLDFAST_STORE"] || ".holdfast/state.db"): void {
-  const path = store.startsWith("dir:") ? store.slice("dir:".length) : store;
-  if (!/^[a-z][a-z0-9+.-]+:/i.test(path) && !existsSync(path))
-    throw new HoldfastError("NOT_FOUND", `There is no store ${quote(store)}. Name one with --store, or HOLDFAST_STORE.`);
+export function refuseMissing(store?: string): void {
+  if (isMissing(store))
+    throw new HoldfastError("NOT_FOUND", `There is no store ${quote(addressOf(store))}. Name one with --store, or HOLDFAST_STORE.`);
 }
 
-/** As it was given, for commands that are proposed. */
-export const whereOf = ({ store, tenant }: Where): string =>
-  `${store === undefined ? "" : ` --store ${shellWord(store)}`}${tenant === undefined ? "" : ` --tenant ${shellWord(tenant)}`}`;
+const addressOf = (store = process.env["HOLDFAST_STORE"] || ".holdfast/state.db"): string => store;
+
+/** Nothing is there, or nothing yet: an empty file, or a directory that no store was made in. Of a server nobody can tell. */
+export function isMissing(store?: string): boolean {
+  const address = addressOf(store);
+  if (address.startsWith("dir:")) return !existsSync(join(address.slice("dir:".length), "holdfast.json"));
+  if (/^[a-z][a-z0-9+.-]+:/i.test(address)) return false;
+  const found = statSync(address, { throwIfNoEntry: false });
+  return found === undefined || (found.isFile() && found.size === 0);
+}

@@ -4,6 +4,7 @@
  */
 import { HoldfastError } from "../core/errors.js";
 import { isColourful, type Paint, paint } from "./colours.js";
+import { Declined } from "./declined.js";
 import { ago, clip, size, utc, width } from "./text.js";
 
 export interface TerminalOptions {
@@ -44,6 +45,11 @@ export class Terminal {
     this.isUnicode = env["TERM"] !== "dumb" && (locale === "" || /utf-?8/i.test(locale));
   }
 
+  /** Whether there is somebody who can be asked, and sees what is answered. */
+  get isAttended(): boolean {
+    return process.stdin.isTTY === true && process.stderr.isTTY === true;
+  }
+
   time(iso: string): string {
     return this.#o.utc ? utc(iso) : ago(iso, this.now);
   }
@@ -71,9 +77,10 @@ export class Terminal {
   }
 
   /** What one would want to do next. */
-  next(commands: readonly string[]): void {
+  next(commands: readonly (readonly [line: string, says: string])[]): void {
     if (this.#o.quiet) return;
-    for (const [i, command] of commands.entries()) this.tell(this.paintErr.dim(`${i === 0 ? "Next:" : "     "} holdfast ${command}`));
+    for (const [i, [line, says]] of commands.entries())
+      this.tell(this.paintErr.dim(`${i === 0 ? "Next:" : "     "} ${line}${says === "" ? "" : `   # ${says}`}`));
   }
 
   progress(what: string): Progress {
@@ -104,12 +111,14 @@ export class Terminal {
   }
 
   /** A person is asked; where there is none, nothing is done without --yes. */
-  async confirm(what: string, yes: boolean): Promise<void> {
+  async confirm(what: string, { yes, dryRuns = true }: { readonly yes: boolean; readonly dryRuns?: boolean }): Promise<void> {
     if (yes) return;
-    if (process.stdin.isTTY !== true || process.stderr.isTTY !== true)
-      throw new HoldfastError("INVALID_OPTION", `${what} Pass --yes to say that this is wanted, or --dry-run to see what would happen.`, {
-        path: "--yes",
-      });
+    if (!this.isAttended)
+      throw new HoldfastError(
+        "INVALID_OPTION",
+        `${what} Pass --yes to say that this is wanted${dryRuns ? ", or --dry-run to see what would happen" : ""}.`,
+        { path: "--yes" },
+      );
     const { createInterface } = await import("node:readline/promises");
     const asking = createInterface({ input: process.stdin, output: process.stderr });
     // Ctrl-C and the end of the input are a no.
@@ -118,7 +127,7 @@ export class Terminal {
       asking.question(`${what} Go on? [y/N] `).then(resolve, () => resolve(""));
     });
     asking.close();
-    if (!/^y(es)?$/i.test(answer.trim())) throw new HoldfastError("INVALID_OPTION", "Nothing was done.", { path: "--yes" });
+    if (!/^y(es)?$/i.test(answer.trim())) throw new Declined();
   }
 }
 
@@ -126,11 +135,25 @@ export class Terminal {
 async function page(text: string): Promise<boolean> {
   const named = process.env["HOLDFAST_PAGER"] ?? process.env["PAGER"];
   if (named === "" || named === "cat") return false;
-  const { spawnSync } = await import("node:child_process");
-  const env = { LESS: "FRX", LV: "-c", ...process.env };
-  const o = { input: text, stdio: ["pipe", "inherit", "inherit"] as ["pipe", "inherit", "inherit"], env };
+  const { spawn } = await import("node:child_process");
+  const o = { stdio: ["pipe", "inherit", "inherit"] as ["pipe", "inherit", "inherit"], env: { LESS: "FRX", LV: "-c", ...process.env } };
   // What somebody has named is a command line of theirs.
-  const { status, error } = named === undefined ? spawnSync("less", [], o) : spawnSync(named, { ...o, shell: true });
-  // One that is left before the end has not failed; a shell that does not find it says so with 127.
-  return status !== 127 && (error === undefined || (error as NodeJS.ErrnoException).code === "EPIPE");
+  const pager = named === undefined ? spawn("less", [], o) : spawn(named, { ...o, shell: true });
+  // Ctrl-C is the pager's while it runs; leaving it before the end is no error.
+  const ignore = () => {};
+  process.on("SIGINT", ignore);
+  pager.stdin.on("error", ignore);
+  pager.stdin.end(text);
+  try {
+    const code = await new Promise<number | null>((resolve, reject) => {
+      pager.once("error", reject);
+      pager.once("close", resolve);
+    });
+    // A shell that does not find it says so with 127.
+    return code !== 127;
+  } catch {
+    return false;
+  } finally {
+    process.off("SIGINT", ignore);
+  }
 }

@@ -16,6 +16,8 @@ const seen = (character: string): string => {
   return NAMED[character] ?? `\\u{${(character.codePointAt(0) as number).toString(16)}}`;
 };
 
+export const isUnseen = (text: string): boolean => UNSEEN.test(text);
+
 /** One line of it. */
 export const inline = (text: string): string => (UNSEEN.test(text) ? text.replace(UNSEEN_ALL, seen) : text);
 
@@ -35,6 +37,18 @@ export const json = (value: object, indent?: number): string =>
 
 const PLAIN = /^[ -~]*$/;
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+/** Segmenting takes time by the square of the length: it is done in pieces, the last character of each with the next. */
+const PIECE = 256;
+
+function* characters(text: string): Generator<string> {
+  let held = "";
+  for (let at = 0; at < text.length; at += PIECE) {
+    const all = [...graphemes.segment(held + text.slice(at, at + PIECE))];
+    held = at + PIECE < text.length ? (all.pop()?.segment ?? "") : "";
+    for (const { segment } of all) yield segment;
+  }
+}
+
 const WIDE =
   /\p{Emoji_Presentation}|\ufe0f|[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{1b000}-\u{1b2ff}\u{20000}-\u{3fffd}]/u;
 const NO_WIDTH = /^[\p{M}\u200d]+$/u;
@@ -52,28 +66,29 @@ export function width(text: string): number {
   const bare = uncoloured(text);
   if (PLAIN.test(bare)) return bare.length;
   let columns = 0;
-  for (const { segment } of graphemes.segment(bare)) columns += widthOfOne(segment);
+  for (const character of characters(bare)) columns += widthOfOne(character);
   return columns;
 }
 
+/** More code units than these are never in one column: what is cut need not be gone over to its end. */
+const UNITS = 32;
+
 /** At most so many columns of it, with an ellipsis where something was cut. For texts without colours. */
 export function clip(text: string, columns: number): string {
-  if (text.length <= columns && PLAIN.test(text)) return text;
+  if (columns === Number.POSITIVE_INFINITY || (text.length <= columns && PLAIN.test(text))) return text;
   if (columns <= 0) return "";
-  let taken = "";
+  const near = text.slice(0, (columns + 1) * UNITS);
   let used = 0;
   let rest = 0;
-  for (const { segment, index } of graphemes.segment(text)) {
-    const wide = widthOfOne(segment);
-    if (used + wide > columns) {
-      // The last that was taken makes room for the ellipsis.
-      return `${text.slice(0, rest)}…`;
-    }
-    if (used + wide <= columns - 1) rest = index + segment.length;
-    used += wide;
-    taken += segment;
+  let passed = 0;
+  for (const character of characters(near)) {
+    used += widthOfOne(character);
+    // The last that was taken makes room for the ellipsis.
+    if (used > columns) return `${text.slice(0, rest)}…`;
+    passed += character.length;
+    if (used <= columns - 1) rest = passed;
   }
-  return taken;
+  return near.length < text.length ? `${text.slice(0, rest)}…` : text;
 }
 
 export const pad = (text: string, columns: number): string => text + " ".repeat(Math.max(0, columns - width(text)));
@@ -81,39 +96,54 @@ export const padStart = (text: string, columns: number): string => " ".repeat(Ma
 
 /** Broken between words where it is wider; a word that is too long is broken inside. Indentation is kept. */
 export function wrap(line: string, columns: number): string[] {
-  if (columns === Number.POSITIVE_INFINITY || width(line) <= columns) return [line];
+  if (columns === Number.POSITIVE_INFINITY || (line.length <= columns && width(line) <= columns)) return [line];
   const indent = /^ */.exec(line)?.[0] ?? "";
   const room = Math.max(8, columns - indent.length);
   const rows: string[] = [];
   let row = "";
-  for (const word of line.slice(indent.length).split(/( +)/)) {
-    if (width(row) + width(word) <= room) {
-      row += word;
-      continue;
-    }
+  let used = 0;
+  const end = () => {
     if (row.trim() !== "") rows.push(row.trimEnd());
-    row = "";
-    let left = word.trimStart();
-    while (width(left) > room) {
-      const piece = cut(left, room);
-      rows.push(piece);
-      left = left.slice(piece.length);
+    [row, used] = ["", 0];
+  };
+  for (const word of line.slice(indent.length).split(/( +)/)) {
+    const wide = width(word);
+    if (used + wide > room) end();
+    if (wide > room) {
+      const pieces = broken(word, room);
+      rows.push(...pieces.slice(0, -1));
+      row = pieces.at(-1) ?? "";
+      used = width(row);
+    } else if (used > 0 || word.trim() !== "") {
+      row += word;
+      used += wide;
     }
-    row = left;
   }
-  if (row.trim() !== "") rows.push(row.trimEnd());
+  end();
   return rows.map((piece) => indent + piece);
 }
 
-/** The first so many columns of it; at least one character. */
-function cut(text: string, columns: number): string {
+/** Pieces of so many columns. Colours stay whole. */
+function broken(word: string, columns: number): string[] {
+  const pieces = [""];
   let used = 0;
-  for (const { segment, index } of graphemes.segment(text)) {
-    used += widthOfOne(segment);
-    if (used > columns && index > 0) return text.slice(0, index);
+  for (const part of word.split(/(\p{Cc}\[[0-9;]*m)/u)) {
+    const isColour = part.startsWith("\u001b");
+    for (const character of isColour ? [part] : characters(part)) {
+      const wide = isColour ? 0 : widthOfOne(character);
+      if (used + wide > columns) {
+        pieces.push("");
+        used = 0;
+      }
+      pieces[pieces.length - 1] += character;
+      used += wide;
+    }
   }
-  return text;
+  return pieces;
 }
+
+/** Of a value, as JSON. */
+export const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value) ?? "");
 
 export function size(bytes: number): string {
   if (bytes < 1_000) return `${bytes} B`;
@@ -145,6 +175,3 @@ export function ago(iso: string, now: number): string {
 }
 
 export const utc = (iso: string): string => iso.replace("T", " ").replace(/(\.\d+)?Z$/, "Z");
-
-/** As a shell takes it, where it needs no more than quotes; control characters are shown, so that it can be read at least. */
-export const shellWord = (word: string): string => (/^[\w./:@%+,=-]+$/.test(word) ? word : `'${inline(word).replaceAll("'", "'\\''")}'`);

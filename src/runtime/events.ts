@@ -8,6 +8,7 @@ import type { JournalRecord } from "../core/record.js";
 import { reviveRecord } from "../core/revive.js";
 import { firstSeq, isGap, open, type Save } from "../core/save.js";
 import type { SessionStatus } from "../core/status.js";
+import { isoTime } from "../core/time.js";
 import { linked } from "./aborting.js";
 import type { Ground } from "./ground.js";
 import { hole, lineAt, type Segment, sharedUpTo } from "./journal.js";
@@ -20,7 +21,11 @@ import type { Watcher } from "./watchers.js";
  * What a record of the journal says, one event for each: whoever goes on after an event's cursor misses none, and whoever applies them
  * in order has the session's messages and state.
  */
-export type SessionEvent = Told & { readonly cursor: string };
+export type SessionEvent = Told & {
+  readonly cursor: string;
+  /** When it was saved; absent where the session went to another line. */
+  readonly at?: string;
+};
 
 type Told =
   | { readonly type: "message"; readonly message: Message }
@@ -41,6 +46,11 @@ type Told =
       readonly name?: string;
       readonly call?: { readonly seq: number; readonly index: number };
       readonly by?: string;
+      /** What a call by hand was begun with, or what somebody who approved it gave instead; and their note. */
+      readonly args?: Json;
+      readonly note?: string;
+      /** What it answered, where no message says so. */
+      readonly result?: Json;
     }
   /** The session went to another line: what this follower saw after `to` is no longer its past. */
   | { readonly type: "rewind"; readonly to: CheckpointId };
@@ -170,10 +180,10 @@ async function* eventsOf(
     // Where one of the sections was dropped, the other's numbers still count from its own place.
     const seq = firstSeq(save) + (i < items.length ? i : save.nItems + i - items.length);
     const told = seq < from ? undefined : tell(record, await bodyOf(ground, record.blob), seq, save);
-    if (told !== undefined) yield { ...told, cursor: placeId(save.line, seq) };
+    if (told !== undefined) yield { ...told, cursor: placeId(save.line, seq), at: isoTime(save.at) };
   }
   const checkpoint = checkpointOf(save, digest, session, (seq) => lineAt(segments, seq) ?? save.line);
-  if (checkpoint) yield { type: "checkpoint", checkpoint, cursor: checkpoint.id };
+  if (checkpoint) yield { type: "checkpoint", checkpoint, cursor: checkpoint.id, at: isoTime(save.at) };
 }
 
 /** What a record says; a base says nothing new. */
@@ -184,7 +194,7 @@ function tell(record: JournalRecord, body: string | undefined, seq: number, save
   if (set !== undefined) return { type: "state", key: set, value: value(record.value) as Json };
   if (unset !== undefined) return { type: "unset", key: unset };
   if (turn !== undefined) return { type: "turn", turnId: turn.id };
-  if (effect !== undefined) return tellEffect(effect);
+  if (effect !== undefined) return tellEffect(effect, value(record.body));
   if (list !== undefined && splice !== undefined) {
     return { type: "list", key: list, start: splice[0], removed: splice[1], items: value(record.items) as readonly Json[] };
   }
@@ -193,7 +203,7 @@ function tell(record: JournalRecord, body: string | undefined, seq: number, save
   return message && { type: "message", message };
 }
 
-function tellEffect(event: EffectEvent): Told {
+function tellEffect(event: EffectEvent, body: Json | undefined): Told {
   const about = { type: "tool", effectId: event.id } as const;
   switch (event.is) {
     case "intent":
@@ -202,6 +212,7 @@ function tellEffect(event: EffectEvent): Told {
         name: event.name,
         state: event.waits === undefined ? "started" : "waiting",
         ...(event.call !== undefined && { call: { seq: event.call[0], index: event.call[1] } }),
+        ...(body !== undefined && { args: body }),
       };
     case "begun":
       return { ...about, state: "started" };
@@ -210,8 +221,20 @@ function tellEffect(event: EffectEvent): Told {
     case "doubt":
       return { ...about, state: "in-doubt" };
     case "done":
-      return { ...about, state: outcomeOf(event), ...(event.by !== undefined && { by: event.by }) };
+      return {
+        ...about,
+        state: outcomeOf(event),
+        ...(event.by !== undefined && { by: event.by }),
+        ...(body !== undefined && { result: body }),
+      };
     case "approved":
+      return {
+        ...about,
+        state: "ready",
+        ...(event.by !== undefined && { by: event.by }),
+        ...(event.note !== undefined && { note: event.note }),
+        ...(body !== undefined && { args: body }),
+      };
     case "retry":
       return { ...about, state: "ready", ...(event.by !== undefined && { by: event.by }) };
     default:

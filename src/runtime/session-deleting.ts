@@ -7,7 +7,7 @@ import { unlessDamaged, unlessGone } from "./damage.js";
 import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
-import { options } from "./options.js";
+import { flag, options } from "./options.js";
 import { childrenOf } from "./outside.js";
 import { type KeyOption, onceRemoved, type Receipt } from "./receipts.js";
 import { cutLines } from "./retention/gc.js";
@@ -15,18 +15,23 @@ import { cutLines } from "./retention/gc.js";
 export interface DeleteOptions extends KeyOption {
   /** Only where it is this agent's; otherwise it is NOT_FOUND. */
   readonly agent?: string;
+  /** Only answers what would go, and what would be kept. */
+  readonly dryRun?: boolean;
 }
 
 export interface Deleted {
   readonly keptFor: readonly string[];
+  /** Sessions that its calls ran, and that went with it; absent where there were none. */
+  readonly children?: readonly string[];
   /** Snapshots from which it can be brought back, in part or whole; absent where there are none. */
   readonly snapshots?: readonly string[];
 }
 
 export async function deleteSession(ground: Ground, id: string, o?: DeleteOptions): Promise<Deleted> {
   const known = sessionId(id);
-  const { key, agent } = options(o, "sessions.delete", ["key", "agent"]);
+  const { key, agent, dryRun } = options(o, "sessions.delete", ["key", "agent", "dryRun"]);
   const only = agent === undefined ? undefined : checkName(agent, "agent");
+  if (flag(dryRun, "dryRun")) return (await surveyed(ground, known, only)).answer;
   return onceRemoved<JsonObject, Deleted>(
     ground,
     { key, name: "sessions.delete", to: known, args: {} },
@@ -36,22 +41,36 @@ export async function deleteSession(ground: Ground, id: string, o?: DeleteOption
 }
 
 async function deleteIt(ground: Ground, id: SessionId, only: string | undefined, receipt: Receipt<JsonObject>): Promise<Deleted> {
-  const { store } = ground;
-  const row = await store.session(id);
-  if (row === undefined || (only !== undefined && row.head.agent !== only)) throw noSession(id);
+  const { row, children, own, family, answer } = await surveyed(ground, id, only);
   // First: whoever deletes again after a crash finds them by their parent.
-  for (const child of await childrenOf(ground, id)) await unlessGone(() => deleteSession(ground, child));
-  const own = await store.lines({ session: id });
-  const family = await descendants(ground, own);
-  const snapshots = await snapshotsInto(ground, row, own);
-  const keptFor = [...new Set(family.flatMap(({ session }) => (session === null || session === id ? [] : session)))].sort();
-  const answer = { keptFor, ...(snapshots.length === 0 ? undefined : { snapshots }) };
+  for (const child of children) await unlessGone(() => deleteSession(ground, child));
   await remove(ground, row, answer, receipt);
   ground.watchers.changed(id);
   const left = family.map((line) => (line.session === id ? { ...line, owned: false, session: null } : line));
   // The session is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
   await unlessDamaged(() => cutLines(ground, own, left, { dryRun: false }));
   return answer;
+}
+
+/** What would go, and what that would leave. */
+async function surveyed(ground: Ground, id: SessionId, only: string | undefined) {
+  const { store } = ground;
+  const row = await store.session(id);
+  if (row === undefined || (only !== undefined && row.head.agent !== only)) throw noSession(id);
+  const children = await childrenOf(ground, id);
+  const theirs = await Promise.all(children.map((child) => unlessGone(() => surveyed(ground, child, undefined))));
+  // One that is gone meanwhile does not go with this.
+  const all = children.flatMap((child, i) => (theirs[i] === undefined ? [] : [child, ...(theirs[i].answer.children ?? [])]));
+  const own = await store.lines({ session: id });
+  const family = await descendants(ground, own);
+  const snapshots = await snapshotsInto(ground, row, own);
+  const keptFor = [...new Set(family.flatMap(({ session }) => (session === null || session === id ? [] : session)))].sort();
+  const answer: Deleted & JsonObject = {
+    keptFor,
+    ...(all.length === 0 ? undefined : { children: all }),
+    ...(snapshots.length === 0 ? undefined : { snapshots }),
+  };
+  return { row, children, own, family, answer };
 }
 
 /** Ends the session that was there, and no other of its name: one may be made while this waits for an answer. */

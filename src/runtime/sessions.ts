@@ -35,6 +35,8 @@ export interface SessionSummary {
   readonly createdAt: string;
   readonly updatedAt: string;
   readonly origin?: { readonly sessionId: string; readonly checkpointId: string };
+  /** The session whose call runs this one. */
+  readonly parent?: string;
 }
 
 export interface SessionState extends StateThere {
@@ -273,7 +275,7 @@ function relabelled(row: SessionRow, change: Partial<LabelDoc>, isUntitled: bool
 }
 
 export function summaryOf(head: HeadDoc, label: LabelDoc, updatedAt = head.createdAt): SessionSummary {
-  const { id, status, reason, agent, title: firstWords, createdAt, origin } = head;
+  const { id, status, reason, agent, title: firstWords, createdAt, origin, parent } = head;
   const { title = firstWords, tags, archived, metadata } = label;
   return Object.freeze({
     id,
@@ -287,6 +289,7 @@ export function summaryOf(head: HeadDoc, label: LabelDoc, updatedAt = head.creat
     createdAt: isoTime(createdAt),
     updatedAt: isoTime(updatedAt),
     ...(origin === undefined ? undefined : { origin }),
+    ...(parent === undefined ? undefined : { parent }),
   });
 }
 

@@ -210,8 +210,11 @@ describe.each(stores)("children on $name", ({ address }) => {
     const { hold } = on.start();
     await family(hold, script("7")).run("a", "go");
     await family(hold, script("8")).run("b", "go");
+    const [second, first] = (await hold.sessions.list({ agent: "child" })).items;
+    expect([first?.parent, second?.parent]).toEqual(["a", "b"]);
+    expect(await hold.sessions.delete("a", { dryRun: true })).toEqual({ keptFor: [], children: [first?.id] });
     expect((await hold.sessions.list({ agent: "child" })).items).toHaveLength(2);
-    await hold.sessions.delete("a");
+    expect(await hold.sessions.delete("a")).toEqual({ keptFor: [], children: [first?.id] });
     expect((await hold.sessions.list({ agent: "child" })).items).toHaveLength(1);
     await hold.sessions.delete("b");
     expect((await hold.sessions.list({})).items).toEqual([]);

@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { commands } from "../../src/cli/commands.js";
 import { uncoloured, width } from "../../src/cli/text.js";
+import { open } from "../../src/index.js";
 import { scratch } from "../support/stores.js";
-import { expectGolden, onTerminal, run, steady } from "./command.js";
+import { bin, expectGolden, onTerminal, run, steady } from "./command.js";
 import { makeWorld, type World } from "./world.js";
 
 const directory = scratch();
@@ -262,7 +263,7 @@ describe("what is promised of all of them", () => {
 
   test("a pipe that is closed early ends it quietly", async () => {
     const cwd = place();
-    const { exit, stderr } = await sh(`'${process.execPath}' '${(await import("./command.js")).bin}' help --markdown | head -n 1`, cwd);
+    const { exit, stderr } = await sh(`'${process.execPath}' '${bin}' help --markdown | head -n 1`, cwd);
     expect([exit, stderr]).toEqual([0, ""]);
   });
 
@@ -274,27 +275,60 @@ describe("what is promised of all of them", () => {
     expect(readFileSync(page, "utf8")).toBe(stdout);
   });
 
+  /** As it is pasted into a shell. */
+  const pasted = (line: string, cwd: string) => sh(`holdfast() { '${process.execPath}' '${bin}' "$@"; }\n${line}`, cwd);
+  const proposedBy = (stderr: string) => [...stderr.matchAll(/^(?:Next:|     ) (holdfast .+)$/gm)].map(([, line]) => line as string);
+  const GOES_ON = /^holdfast (tail -f|doctor)/;
+
   test("what is proposed next can be run", async () => {
     const cwd = place();
     for (const line of [
       "ls",
       "log order-42",
       "show order-42",
+      "show order-43",
       "show order-44",
+      "effects",
       "diff {first} {last}",
       "search teapot",
       "stats",
       "verify",
+      "rm wild --dry-run",
     ]) {
-      const { stderr } = await run(filled(line), { cwd });
-      const proposed = [...stderr.matchAll(/holdfast (.+)$/gm)].map(([, command]) => command as string);
+      const proposed = proposedBy((await run(filled(line), { cwd })).stderr);
       expect(proposed.length, line).toBeGreaterThan(0);
       for (const command of proposed) {
-        if (/^(tail -f|approve|doctor)/.test(command)) continue;
-        const { exit, stderr: said } = await run(command.split(" "), { cwd: place() });
-        expect([command, exit, exit === 0 ? "" : said]).toEqual([command, 0, ""]);
+        if (GOES_ON.test(command)) continue;
+        const { exit, stderr } = await pasted(command.replace("holdfast rm", "holdfast rm --yes"), place());
+        expect([command, exit, exit === 0 ? "" : stderr]).toEqual([command, 0, ""]);
       }
     }
+  });
+
+  test("also where ids are what nobody would choose: what is pasted does that, and nothing else", async () => {
+    const cwd = place();
+    const ids = ["-x", "--json", "--", "a b", "it's", "$(touch pwned)", "~root", "rtl-\u202eabc", "ana@example.com"];
+    const hold = await open(join(cwd, ".holdfast/state.db"));
+    for (const id of ids) {
+      const session = await hold.session(id, { agent: id });
+      session.append({ role: "user", content: "kelp" });
+      await session.checkpoint();
+      await session.checkpoint();
+      await session.close();
+    }
+    await hold.close();
+    for (const id of ids) {
+      for (const command of id === "-x" ? ["show", "log", "tail", "rm --dry-run", "diff", "fork"] : ["show", "tail"]) {
+        const { exit, stderr, stdout } = await run([...command.split(" "), "--", id], { cwd });
+        expect([id, command, exit, stderr.split("\n")[0]]).toEqual([id, command, 0, expect.stringContaining("Next: holdfast")]);
+        expect(stdout + stderr).not.toMatch(/[\u202a-\u202e]/u);
+        for (const line of proposedBy(stderr)) {
+          if (GOES_ON.test(line) || line.startsWith("holdfast rm")) continue;
+          expect([line, (await pasted(line, cwd)).exit]).toEqual([line, 0]);
+        }
+      }
+    }
+    expect(existsSync(join(cwd, "pwned"))).toBe(false);
   });
 
   test("what a golden file cannot hold steady is steady", () => {
@@ -305,6 +339,6 @@ describe("what is promised of all of them", () => {
 
 async function sh(line: string, cwd: string) {
   const { spawnSync } = await import("node:child_process");
-  const { status, stdout, stderr } = spawnSync("sh", ["-c", line], { cwd, encoding: "utf8" });
+  const { status, stdout, stderr } = spawnSync("bash", ["--norc", "-c", line], { cwd, encoding: "utf8" });
   return { exit: status, stdout, stderr };
 }

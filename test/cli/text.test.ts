@@ -1,11 +1,13 @@
 /** Text on its way to a terminal, and texts compared. */
+import { spawnSync } from "node:child_process";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { paint } from "../../src/cli/colours.js";
+import { propose, shellLine, shellWord } from "../../src/cli/proposal.js";
 import { compare } from "../../src/cli/render/changes.js";
 import { table } from "../../src/cli/render/table.js";
 import { closest } from "../../src/cli/suggest.js";
-import { ago, block, clip, inline, json, oneLine, shellWord, size, width, wrap } from "../../src/cli/text.js";
+import { ago, block, clip, inline, json, oneLine, size, width, wrap } from "../../src/cli/text.js";
 
 const anything = fc.oneof(fc.string({ unit: "binary", maxLength: 60 }), fc.string({ unit: "grapheme", maxLength: 60 }));
 const UNSEEN = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/u;
@@ -77,6 +79,60 @@ describe("V2", () => {
       "bb  日本語日本語",
     ]);
   });
+});
+
+describe("what is proposed can be pasted", () => {
+  const ids = fc.oneof(
+    fc.string({ unit: "grapheme", minLength: 1, maxLength: 20 }),
+    fc.constantFrom(
+      "-x",
+      "--json",
+      "--",
+      "a b",
+      "it's",
+      "$(touch x)",
+      "`id`",
+      "*",
+      "~root",
+      "=ls",
+      "a\\b",
+      "rtl-\u202eabc",
+      "zero\u200bwidth",
+      "!!",
+      "#x",
+      "日本",
+    ),
+  );
+
+  test("a shell takes each word for what it was", () => {
+    const words = fc.sample(ids, 150).filter((word) => !/[\p{Cc}\ud800-\udfff]/u.test(word));
+    const script = words.map((word) => `printf '%s\\0' ${shellWord(word)}`).join("\n");
+    const { stdout, status } = spawnSync("bash", ["--norc"], {
+      input: script,
+      encoding: "utf8",
+      env: { LANG: "C.UTF-8", PATH: process.env["PATH"] },
+    });
+    expect([status, stdout.split("\0").slice(0, -1)]).toEqual([0, words]);
+    for (const word of words) expect(shellWord(word)).not.toMatch(UNSEEN);
+  });
+
+  test("options come first, and words that look like one stand behind --", () => {
+    expect(shellLine(propose("log", ["-x"], { graph: true, store: "a b.db", limit: 5, tenant: undefined, all: false }))).toBe(
+      "holdfast log --graph --store 'a b.db' --limit 5 -- -x",
+    );
+    expect(shellLine(propose("fork", ["a"], { id: "-b" }))).toBe("holdfast fork --id=-b a");
+    expect(shellLine(propose("tail", ["a"], { f: true }))).toBe("holdfast tail -f a");
+  });
+});
+
+test("long lines are cut and wrapped in time that grows with what is shown of them", () => {
+  const long = "日本語".repeat(200_000);
+  const began = performance.now();
+  expect(width(clip(long, 80))).toBeLessThanOrEqual(80);
+  expect(clip(long, Number.POSITIVE_INFINITY)).toBe(long);
+  expect(wrap(long.slice(0, 60_000), 80).length).toBe(1_500);
+  expect(wrap("a".repeat(200_000), 80).length).toBe(2_500);
+  expect(performance.now() - began).toBeLessThan(2_000);
 });
 
 test("times and sizes in few words", () => {

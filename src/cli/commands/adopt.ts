@@ -1,8 +1,9 @@
 import { HoldfastError, quote } from "../../core/errors.js";
 import type { Checkpoint, Holdfast, SessionSummary } from "../../index.js";
 import { command, number } from "../command.js";
-import { allCheckpoints, requireCheckpoint, requireSession, short } from "../ids.js";
-import { inline, shellWord } from "../text.js";
+import { allCheckpoints, requireCheckpoint, requireSessionToChange, short } from "../ids.js";
+import { propose } from "../proposal.js";
+import { inline } from "../text.js";
 
 export const adopt = command({
   name: "adopt",
@@ -14,19 +15,18 @@ export const adopt = command({
   ],
   options: { wait: number("MS", "how long to wait for whoever holds the session", 0, 86_400_000) },
   examples: [["holdfast adopt order-42 7k3fa1b2-14", "takes a rewind back"]],
-  async run({ words: [word = "", to = ""], options: { wait }, hold, where }) {
+  async run({ words: [word = "", to = ""], options: { wait }, hold, terminal }) {
     const store = await hold();
-    const session = await requireSession(store, word);
+    const session = await requireSessionToChange(store, word, terminal.isAttended);
     const at = await onAnyLine(store, session, to);
     await store.adopt(session.id, at.id, wait === undefined ? {} : { waitMs: wait });
     const now = await store.checkpoints.latest(session.id);
-    const id = shellWord(session.id);
     return {
       json: { session: session.id, ...(now !== undefined && { checkpoint: now }) },
       lines: [
         `${inline(session.id)} goes on from ${now === undefined ? "its beginning" : `${short(now.id)}, step ${now.step}, with ${now.messageCount} messages`}.`,
       ],
-      next: [`log ${id} --graph${where}`],
+      next: [propose("log", [session.id], { graph: true })],
     };
   },
 });

@@ -2,9 +2,10 @@
 import type { CheckpointKind, RestoreReport } from "../../index.js";
 import { command, flag, number, text } from "../command.js";
 import { requireSnapshot } from "../ids.js";
+import { propose } from "../proposal.js";
 import { table } from "../render/table.js";
 import { KINDS } from "../statuses.js";
-import { counted, inline, oneLine, shellWord } from "../text.js";
+import { counted, inline, oneLine } from "../text.js";
 
 const limit = number("N", "how many, 20 by default", 1, 1_000, "n");
 const cursor = text("CURSOR", "go on where an earlier list ended; it says how");
@@ -16,7 +17,7 @@ export const agents = command({
   looks: true,
   says: "agents that have a record, the newest first",
   options: { limit, cursor },
-  async run({ options, terminal, hold, where }) {
+  async run({ options, terminal, hold }) {
     const {
       items,
       next,
@@ -47,8 +48,8 @@ export const agents = command({
       lines: items.length === 0 ? ["No agents yet."] : table(columns, rows, terminal),
       notes: damaged.map(({ id }) => `The record of ${inline(id)} is damaged.`),
       next: [
-        ...(next === undefined ? [] : [`agents --cursor ${next}${where}`]),
-        first === undefined ? "demo --keep" : `ls --agent ${shellWord(first.id)}${where}`,
+        ...(next === undefined ? [] : [propose("agents", [], { limit: options.limit, cursor: next }, "more")]),
+        first === undefined ? propose("demo", [], { keep: true }) : propose("ls", [], { agent: first.id }),
       ],
       pages: true,
     };
@@ -62,7 +63,7 @@ export const snapshots = command({
   says: "snapshots of an agent, the newest first",
   words: [AGENT],
   options: { kind: text("KIND", "only those that are", { choices: KINDS }), limit, cursor },
-  async run({ words: [agent = ""], options, terminal, hold, where }) {
+  async run({ words: [agent = ""], options, terminal, hold }) {
     const {
       items,
       next,
@@ -92,8 +93,8 @@ export const snapshots = command({
       lines: items.length === 0 ? [`No snapshots of ${inline(agent)} yet.`] : table(columns, rows, terminal),
       notes: damaged.map(({ id }) => `Snapshot ${inline(id)} is damaged.`),
       next: [
-        ...(next === undefined ? [] : [`snapshots ${shellWord(agent)} --cursor ${next}${where}`]),
-        first === undefined ? `snapshot ${shellWord(agent)}${where}` : `restore ${first.id} --dry-run${where}`,
+        ...(next === undefined ? [] : [propose("snapshots", [agent], { kind: options.kind, limit: options.limit, cursor: next }, "more")]),
+        first === undefined ? propose("agents") : propose("restore", [first.id], { "dry-run": true }),
       ],
       pages: true,
     };
@@ -111,7 +112,7 @@ export const snapshot = command({
     kind: text("KIND", "manual by default", { choices: KINDS }),
   },
   examples: [["holdfast snapshot support --name 'before the move'", ""]],
-  async run({ words: [agent = ""], options: { name, description, kind }, hold, where }) {
+  async run({ words: [agent = ""], options: { name, description, kind }, hold }) {
     const made = await (await hold()).agents.snapshot(agent, {
       ...(name !== undefined && { name }),
       ...(description !== undefined && { description }),
@@ -120,7 +121,7 @@ export const snapshot = command({
     return {
       json: { snapshot: made },
       lines: [`${made.id}: ${inline(agent)}, ${counted(made.sessions, "session")}.`],
-      next: [`restore ${made.id} --dry-run${where}`],
+      next: [propose("restore", [made.id], { "dry-run": true })],
     };
   },
 });
@@ -137,10 +138,13 @@ export const restore = command({
     yes: flag("do not ask", "y"),
   },
   examples: [["holdfast restore snap-7k3fa1b2 --dry-run", ""]],
-  async run({ words: [word = ""], options: { "take-over": takeOver, "dry-run": dryRun, yes }, terminal, hold, where, signal }) {
+  async run({ words: [word = ""], options: { "take-over": takeOver, "dry-run": dryRun, yes }, terminal, hold, signal }) {
     const store = await hold();
     const { id, agent, sessions } = await requireSnapshot(store, word);
-    if (!dryRun) await terminal.confirm(`Agent ${inline(agent)} and ${counted(sessions, "session")} go back to snapshot ${id}.`, yes);
+    if (!dryRun)
+      await terminal.confirm(`Agent ${inline(agent)} and all its sessions go back to snapshot ${id} (${counted(sessions, "session")}).`, {
+        yes,
+      });
     const bar = terminal.progress("verifying");
     const report = await store.agents
       .restore(id, { takeOver, dryRun, signal, onProgress: (done, of) => bar.show(done, of) })
@@ -150,10 +154,10 @@ export const restore = command({
       json: { ...report, dryRun },
       lines: restored(report, dryRun),
       next: dryRun
-        ? [`restore ${id}${where}`]
+        ? [propose("restore", [id], { "take-over": takeOver })]
         : recovery === undefined
-          ? []
-          : [`restore ${recovery.id}${where}`, `ls --agent ${shellWord(agent)}${where}`],
+          ? [propose("ls", [], { agent })]
+          : [propose("restore", [recovery.id], {}, "takes it back"), propose("ls", [], { agent })],
     };
   },
 });

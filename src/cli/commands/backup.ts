@@ -1,7 +1,8 @@
 /** Backups: made, put back, and, for copies that others made, said to be one. */
 import { quote } from "../../core/errors.js";
 import { command, flag } from "../command.js";
-import { counted, inline, shellWord, size } from "../text.js";
+import { propose } from "../proposal.js";
+import { counted, inline, size } from "../text.js";
 
 export const backup = command({
   name: "backup",
@@ -10,14 +11,14 @@ export const backup = command({
   words: [{ name: "FILE", says: "where to", completes: "file" }],
   options: { force: flag("replace a backup that is there") },
   examples: [["holdfast backup nightly.db --store agent.db", ""]],
-  async run({ words: [path = ""], options: { force }, terminal, hold, where }) {
+  async run({ words: [path = ""], options: { force }, terminal, hold }) {
     const store = await hold();
     const bar = terminal.progress("copied");
     const made = await store.backup(path, { force, onProgress: ({ bytes, of }) => bar.show(bytes, of, "bytes") }).finally(() => bar.end());
     return {
       json: { path, ...made },
       lines: [`${inline(path)}: ${counted(made.sessions, "session")}, ${size(made.bytes)}, in ${(made.ms / 1_000).toFixed(1)} s.`],
-      next: [`restore-backup ${shellWord(path)}${where} --force`],
+      next: [propose("ls", [], { store: path }, "what is in it")],
     };
   },
 });
@@ -29,8 +30,8 @@ export const restoreBackup = command({
   words: [{ name: "FILE", says: "the backup", completes: "file" }],
   options: { force: flag("where there is a store, put it aside"), yes: flag("do not ask", "y") },
   examples: [["holdfast restore-backup nightly.db --store agent.db --force", ""]],
-  async run({ words: [path = ""], options: { force, yes, store }, terminal, where }) {
-    if (force) await terminal.confirm(`What is in the store is put aside, and ${quote(path)} takes its place.`, yes);
+  async run({ words: [path = ""], options: { force, yes, store }, terminal }) {
+    if (force) await terminal.confirm(`What is in the store is put aside, and ${quote(path)} takes its place.`, { yes, dryRuns: false });
     const restored = await (await import("../../index.js")).restoreBackup(path, store, { force });
     const { unfinished, setAside } = restored;
     return {
@@ -44,7 +45,7 @@ export const restoreBackup = command({
               `${counted(unfinished, "session")} ${unfinished === 1 ? "was" : "were"} under way, and will open as in doubt: the original may have gone on with them. Once a worker, or you, have opened them, they stand in holdfast effects --status in-doubt, to be settled.`,
             ]),
       ],
-      next: [`ls${where}`],
+      next: [propose("ls")],
     };
   },
 });
@@ -55,10 +56,10 @@ export const restored = command({
   says: "says that this store was put back from a copy that Holdfast did not make: what was under way opens as in doubt",
   options: { yes: flag("do not ask", "y") },
   examples: [["holdfast restored --store postgres://host/db", "after pg_restore"]],
-  async run({ options: { yes }, terminal, hold, where }) {
+  async run({ options: { yes }, terminal, hold }) {
     const store = await hold();
-    await terminal.confirm("Every session that was under way will open as in doubt.", yes);
+    await terminal.confirm("Every session that was under way will open as in doubt.", { yes, dryRuns: false });
     await store.beginIncarnation();
-    return { json: {}, lines: ["A new incarnation of the store has begun."], next: [`ls${where}`] };
+    return { json: {}, lines: ["A new incarnation of the store has begun."], next: [propose("ls")] };
   },
 });

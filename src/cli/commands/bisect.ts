@@ -4,13 +4,15 @@ import type { Checkpoint, Holdfast } from "../../index.js";
 import { type Answer, command, number, text } from "../command.js";
 import { allCheckpoints, requireCheckpointOf, requireSession, short } from "../ids.js";
 import { usage } from "../parse.js";
+import { propose } from "../proposal.js";
 import { changes } from "../render/changes.js";
 import type { Terminal } from "../terminal.js";
-import { counted, inline, oneLine, shellWord } from "../text.js";
+import { counted, inline, oneLine } from "../text.js";
 
 type Judgement = "good" | "bad" | "skipped";
 /** As `git bisect run` has it. */
 const SKIP = 125;
+const NOT_RUN = 126;
 const NOT_FOUND = 127;
 
 export const bisect = command({
@@ -20,8 +22,8 @@ export const bisect = command({
   says: "finds the first checkpoint of a session at which a command fails: when did it go wrong?",
   more: [
     "The command is given { session, checkpoint, status, messages, state, effects } as JSON on stdin, and HOLDFAST_SESSION and HOLDFAST_CHECKPOINT",
-    "in its environment. Exit code 0: good. 125: cannot be told, another is tried. 127: the command was not found, and the search ends. Anything",
-    "else: bad. About the logarithm of the number of checkpoints are tried. Works along the whole past, also that which a fork shares.",
+    "in its environment. Exit code 0: good. 125: cannot be told, another is tried. 126, 127 and 128 and above: it could not be run, and the search ends.",
+    "Anything else: bad. About the logarithm of the number of checkpoints are tried. Works along the whole past, also that which a fork shares.",
   ].join("\n"),
   words: [{ name: "SESSION", says: "its id, or the beginning of it", completes: "session" }],
   options: {
@@ -34,7 +36,7 @@ export const bisect = command({
     ["holdfast bisect order-42 --run 'jq -e \".state.total >= 0\"'", "when did the total become negative?"],
     ["holdfast bisect order-42 --run 'node check.mjs' --good 12", ""],
   ],
-  async run({ words: [word = ""], options, terminal, hold, where, signal }): Promise<Answer> {
+  async run({ words: [word = ""], options, terminal, hold, signal }): Promise<Answer> {
     const { run: line, timeout = 600_000 } = options;
     if (line === undefined) throw usage("bisect needs --run COMMAND");
     const store = await hold();
@@ -66,7 +68,7 @@ export const bisect = command({
       return judgement;
     };
     const found = await firstBad(all.length, { good, bad }, judge);
-    return answer(store, session.id, all, found, tested, terminal, where);
+    return answer(store, session.id, all, found, tested, terminal);
   },
 });
 
@@ -136,25 +138,49 @@ async function judged(
   const { spawn } = await import("node:child_process");
   const child = spawn(line, {
     shell: true,
-    signal,
-    timeout,
-    killSignal: "SIGKILL",
+    // A group of its own, so that what it has started ends with it.
+    detached: true,
     env: { ...process.env, HOLDFAST_SESSION: sessionId, HOLDFAST_CHECKPOINT: id },
     // What it prints is not the answer of this command.
     stdio: ["pipe", 2, 2],
   });
-  const ended = new Promise<{ code: number | null }>((resolve, reject) => {
+  const ended = new Promise<{ code: number | null; signal: string | null }>((resolve, reject) => {
     child.once("error", reject);
-    child.once("close", (code) => resolve({ code }));
+    child.once("exit", (code, by) => resolve({ code, signal: by }));
   });
   // One that does not read to the end is no error.
   child.stdin?.on("error", () => {});
   child.stdin?.end(JSON.stringify({ session: sessionId, checkpoint, ...there }));
-  const { code } = await ended;
-  if (code === NOT_FOUND)
-    throw new HoldfastError("INVALID_OPTION", `The command ${quote(line)} was not found by the shell.`, { path: "--run" });
+  let isLate = false;
+  const end = () => {
+    try {
+      process.kill(-(child.pid ?? 0), "SIGKILL");
+    } catch {
+      // It has ended by itself.
+    }
+  };
+  const late = setTimeout(() => {
+    isLate = true;
+    end();
+  }, timeout);
+  signal.addEventListener("abort", end, { once: true });
+  const { code, signal: by } = await ended;
+  clearTimeout(late);
+  signal.removeEventListener("abort", end);
+  signal.throwIfAborted();
+  if (isLate) return "bad";
   if (code === 0) return "good";
-  return code === SKIP ? "skipped" : "bad";
+  if (code === SKIP) return "skipped";
+  // As `git bisect run` has it: what cannot be run, or was ended by somebody, says nothing of the checkpoint.
+  if (code === NOT_RUN || code === NOT_FOUND)
+    throw new HoldfastError("INVALID_OPTION", `The command ${quote(line)} cannot be run (exit code ${code}).`, { path: "--run" });
+  if (code === null || code > 128)
+    throw new HoldfastError(
+      "INVALID_OPTION",
+      `The command ${quote(line)} was ended by ${by ?? `exit code ${code}`}: that says nothing of the checkpoint. Exit with 1 for a bad one.`,
+      { path: "--run" },
+    );
+  return "bad";
 }
 
 async function answer(
@@ -164,18 +190,16 @@ async function answer(
   found: Found,
   tested: readonly { readonly checkpoint: Checkpoint; readonly judgement: Judgement }[],
   terminal: Terminal,
-  where: string,
 ): Promise<Answer> {
   const tries = counted(tested.length, "run");
   const runs = tested.map(({ checkpoint, judgement }) => ({ checkpointId: checkpoint.id, judgement }));
-  const session = shellWord(id);
   if (found.is !== "found") {
     const says = {
       empty: `${inline(id)} has no checkpoint yet.`,
       "all-good": `The newest checkpoint of ${inline(id)} is good: there is nothing to find.`,
       unknown: `The newest checkpoint of ${inline(id)} cannot be told. Name one that is bad with --bad.`,
     }[found.is];
-    return { json: { session: id, found: null, why: found.is, runs }, lines: [says], next: [`log ${session}${where}`], exit: 1 };
+    return { json: { session: id, found: null, why: found.is, runs }, lines: [says], next: [propose("log", [id])], exit: 1 };
   }
   const bad = all[found.bad] as Checkpoint;
   const good = found.good === undefined ? undefined : (all[found.good] as Checkpoint);
@@ -201,7 +225,7 @@ async function answer(
         ? ["It is the first checkpoint there is."]
         : [paint.dim("What changed there:"), "", ...changes(changed, terminal, false)]),
     ],
-    next: [`show ${short(bad.id)}${where}`, ...(before === undefined ? [] : [`fork ${short(before.id)} --id ${session}-again${where}`])],
+    next: [propose("show", [bad.id]), ...(before === undefined ? [] : [propose("fork", [before.id], {}, "another way from before it")])],
     pages: true,
   };
 }

@@ -1,6 +1,7 @@
 import { command, text } from "../command.js";
-import { requireSession } from "../ids.js";
-import { inline, shellWord } from "../text.js";
+import { requireSessionToChange } from "../ids.js";
+import { propose } from "../proposal.js";
+import { inline } from "../text.js";
 
 export const cancel = command({
   name: "cancel",
@@ -9,9 +10,9 @@ export const cancel = command({
   words: [{ name: "SESSION", says: "its id, or the beginning of it", completes: "session" }],
   options: { reason: text("WHY", "kept with the session") },
   examples: [["holdfast cancel order-42 --reason 'stopped by the customer'", ""]],
-  async run({ words: [word = ""], options: { reason }, hold, where }) {
+  async run({ words: [word = ""], options: { reason }, hold, terminal }) {
     const store = await hold();
-    const { id } = await requireSession(store, word);
+    const { id } = await requireSessionToChange(store, word, terminal.isAttended);
     await store.cancel(id, ...(reason === undefined ? [] : [reason]));
     const now = await store.sessions.get(id);
     const isOver = now?.status === "cancelled";
@@ -22,7 +23,7 @@ export const cancel = command({
           ? `${inline(id)} is cancelled.`
           : `${inline(id)} is ${now?.status ?? "gone"}; whoever holds it, or what is in doubt, hears that it is to stop.`,
       ],
-      next: [isOver ? `show ${shellWord(id)}${where}` : `tail -f ${shellWord(id)}${where}`],
+      next: [isOver ? propose("show", [id]) : propose("tail", [id], { f: true })],
     };
   },
 });

@@ -28,7 +28,8 @@ export const completing = command({
   hidden: true,
   words: [{ name: "WORD", says: "the words so far", many: true, optional: true }],
   async run({ words }) {
-    const lines = await complete(words);
-    return { json: { candidates: lines }, lines };
+    for (const line of await complete(words)) process.stdout.write(`${line}\n`);
+    // A store that does not answer is not waited for.
+    process.exit(0);
   },
 });

@@ -5,7 +5,8 @@ import type { Holdfast, Json, Pending } from "../../index.js";
 import { type Answer, command, flag, text } from "../command.js";
 import { requireEffect } from "../ids.js";
 import { usage } from "../parse.js";
-import { inline, shellWord } from "../text.js";
+import { propose } from "../proposal.js";
+import { inline } from "../text.js";
 
 const EFFECT = {
   name: "EFFECT",
@@ -21,7 +22,7 @@ export const approve = command({
   words: [EFFECT],
   options: { by, args: text("JSON", "other arguments to make it with"), note: text("TEXT", "kept in the journal") },
   examples: [["holdfast approve 7k3fa1b2 --by ana", ""]],
-  async run({ words: [word = ""], options: { by: who, args, note }, hold, where }) {
+  async run({ words: [word = ""], options: { by: who, args, note }, hold }) {
     const store = await hold();
     const call = await requireEffect(store, word);
     await store.effects.approve(call.effectId, {
@@ -29,7 +30,7 @@ export const approve = command({
       ...(args !== undefined && { args: jsonOf("--args", args) }),
       ...(note !== undefined && { note }),
     });
-    return decided(store, call, `${inline(call.tool)} may be made`, where);
+    return decided(store, call, `${inline(call.tool)} may be made`);
   },
 });
 
@@ -40,12 +41,12 @@ export const deny = command({
   words: [EFFECT],
   options: { by, reason: text("WHY", "what the model is told; needed") },
   examples: [["holdfast deny 7k3fa1b2 --reason 'too much'", ""]],
-  async run({ words: [word = ""], options: { by: who, reason }, hold, where }) {
+  async run({ words: [word = ""], options: { by: who, reason }, hold }) {
     if (reason === undefined) throw usage("deny needs --reason WHY: the model is told");
     const store = await hold();
     const call = await requireEffect(store, word);
     await store.effects.deny(call.effectId, { by: who ?? user(), reason });
-    return decided(store, call, `${inline(call.tool)} is not made`, where);
+    return decided(store, call, `${inline(call.tool)} is not made`);
   },
 });
 
@@ -64,7 +65,7 @@ export const settle = command({
     ["holdfast settle 7k3fa1b2 --result '{\"refunded\":true}'", "it happened"],
     ["holdfast settle 7k3fa1b2 --retry", "it did not"],
   ],
-  async run({ words: [word = ""], options: { by: who, result, error, retry }, hold, where }) {
+  async run({ words: [word = ""], options: { by: who, result, error, retry }, hold }) {
     if ([result !== undefined, error !== undefined, retry].filter(Boolean).length !== 1)
       throw usage("settle needs one of --result JSON, --error TEXT and --retry");
     const store = await hold();
@@ -73,11 +74,11 @@ export const settle = command({
     if (retry) await store.effects.settle(call.effectId, { ...said, retry: true });
     else if (error !== undefined) await store.effects.settle(call.effectId, { ...said, error });
     else await store.effects.settle(call.effectId, { ...said, result: jsonOf("--result", result ?? "") });
-    return decided(store, call, retry ? `${inline(call.tool)} is to be made again` : `${inline(call.tool)} is settled`, where);
+    return decided(store, call, retry ? `${inline(call.tool)} is to be made again` : `${inline(call.tool)} is settled`);
   },
 });
 
-async function decided(hold: Holdfast, { effectId, sessionId }: Pending, says: string, where: string): Promise<Answer> {
+async function decided(hold: Holdfast, { effectId, sessionId }: Pending, says: string): Promise<Answer> {
   const session = await hold.sessions.get(sessionId);
   const left = (await hold.sessions.state(sessionId)).effects.filter(
     (other) => other.effectId !== effectId && other.status !== "under-way",
@@ -86,7 +87,7 @@ async function decided(hold: Holdfast, { effectId, sessionId }: Pending, says: s
     json: { effectId, session: session ?? { id: sessionId }, left },
     lines: [`${says}. ${inline(sessionId)} is ${session?.status ?? "gone"}.`],
     notes: session?.status === "in-progress" ? ["It goes on when a worker, or whoever runs it next, takes it up."] : [],
-    next: [left[0] === undefined ? `tail -f ${shellWord(sessionId)}${where}` : `effects${where}`],
+    next: [left[0] === undefined ? propose("tail", [sessionId], { f: true }) : propose("effects")],
   };
 }
 

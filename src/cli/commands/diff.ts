@@ -1,7 +1,9 @@
+import type { CheckpointState, Diff, Holdfast } from "../../index.js";
 import { command, flag } from "../command.js";
-import { requireCheckpoint, short } from "../ids.js";
+import { before, requireCheckpoint, short } from "../ids.js";
+import { propose } from "../proposal.js";
 import { changes } from "../render/changes.js";
-import { inline, shellWord } from "../text.js";
+import { inline } from "../text.js";
 
 export const diff = command({
   name: "diff",
@@ -20,27 +22,36 @@ export const diff = command({
     ["holdfast diff order-42@~1 order-42", "what the last step changed"],
     ["holdfast diff order-42 order-42-what-if", ""],
   ],
-  async run({ words: [a = "", b], options: { full, "exit-code": exits }, terminal, hold, where }) {
+  async run({ words: [a = "", b], options: { full, "exit-code": exits }, terminal, hold }) {
     const store = await hold();
     const last = await requireCheckpoint(store, b ?? a);
-    const first =
-      b === undefined
-        ? last.parentId === undefined
-          ? last
-          : await requireCheckpoint(store, last.parentId)
-        : await requireCheckpoint(store, a);
-    const found = await store.checkpoints.diff(first.id, last.id);
+    const first = b === undefined ? await before(store, last) : await requireCheckpoint(store, a);
+    const found = first === undefined ? await sinceNothing(store, last.id) : await store.checkpoints.diff(first.id, last.id);
     const { paint } = terminal;
-    const title = [first, last].map(({ id, sessionId, step }) => `${short(id)} (${inline(sessionId)}, step ${step})`);
-    const isOneSession = first.sessionId === last.sessionId;
+    const title = (at: typeof first) =>
+      at === undefined ? "nothing: it is the first" : `${short(at.id)} (${inline(at.sessionId)}, step ${at.step})`;
+    const isOneSession = first?.sessionId === last.sessionId;
     return {
       json: { ...found },
-      lines: [paint.dim(`--- ${title[0]}`), paint.dim(`+++ ${title[1]}`), "", ...changes(found, terminal, full)],
-      next: isOneSession
-        ? [`rewind ${shellWord(last.sessionId)} ${short(first.id)}${where}`]
-        : [`show ${shellWord(last.sessionId)}${where}`],
+      lines: [paint.dim(`--- ${title(first)}`), paint.dim(`+++ ${title(last)}`), "", ...changes(found, terminal, full)],
+      next: [
+        first !== undefined && isOneSession && !found.equal
+          ? propose("rewind", [last.sessionId, first.id], {}, "takes it back")
+          : propose("show", [last.sessionId]),
+      ],
       exit: exits && !found.equal ? 1 : 0,
       pages: true,
     };
   },
 });
+
+/** All there is at a checkpoint, as what came since nothing was there. */
+async function sinceNothing(store: Holdfast, id: string): Promise<Omit<Diff, "from" | "text">> {
+  const { checkpoint, messages, state }: CheckpointState = await store.checkpoints.state(id);
+  return {
+    to: checkpoint,
+    equal: messages.length === 0 && Object.keys(state).length === 0,
+    messages: { sameAtStart: 0, sameAtEnd: 0, removed: [], added: messages },
+    state: { added: state, removed: {}, changed: {} },
+  };
+}

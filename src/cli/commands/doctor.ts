@@ -1,7 +1,8 @@
 /** `doctor`: what this is, how it is doing, and what to do about what it finds. */
 import type { Holdfast, StoreAbout } from "../../index.js";
 import { command } from "../command.js";
-import { counted, inline, shellWord, size } from "../text.js";
+import { type Proposal, propose } from "../proposal.js";
+import { counted, inline, size } from "../text.js";
 
 interface Trouble {
   readonly level: "wrong" | "note";
@@ -17,12 +18,12 @@ export const doctor = command({
   group: "keep",
   says: "versions, the store and what it stands on, leases, calls in doubt, size and growth, and what to do about what is wrong",
   more: "Ends with exit code 1 where something is wrong. Whether what is stored is sound is verify's to say.",
-  async run({ terminal, hold, where, version }) {
+  async run({ terminal, hold, line, version }) {
     const store = await hold();
     const about = await store.about();
     const stats = await store.stats();
     const policy = await anyPolicy(store);
-    const troubles = troublesIn(about, stats.sizeBytes, policy, where);
+    const troubles = troublesIn(about, stats.sizeBytes, policy, line);
     const { paint } = terminal;
     const { sessions, leases } = about;
     const perDay = sessions.looked === 0 ? 0 : (stats.sizeBytes * sessions.lastWeek) / sessions.looked / 7;
@@ -73,16 +74,18 @@ export const doctor = command({
         ...leases.held
           .slice(0, 5)
           .map(({ sessionId, holder, remainingMs }) =>
-            paint.dim(`           ${inline(sessionId)} is held by ${holder}, for ${Math.ceil(remainingMs / 1_000)} s unless renewed`),
+            paint.dim(
+              `           ${inline(sessionId)} is held by ${inline(holder)}, for ${Math.ceil(remainingMs / 1_000)} s unless renewed`,
+            ),
           ),
         "",
         ...troubles.flatMap(({ level, code, message, fix }) => [
-          `${level === "wrong" ? paint.red("wrong") : paint.yellow("note ")} ${code}  ${message}`,
-          `      ${paint.cyan(fix)}`,
+          `${level === "wrong" ? paint.red("wrong") : paint.yellow("note ")} ${code}  ${inline(message)}`,
+          `      ${paint.cyan(inline(fix))}`,
         ]),
         wrong.length > 0 ? `${counted(wrong.length, "thing is", "things are")} wrong.` : paint.green("Nothing is wrong."),
       ],
-      next: [`verify${where}`],
+      next: [propose("verify")],
       exit: wrong.length > 0 ? 1 : 0,
       pages: true,
     };
@@ -96,7 +99,7 @@ async function anyPolicy(store: Holdfast): Promise<boolean> {
 const OF_THE_STORE_THAT_HARM: ReadonlySet<string> = new Set(["NOT_SYNCED", "LITTLE_ROOM", "OPEN_TO_OTHERS"]);
 const LARGE_BYTES = 1_000_000_000;
 
-function troublesIn(about: StoreAbout, sizeBytes: number, hasPolicy: boolean, where: string): readonly Trouble[] {
+function troublesIn(about: StoreAbout, sizeBytes: number, hasPolicy: boolean, line: (proposal: Proposal) => string): readonly Trouble[] {
   const { sessions, leases, index, concerns } = about;
   const troubles: Trouble[] = concerns.map((concern) => ({
     level: OF_THE_STORE_THAT_HARM.has(concern.code) ? "wrong" : "note",
@@ -108,21 +111,21 @@ function troublesIn(about: StoreAbout, sizeBytes: number, hasPolicy: boolean, wh
       level: "wrong",
       code: "DAMAGED",
       message: `${counted(sessions.damaged, "session")} cannot be read.`,
-      fix: `holdfast verify${where}`,
+      fix: line(propose("verify")),
     });
   if (inDoubt > 0)
     troubles.push({
       level: "wrong",
       code: "IN_DOUBT",
       message: `${counted(inDoubt, "session")} cannot go on: nobody knows whether a call happened.`,
-      fix: `holdfast effects --status in-doubt${where}, then holdfast settle`,
+      fix: line(propose("effects", [], { status: "in-doubt" })),
     });
   if ((sessions.byStatus["waiting"] ?? 0) > 0)
     troubles.push({
       level: "note",
       code: "WAITING",
       message: `${counted(sessions.byStatus["waiting"] ?? 0, "session waits", "sessions wait")} for somebody, or for a signal.`,
-      fix: `holdfast effects --status waiting${where}`,
+      fix: line(propose("effects", [], { status: "waiting" })),
     });
   const [left] = leases.abandoned;
   if (left !== undefined)
@@ -130,21 +133,21 @@ function troublesIn(about: StoreAbout, sizeBytes: number, hasPolicy: boolean, wh
       level: "note",
       code: "LEFT_BEHIND",
       message: `${counted(leases.abandoned.length, "session was", "sessions were")} held by processes that are gone. Whoever comes next takes them up; their work is safe.`,
-      fix: `holdfast show ${shellWord(left)}${where}; run the agent again, or a worker`,
+      fix: `${line(propose("show", [left]))}   # then run its agent again, or a worker`,
     });
   if (index !== undefined && index.behind > MUCH_BEHIND)
     troubles.push({
       level: "note",
       code: "INDEX_BEHIND",
       message: `The index for search is about ${counted(index.behind, "save")} behind.`,
-      fix: `holdfast search anything${where} brings it in, a piece at a time; hold.sessions.index() all of it`,
+      fix: line(propose("search", ["anything"])),
     });
   if (sizeBytes > LARGE_BYTES && !hasPolicy)
     troubles.push({
       level: "note",
       code: "GROWS",
       message: `${size(sizeBytes)} are stored, and no policy says what may go.`,
-      fix: `holdfast prune --all --daily 30 --weekly 52 --dry-run${where}`,
+      fix: line(propose("prune", [], { all: true, daily: 30, weekly: 52, "dry-run": true })),
     });
   return troubles;
 }

@@ -1,5 +1,7 @@
+import type { Pending } from "../../index.js";
 import { command, text } from "../command.js";
 import { allEffects } from "../ids.js";
+import { type Proposal, propose } from "../proposal.js";
 import { statusCell } from "../render/status.js";
 import { table } from "../render/table.js";
 import { inline } from "../text.js";
@@ -8,13 +10,13 @@ export const effects = command({
   name: "effects",
   group: "decide",
   looks: true,
-  says: "calls that wait for somebody, and calls of which nobody knows what became",
+  says: "calls that wait for somebody, and calls whose outcome is unknown",
   options: {
     status: text("STATUS", "only those that are", { choices: ["waiting", "in-doubt"] }),
     agent: text("AGENT", "only of this agent's sessions", { completes: "agent" }),
   },
   examples: [["holdfast effects --status in-doubt", ""]],
-  async run({ options: { status, agent }, terminal, hold, where }) {
+  async run({ options: { status, agent }, terminal, hold }) {
     const items = await allEffects(await hold(), { status, agent });
     const { paint } = terminal;
     const columns = [
@@ -25,7 +27,7 @@ export const effects = command({
       { title: "SINCE", optional: true as const },
       { title: "MODE", optional: true as const },
       { title: "WAITS FOR", optional: true as const },
-      { title: "ARGUMENTS", least: 8, optional: true as const },
+      { title: "ARGUMENTS", least: 8 },
     ];
     const rows = items.map(({ effectId, status: is, tool, sessionId, since, mode, waitsFor, args }) => [
       { text: effectId, paint: paint.yellow },
@@ -38,13 +40,24 @@ export const effects = command({
       inline(JSON.stringify(args)),
     ]);
     const [first] = items;
-    const decided =
-      first?.status === "in-doubt" ? `settle ${first.effectId} --result '…' | --error '…' | --retry` : `approve ${first?.effectId ?? ""}`;
     return {
       json: { items },
       lines: items.length === 0 ? ["Nothing waits, and nothing is in doubt."] : table(columns, rows, terminal),
-      next: [first === undefined ? `ls${where}` : `${decided}${where}`],
+      next: first === undefined ? [propose("ls")] : deciding(first),
       pages: true,
     };
   },
 });
+
+/** What can be decided about a call, each with what it means. */
+export function deciding({ effectId, status, waitsFor, sessionId }: Pending): Proposal[] {
+  if (status === "in-doubt")
+    return [
+      propose("settle", [effectId], { result: '"done"' }, "it happened; the result, as JSON"),
+      propose("settle", [effectId], { error: "it failed" }, "it did not happen, and is not to"),
+      propose("settle", [effectId], { retry: true }, "it did not happen, and is to be made"),
+    ];
+  if (status === "waiting" && (waitsFor?.for === "approval" || waitsFor?.for === "repeat"))
+    return [propose("approve", [effectId]), propose("deny", [effectId], { reason: "not now" })];
+  return [propose("tail", [sessionId], { f: true })];
+}

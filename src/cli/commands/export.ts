@@ -6,7 +6,8 @@ import type { ExportFilter, LeftOut, TransferProgress } from "../../index.js";
 import { command, flag, text } from "../command.js";
 import { requireSession } from "../ids.js";
 import { usage } from "../parse.js";
-import { counted, inline, shellWord, size } from "../text.js";
+import { propose } from "../proposal.js";
+import { counted, inline, size } from "../text.js";
 
 export const exportCommand = command({
   name: "export",
@@ -22,7 +23,7 @@ export const exportCommand = command({
     ["holdfast export order-42 > order-42.jsonl", ""],
     ["holdfast export --all | holdfast import holdfast - --store postgres://host/db", "from one store to another"],
   ],
-  async run({ words: [word], options: { agent, all, output, json }, terminal, hold, signal }) {
+  async run({ words: [word], options: { agent, all, output, json }, terminal, hold, signal, line }) {
     if ([word !== undefined, agent !== undefined, all].filter(Boolean).length !== 1)
       throw usage("export needs one of SESSION, --agent AGENT and --all");
     if (json && output === undefined) throw usage("the stream is JSON already; --json goes with --output");
@@ -59,10 +60,10 @@ export const exportCommand = command({
     for (const { id, message } of leftOut) terminal.tell(`Left out: ${inline(id)}: ${inline(message)}`);
     const says = `${counted(so.sessions, "session")}, ${counted(so.saves, "save")}, ${size(so.bytes)}${output === undefined ? "" : ` in ${inline(output)}`}.`;
     const exit = leftOut.length > 0 ? 5 : 0;
-    const next = [`import holdfast ${output === undefined ? "FILE" : shellWord(output)} --store OTHER`];
+    const next = output === undefined ? [propose("help", ["import"])] : [propose("import", ["holdfast", output], { store: "other.db" })];
     if (output !== undefined) return { json: { ...so, output, leftOut }, lines: [says], next, exit };
     terminal.tell(says);
-    terminal.next(next);
+    terminal.next(next.map((proposal) => [line(proposal), ""]));
     return { json: {}, lines: [], exit };
   },
 });

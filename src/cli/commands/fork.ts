@@ -1,8 +1,9 @@
 import type { EffectPolicy } from "../../index.js";
 import { command, text } from "../command.js";
 import { requireCheckpoint, short } from "../ids.js";
+import { propose } from "../proposal.js";
 import { POLICIES } from "../statuses.js";
-import { inline, shellWord } from "../text.js";
+import { inline } from "../text.js";
 
 export const effectsOption = text(
   "WHAT",
@@ -22,7 +23,7 @@ export const fork = command({
     effects: effectsOption,
   },
   examples: [["holdfast fork order-42@12 --id order-42-what-if", "what if it had chosen otherwise?"]],
-  async run({ words: [word = ""], options: { id, effects }, hold, where }) {
+  async run({ words: [word = ""], options: { id, effects }, hold }) {
     const store = await hold();
     const at = await requireCheckpoint(store, word);
     const made = await store.fork(at.id, {
@@ -32,14 +33,24 @@ export const fork = command({
     return {
       json: { session: made },
       lines: [`${inline(made.id)} begins at ${short(at.id)} of ${inline(at.sessionId)}, with ${at.messageCount} messages.`],
-      next: [`show ${shellWord(made.id)}${where}`, `diff ${shellWord(at.sessionId)} ${shellWord(made.id)}${where}`],
+      next: [propose("show", [made.id]), propose("diff", [at.sessionId, made.id])],
     };
   },
 });
 
+function fitting(text: string, bytes: number): string {
+  let fits = "";
+  for (const character of text) {
+    if (Buffer.byteLength(fits) + Buffer.byteLength(character) > bytes) return fits;
+    fits += character;
+  }
+  return fits;
+}
+
 async function freeId(of: string, isTaken: (id: string) => Promise<boolean>): Promise<string> {
   for (let nth = 1; ; nth++) {
-    const id = `${of}-fork-${nth}`;
+    // An id is 200 bytes at most.
+    const id = `${fitting(of, 180)}-fork-${nth}`;
     if (!(await isTaken(id))) return id;
   }
 }

@@ -1,4 +1,5 @@
 import { command, flag } from "../command.js";
+import { propose } from "../proposal.js";
 import { counted, size } from "../text.js";
 
 export const gc = command({
@@ -7,9 +8,9 @@ export const gc = command({
   says: "frees what nothing refers to any more, and gives room in files back; others can write meanwhile",
   options: { "dry-run": flag("only say what would be freed"), yes: flag("do not ask", "y") },
   examples: [["holdfast gc --dry-run", ""]],
-  async run({ options: { "dry-run": dryRun, yes }, terminal, hold, where, signal }) {
+  async run({ options: { "dry-run": dryRun, yes }, terminal, hold, signal }) {
     const store = await hold();
-    if (!dryRun) await terminal.confirm("What nothing refers to any more will be freed.", yes);
+    if (!dryRun) await terminal.confirm("What nothing refers to any more will be freed.", { yes });
     const bar = terminal.progress("freed");
     const report = await store
       .gc({ dryRun, signal, onProgress: ({ freedBytes }) => bar.show(freedBytes, undefined, "bytes") })
@@ -20,7 +21,7 @@ export const gc = command({
       lines: [
         `${dryRun ? "Would free" : "Freed"} ${size(freedBytes)}: ${counted(saves, "save")}, ${counted(blobs, "blob")}.${returnedBytes > 0 ? ` Files became ${size(returnedBytes)} shorter.` : ""}`,
       ],
-      next: [dryRun ? `gc${where}` : `stats${where}`],
+      next: [dryRun && freedBytes > 0 ? propose("gc") : propose("stats")],
     };
   },
 });

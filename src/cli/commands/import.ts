@@ -5,9 +5,11 @@ import type { ImportReport, TransferProgress } from "../../index.js";
 import type { MigrationReport } from "../../migrate/index.js";
 import { type Answer, command, flag, type Run } from "../command.js";
 import { usage } from "../parse.js";
+import { propose } from "../proposal.js";
 import { table } from "../render/table.js";
+import { isMissing } from "../store.js";
 import type { Terminal } from "../terminal.js";
-import { counted, inline, shellWord, size } from "../text.js";
+import { counted, inline, size } from "../text.js";
 
 const FOREIGN = ["ares", "ccswarm", "smooth", "aethershell"] as const;
 const importOptions = {
@@ -51,10 +53,11 @@ type Importing = Run<typeof importOptions>;
 
 async function importRows(
   path: string,
-  { options: { "dry-run": dryRun, moved }, terminal, hold, signal, where }: Importing,
+  { options: { "dry-run": dryRun, moved, store: named }, terminal, hold, signal }: Importing,
 ): Promise<Answer> {
   const rows = path === "-" ? process.stdin : await readable(path);
-  const store = await hold({ make: true });
+  // A dry run makes no store where there is none.
+  const store = dryRun && isMissing(named) ? await (await import("../../index.js")).open("memory:") : await hold({ make: true });
   const bar = terminal.progress("imported");
   const onProgress = ({ sessions, of }: TransferProgress) => bar.show(sessions, of);
   const report = await store.import(rows, { dryRun, moved, signal, onProgress }).finally(() => bar.end());
@@ -62,7 +65,7 @@ async function importRows(
     json: { ...report, dryRun },
     lines: imported(report, dryRun),
     notes: troubles(report),
-    next: nextOf(report, dryRun, path, where),
+    next: nextOf(report, { dryRun, moved, path }),
     exit: report.conflicts.length > 0 ? 4 : 0,
   };
 }
@@ -93,16 +96,17 @@ const troubles = ({ conflicts, leftOut }: ImportReport): string[] => [
   ...leftOut.map(({ id, message }) => `Not in the export: ${inline(id)}: ${inline(message)}`),
 ];
 
-const nextOf = ({ sessions: [first] }: ImportReport, dryRun: boolean, path: string, where: string): string[] =>
-  dryRun ? [`import holdfast ${shellWord(path)}${where}`] : [first === undefined ? `ls${where}` : `log ${shellWord(first.id)}${where}`];
+function nextOf(
+  { sessions: [first] }: ImportReport,
+  { dryRun, moved, path }: { readonly dryRun: boolean; readonly moved: boolean; readonly path: string },
+) {
+  if (dryRun && path !== "-") return [propose("import", ["holdfast", path], { moved })];
+  return [first === undefined || dryRun ? propose("ls") : propose("log", [first.id])];
+}
 
 // ---- other systems
 
-async function migrateFiles(
-  kind: (typeof FOREIGN)[number],
-  path: string,
-  { options, terminal, signal, where }: Importing,
-): Promise<Answer> {
+async function migrateFiles(kind: (typeof FOREIGN)[number], path: string, { options, terminal, signal }: Importing): Promise<Answer> {
   const dryRun = options["dry-run"];
   const { migrate } = await import("../../migrate/index.js");
   const bar = terminal.progress("read");
@@ -120,42 +124,52 @@ async function migrateFiles(
       ...report.skipped.map(({ path: file, why }) => `Skipped ${inline(file)}: ${inline(why)}`),
       ...report.notes.map(({ path: file, what }) => `${file === undefined ? "" : `${inline(file)}: `}${inline(what)}`),
     ],
-    next: dryRun
-      ? [`import ${kind} ${shellWord(path)}${where}`]
-      : [first === undefined ? `ls${where}` : `log ${shellWord(first.id)} --graph${where}`],
+    next: [dryRun ? propose("import", [kind, path]) : first === undefined ? propose("ls") : propose("log", [first.id], { graph: true })],
     exit: [...report.sessions, ...report.agents, ...report.snapshots].some(({ outcome }) => outcome === "conflict") ? 4 : 0,
     pages: true,
   };
 }
 
 const SHOWN = 50;
+const isTrouble = ({ outcome }: { readonly outcome: string }): boolean => outcome === "conflict" || outcome === "refused";
 
 function migrated(report: MigrationReport, terminal: Terminal): string[] {
   const { sessions, agents, snapshots, files, skipped, sourceBytes, storedBytes, dryRun } = report;
-  const rows = sessions
-    .slice(0, SHOWN)
-    .map(({ id, outcome, checkpoints, message }) => [
-      { text: inline(id), paint: terminal.paint.bold },
-      { text: outcome, paint: outcome === "conflict" || outcome === "refused" ? terminal.paint.red : terminal.paint.green },
-      String(checkpoints),
-      inline(message ?? ""),
-    ]);
+  const { paint } = terminal;
+  // What was not imported is always named; of the rest the first.
+  const all = [
+    ...sessions.map((session) => ({ what: "", ...session })),
+    ...agents.map((agent) => ({ what: "agent ", checkpoints: 0, ...agent })),
+    ...snapshots.map((snapshot) => ({ what: "snapshot ", checkpoints: 0, ...snapshot })),
+  ];
+  const shown = [...all.filter(isTrouble), ...all.filter((one) => !isTrouble(one)).slice(0, SHOWN)];
+  const rows = shown.map(({ what, id, outcome, checkpoints, message }) => [
+    { text: `${what}${inline(id)}`, paint: paint.bold },
+    { text: outcome, paint: isTrouble({ outcome }) ? paint.red : paint.green },
+    what === "" ? String(checkpoints) : "",
+    inline(message ?? ""),
+  ]);
   const columns = [
     { title: "SESSION", least: 12 },
     { title: "OUTCOME" },
     { title: "CHECKPOINTS", right: true as const },
     { title: "", least: 10 },
   ];
-  const made = sessions.reduce((sum, { checkpoints }) => sum + checkpoints, 0);
-  const others = [
-    ...(agents.length > 0 ? [counted(agents.length, "agent")] : []),
-    ...(snapshots.length > 0 ? [counted(snapshots.length, "snapshot")] : []),
+  const made = (some: readonly { readonly outcome: string }[]) =>
+    some.filter(({ outcome }) => outcome === "imported" || outcome === "grown").length;
+  const checkpoints = sessions.reduce((sum, session) => sum + session.checkpoints, 0);
+  const counts = [
+    counted(made(sessions), "session"),
+    counted(checkpoints, "checkpoint"),
+    ...(agents.length > 0 ? [counted(made(agents), "agent")] : []),
+    ...(snapshots.length > 0 ? [counted(made(snapshots), "snapshot")] : []),
   ];
+  const known = all.filter(({ outcome }) => outcome === "known").length;
   const smaller = storedBytes > 0 && sourceBytes > storedBytes ? `, ${(sourceBytes / storedBytes).toFixed(1)} times smaller` : "";
   return [
     ...(rows.length === 0 ? [] : table(columns, rows, terminal)),
-    ...(sessions.length > SHOWN ? [`… and ${sessions.length - SHOWN} more`] : []),
-    `${dryRun ? "Would import" : "Imported"} ${[counted(sessions.filter(({ outcome }) => outcome === "imported" || outcome === "grown").length, "session"), counted(made, "checkpoint"), ...others].join(", ")} from ${counted(files, "file")}${skipped.length > 0 ? `, ${skipped.length} skipped` : ""}.`,
-    ...(made > 0 ? [`${size(sourceBytes)} became ${size(storedBytes)}${smaller}.`] : []),
+    ...(all.length > shown.length ? [`… and ${all.length - shown.length} more`] : []),
+    `${dryRun ? "Would import" : "Imported"} ${counts.join(", ")} from ${counted(files, "file")}${known > 0 ? `; ${known} ${known === 1 ? "was" : "were"} imported before` : ""}${skipped.length > 0 ? `; ${skipped.length} skipped` : ""}.`,
+    ...(checkpoints > 0 ? [`${size(sourceBytes)} became ${size(storedBytes)}${smaller}.`] : []),
   ];
 }

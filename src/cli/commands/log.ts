@@ -1,13 +1,15 @@
 import type { Checkpoint, Holdfast, SessionSummary } from "../../index.js";
 import { command, flag, number } from "../command.js";
 import { allCheckpoints, requireSession, short } from "../ids.js";
+import { propose } from "../proposal.js";
 import { ASCII, graph, type Node, type Piece, UNICODE } from "../render/graph.js";
 import { painted, statusCell } from "../render/status.js";
 import { table } from "../render/table.js";
 import type { Terminal } from "../terminal.js";
-import { clip, inline, oneLine, shellWord, size, width } from "../text.js";
+import { clip, inline, oneLine, size, width } from "../text.js";
 
 const LIMIT = 50;
+const MOST = 100_000;
 
 export const log = command({
   name: "log",
@@ -18,24 +20,25 @@ export const log = command({
   options: {
     graph: flag("draw all its lines, and the sessions that were forked from it, as lanes", "g"),
     all: flag("also on lines that it has left by rewinding"),
-    limit: number("N", `how many, ${LIMIT} by default`, 1, 100_000, "n"),
+    limit: number("N", `how many, ${LIMIT} by default`, 1, MOST, "n"),
   },
   examples: [["holdfast log order-42 --graph", "with rewinds and forks"]],
-  async run({ words: [word = ""], options: { graph: drawn, all, limit = LIMIT }, terminal, hold, where }) {
+  async run({ words: [word = ""], options: { graph: drawn, all, limit = LIMIT }, terminal, hold }) {
     const store = await hold();
     const session = await requireSession(store, word);
     const { items, isMore } = await newest(store, session, drawn || all, limit);
     const forks = drawn ? await forksOf(store, session, limit) : [];
     const at = drawn ? (await store.checkpoints.latest(session.id))?.id : undefined;
     const lines = drawn ? [...lanes({ session, at, items, forks }, terminal)] : list(items, terminal);
-    const id = shellWord(session.id);
-    const [first] = items;
+    const [first, second] = items;
     return {
       json: { session, items, ...(drawn && { forks }) },
       lines: items.length === 0 ? [`Session ${inline(session.id)} has no checkpoint yet.`] : lines,
       next: [
-        ...(isMore ? [`log ${id}${drawn ? " --graph" : ""} -n ${limit * 10}${where}`] : []),
-        first?.parentId === undefined ? `show ${id}${where}` : `diff ${short(first.parentId)} ${short(first.id)}${where}`,
+        ...(isMore ? [propose("log", [session.id], { graph: drawn, all, limit: Math.min(MOST, limit * 10) }, "more")] : []),
+        first !== undefined && second !== undefined && !drawn && !all
+          ? propose("diff", [second.id, first.id], {}, "what the last step changed")
+          : propose("show", [session.id]),
       ],
       pages: true,
     };
@@ -117,34 +120,26 @@ interface Place extends Node {
 
 /** The session as a tree: every line of it, and every fork. */
 function placesOf({ session, at, items, forks }: Family): readonly Place[] {
-  const all = [...items, ...forks.flatMap(({ checkpoints }) => checkpoints)];
-  const known = new Map(all.map((checkpoint) => [checkpoint.id as string, checkpoint]));
-  const standing = [{ session, at }, ...forks.filter(({ checkpoints }) => checkpoints.length > 0)];
-  const before = beforeEach([...known.values()]);
-  const parents = new Set(all.map(({ parentId }) => parentId));
-  const places: Place[] = [...known.values()].map((checkpoint) => {
-    const { id, parentId } = checkpoint;
+  const known = new Map(
+    [...items, ...forks.flatMap(({ checkpoints }) => checkpoints)].map((checkpoint) => [checkpoint.id as string, checkpoint]),
+  );
+  const all = [...known.values()];
+  const before = beforeEach(all);
+  const parentOf = ({ id, parentId }: Checkpoint) => (parentId !== undefined && known.has(parentId) ? parentId : before.get(id));
+  const begun = forks.filter(({ checkpoints }) => checkpoints.length > 0);
+  const unsaved = forks.filter(({ checkpoints }) => checkpoints.length === 0).map((fork) => fork.session);
+  const standing = [{ session, at }, ...begun];
+  const parents = new Set([...all.map(parentOf), ...unsaved.map(({ origin }) => origin?.checkpointId)]);
+  // By time, and within one by number.
+  const inOrder = all.toSorted((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt) || a.seq - b.seq);
+  const ranks = new Map(inOrder.map(({ id }, i) => [id as string, i]));
+  const places: Place[] = all.map((checkpoint) => {
+    const { id } = checkpoint;
     const tips = standing.filter((one) => one.at === id).map((one) => one.session.id);
-    return {
-      id,
-      parent: parentId !== undefined && known.has(parentId) ? parentId : before.get(id),
-      order: Date.parse(checkpoint.createdAt) + checkpoint.seq / 1e9,
-      checkpoint,
-      tips,
-      isLeft: tips.length === 0 && !parents.has(id),
-    };
+    return { id, parent: parentOf(checkpoint), order: ranks.get(id) ?? 0, checkpoint, tips, isLeft: tips.length === 0 && !parents.has(id) };
   });
-  for (const { session: fork, checkpoints } of forks) {
-    if (checkpoints.length > 0) continue;
-    places.push({
-      id: `fork ${fork.id}`,
-      parent: fork.origin?.checkpointId,
-      order: Date.parse(fork.createdAt),
-      fork,
-      tips: [],
-      isLeft: false,
-    });
-  }
+  for (const fork of unsaved)
+    places.push({ id: `fork ${fork.id}`, parent: fork.origin?.checkpointId, order: ranks.size, fork, tips: [], isLeft: false });
   return places;
 }
 

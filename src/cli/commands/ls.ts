@@ -1,9 +1,10 @@
-import type { SessionFilter, SessionStatus } from "../../index.js";
+import type { SessionFilter, SessionStatus, SessionSummary } from "../../index.js";
 import { command, flag, number, text } from "../command.js";
+import { type Proposal, propose } from "../proposal.js";
 import { statusCell } from "../render/status.js";
 import { table } from "../render/table.js";
 import { STATUSES } from "../statuses.js";
-import { counted, inline, oneLine, shellWord } from "../text.js";
+import { counted, inline, oneLine } from "../text.js";
 
 export const ls = command({
   name: "ls",
@@ -22,7 +23,7 @@ export const ls = command({
     ["holdfast ls --status in-doubt", "what somebody must settle"],
     ["holdfast ls --agent support -n 50 --json", ""],
   ],
-  async run({ options: { agent, status, tag, archived, limit, cursor }, terminal, hold, where }) {
+  async run({ options: { agent, status, tag, archived, limit, cursor }, terminal, hold }) {
     const filter: SessionFilter = {
       archived,
       ...(agent !== undefined && { agent }),
@@ -50,14 +51,6 @@ export const ls = command({
       { title: "TITLE", least: 8 },
     ];
     const isFiltered = [agent, status, tag, cursor].some((filter) => filter !== undefined) || archived;
-    const [first] = items;
-    const again = [
-      agent && `--agent ${shellWord(agent)}`,
-      status && `--status ${status}`,
-      tag && `--tag ${shellWord(tag)}`,
-      archived && "--archived",
-      limit && `-n ${limit}`,
-    ];
     return {
       json: { items, ...(damaged.length > 0 && { damaged }), ...(next !== undefined && { next }) },
       lines: items.length > 0 ? table(columns, rows, terminal) : [isFiltered ? "No session fits." : "No sessions yet."],
@@ -66,11 +59,19 @@ export const ls = command({
           ? []
           : [`${counted(damaged.length, "session")} cannot be shown: ${damaged.map(({ id }) => inline(id)).join(", ")}`],
       next: [
-        ...(damaged.length > 0 ? [`verify${where}`] : []),
-        ...(next === undefined ? [] : [["ls", ...again.filter(Boolean), `--cursor ${next}`].join(" ") + where]),
-        ...(first === undefined ? (isFiltered ? [`ls${where}`] : ["demo --keep"]) : [`log ${shellWord(first.id)}${where}`]),
+        ...(damaged.length > 0 ? [propose("verify")] : []),
+        ...(next === undefined ? [] : [propose("ls", [], { agent, status, tag, archived, limit, cursor: next }, "more")]),
+        nextOf(items, isFiltered),
       ],
       pages: true,
     };
   },
 });
+
+/** What waits for somebody comes first. */
+function nextOf(items: readonly SessionSummary[], isFiltered: boolean): Proposal {
+  const [first] = items;
+  if (first === undefined) return isFiltered ? propose("ls") : propose("demo", [], { keep: true });
+  const stuck = items.find(({ status }) => status === "in-doubt" || status === "waiting");
+  return stuck === undefined ? propose("log", [first.id]) : propose("show", [stuck.id], {}, `it is ${stuck.status}`);
+}

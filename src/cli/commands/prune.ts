@@ -1,10 +1,11 @@
 import { HoldfastError } from "../../core/errors.js";
 import type { CheckpointKind, Holdfast, RetentionPolicy } from "../../index.js";
 import { type Answer, command, flag, number, type Run, text, type Values } from "../command.js";
-import { requireSession, short } from "../ids.js";
+import { requireSessionToChange, short } from "../ids.js";
 import { usage } from "../parse.js";
+import { propose } from "../proposal.js";
 import { KINDS } from "../statuses.js";
-import { counted, inline, shellWord } from "../text.js";
+import { counted, inline } from "../text.js";
 
 const policyOptions = {
   keep: number("N", "the newest so many stay", 0, 1_000_000_000),
@@ -47,27 +48,29 @@ export const prune = command({
   },
 });
 
+const SHOWN = 20;
+
 type Pruning = Run<typeof pruneOptions>;
 
-async function pruneOne(
-  store: Holdfast,
-  word: string,
-  policy: RetentionPolicy,
-  { options, terminal, signal, where }: Pruning,
-): Promise<Answer> {
-  const { id } = await requireSession(store, word);
+async function pruneOne(store: Holdfast, word: string, policy: RetentionPolicy, { options, terminal, signal }: Pruning): Promise<Answer> {
+  const { id } = await requireSessionToChange(store, word, terminal.isAttended && !options.yes);
   if (Object.keys(policy).length === 0 && !(await hasPolicy(store, id)))
     throw usage("prune needs a rule: --keep, --hourly, --daily, --weekly or --older-than");
   const lines = options["all-lines"] ? "all" : "current";
   const would = await store.checkpoints.prune(id, { ...policy, lines, dryRun: true, signal });
   const what = `${counted(would.removed, "checkpoint")} of ${inline(id)}`;
+  const ids = would.ids ?? [];
   if (options["dry-run"] || would.removed === 0)
     return {
-      json: { session: id, ...would, dryRun: true },
-      lines: [`${would.removed === 0 ? "Nothing" : what} would go.`, ...(would.ids ?? []).slice(0, 20).map((gone) => `  ${short(gone)}`)],
-      next: [would.removed === 0 ? `log ${shellWord(id)}${where}` : `${again(options, shellWord(id))}${where}`],
+      json: { session: id, ...would, dryRun: options["dry-run"] },
+      lines: [
+        would.removed === 0 ? "Nothing is to go." : `${what} would go.`,
+        ...ids.slice(0, SHOWN).map((gone) => `  ${short(gone)}`),
+        ...(would.removed > SHOWN ? [`  … and ${would.removed - Math.min(SHOWN, ids.length)} more`] : []),
+      ],
+      next: [would.removed === 0 ? propose("log", [id]) : again(options, [id])],
     };
-  await terminal.confirm(`${what} will be removed.`, options.yes);
+  await terminal.confirm(`${what} will be removed.`, { yes: options.yes });
   const bar = terminal.progress("pruning");
   const done = await store.checkpoints
     .prune(id, { ...policy, lines, signal, onProgress: ({ removed, of }) => bar.show(removed, of) })
@@ -75,14 +78,14 @@ async function pruneOne(
   return {
     json: { session: id, ...done, dryRun: false },
     lines: [`Removed ${counted(done.removed, "checkpoint")} of ${inline(id)}.`],
-    next: [`gc${where}`],
+    next: [propose("gc", [], { "dry-run": true })],
   };
 }
 
-async function pruneAll(store: Holdfast, policy: RetentionPolicy, { options, terminal, signal, where }: Pruning): Promise<Answer> {
+async function pruneAll(store: Holdfast, policy: RetentionPolicy, { options, terminal, signal }: Pruning): Promise<Answer> {
   const dryRun = options["dry-run"];
   const lines = options["all-lines"] ? "all" : "current";
-  if (!dryRun) await terminal.confirm("Checkpoints of every session will be removed where no rule keeps them.", options.yes);
+  if (!dryRun) await terminal.confirm("Checkpoints of every session will be removed where no rule keeps them.", { yes: options.yes });
   const bar = terminal.progress("pruning, sessions");
   const tell = (sessions: number) => bar.show(sessions);
   try {
@@ -96,7 +99,7 @@ async function pruneAll(store: Holdfast, policy: RetentionPolicy, { options, ter
       json: { ...report, dryRun },
       lines: [`${dryRun ? "Would remove" : "Removed"} ${counted(removed, "checkpoint")} of ${counted(sessions, "session")}.`],
       notes: failed.map(({ sessionId, message }) => `${inline(sessionId)}: ${inline(message)}`),
-      next: [dryRun ? `${again(options, "--all")}${where}` : `gc${where}`],
+      next: [dryRun ? again(options, []) : propose("gc", [], { "dry-run": true })],
       exit: failed.length > 0 ? 1 : 0,
     };
   } finally {
@@ -156,9 +159,9 @@ function ageOf(given: string): number {
 }
 
 /** The same, for real. */
-function again(options: Values<typeof pruneOptions>, what: string): string {
-  const rules = (["keep", "hourly", "daily", "weekly", "older-than", "kind"] as const).flatMap((name) =>
-    options[name] === undefined ? [] : [`--${name} ${options[name]}`],
-  );
-  return ["prune", what, ...rules, ...(options["all-lines"] ? ["--all-lines"] : [])].join(" ");
+function again(
+  { keep, hourly, daily, weekly, "older-than": olderThan, kind, all, "all-lines": allLines }: Values<typeof pruneOptions>,
+  words: readonly string[],
+) {
+  return propose("prune", words, { keep, hourly, daily, weekly, "older-than": olderThan, kind, all, "all-lines": allLines });
 }

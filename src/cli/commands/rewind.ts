@@ -1,7 +1,8 @@
 import type { EffectPolicy } from "../../index.js";
 import { command, number } from "../command.js";
-import { requireCheckpointOf, requireSession, short } from "../ids.js";
-import { counted, inline, shellWord } from "../text.js";
+import { requireCheckpointOf, requireSessionToChange, short } from "../ids.js";
+import { propose } from "../proposal.js";
+import { counted, inline } from "../text.js";
 import { effectsOption } from "./fork.js";
 
 export const rewind = command({
@@ -17,16 +18,15 @@ export const rewind = command({
     wait: number("MS", "how long to wait for whoever holds the session", 0, 86_400_000),
   },
   examples: [["holdfast rewind order-42 12", "to its checkpoint 12"]],
-  async run({ words: [word = "", to = ""], options: { effects, wait }, terminal, hold, where }) {
+  async run({ words: [word = "", to = ""], options: { effects, wait }, terminal, hold }) {
     const store = await hold();
-    const session = await requireSession(store, word);
+    const session = await requireSessionToChange(store, word, terminal.isAttended);
     const at = await requireCheckpointOf(store, session, to);
     const rewound = await store.rewind(session.id, at.id, {
       ...(effects !== undefined && { effects: effects as EffectPolicy }),
       ...(wait !== undefined && { waitMs: wait }),
     });
     const { before, passed } = rewound;
-    const id = shellWord(session.id);
     return {
       json: { session: session.id, to: at, ...rewound },
       lines: [
@@ -40,7 +40,7 @@ export const rewind = command({
               ),
             ]),
       ],
-      next: [`show ${id}${where}`, ...(before === undefined ? [] : [`adopt ${id} ${short(before)}${where}`])],
+      next: [propose("show", [session.id]), ...(before === undefined ? [] : [propose("adopt", [session.id, before], {}, "takes it back")])],
     };
   },
 });

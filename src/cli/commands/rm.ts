@@ -1,6 +1,7 @@
 import { command, flag } from "../command.js";
-import { requireSession } from "../ids.js";
-import { counted, inline, oneLine, shellWord } from "../text.js";
+import { requireSessionToChange } from "../ids.js";
+import { propose } from "../proposal.js";
+import { counted, inline, oneLine } from "../text.js";
 
 export const rm = command({
   name: "rm",
@@ -9,38 +10,61 @@ export const rm = command({
   words: [{ name: "SESSION", says: "ids, or beginnings of them", completes: "session", many: true }],
   options: { "dry-run": flag("only say what would go"), yes: flag("do not ask", "y") },
   examples: [["holdfast rm order-42", ""]],
-  async run({ words, options: { "dry-run": dryRun, yes }, terminal, hold, where }) {
+  async run({ words, options: { "dry-run": dryRun, yes }, terminal, hold }) {
     const store = await hold();
+    const isSeen = terminal.isAttended && !yes;
     // All are looked for before the first one goes.
-    const found = await Promise.all(words.map((word) => requireSession(store, word)));
+    const found = await Promise.all(words.map((word) => requireSessionToChange(store, word, isSeen)));
     const sessions = [...new Map(found.map((session) => [session.id as string, session])).values()];
-    const forks = await Promise.all(
-      sessions.map(async ({ id }) => (await store.sessions.forks(id, { limit: 100 })).map((fork) => fork.id as string)),
-    );
+    const would = await Promise.all(sessions.map(async ({ id }) => ({ id, ...(await store.sessions.delete(id, { dryRun: true })) })));
     if (dryRun)
       return {
-        json: { sessions: sessions.map(({ id }, i) => ({ id, keptFor: forks[i] })), dryRun },
-        lines: sessions.map(
-          ({ id, title }, i) => `${inline(id)}${title === undefined ? "" : ` (${oneLine(title)})`} would go.${kept(forks[i] ?? [])}`,
-        ),
-        next: [`rm ${sessions.map(({ id }) => shellWord(id)).join(" ")}${where}`],
+        json: { sessions: would, dryRun },
+        lines: would.map((one, i) => `${inline(one.id)}${titled(sessions[i]?.title)} would go.${more(one)}`),
+        next: [
+          propose(
+            "rm",
+            sessions.map(({ id }) => id),
+          ),
+        ],
       };
+    const children = would.flatMap((one) => one.children ?? []);
+    const besides = children.length === 0 ? "" : `, with ${counted(children.length, "session")} that their calls ran`;
     await terminal.confirm(
-      `${counted(sessions.length, "session")} will be deleted: ${sessions.map(({ id }) => inline(id)).join(", ")}.`,
-      yes,
+      `${counted(sessions.length, "session")} will be deleted: ${sessions.map(({ id }) => inline(id)).join(", ")}${besides}.`,
+      { yes },
     );
-    const gone: { id: string; keptFor: readonly string[]; snapshots?: readonly string[] }[] = [];
-    for (const { id } of sessions) gone.push({ id, ...(await store.sessions.delete(id)) });
+    const gone: Gone[] = [];
+    for (const { id } of sessions) {
+      try {
+        gone.push({ id, ...(await store.sessions.delete(id)) });
+      } catch (error) {
+        for (const one of gone) terminal.tell(`${inline(one.id)} is deleted.${more(one)}`);
+        throw error;
+      }
+    }
     return {
       json: { sessions: gone, dryRun },
-      lines: gone.map(
-        ({ id, keptFor, snapshots = [] }) =>
-          `${inline(id)} is deleted.${kept(keptFor)}${snapshots.length === 0 ? "" : ` It can be brought back from ${snapshots.join(", ")}.`}`,
-      ),
-      next: [`gc${where}`],
+      lines: gone.map((one) => `${inline(one.id)} is deleted.${more(one)}`),
+      next: [propose("gc", [], { "dry-run": true })],
     };
   },
 });
 
-const kept = (forks: readonly string[]): string =>
-  forks.length === 0 ? "" : ` What it shares is kept for ${forks.map(inline).join(", ")}.`;
+interface Gone {
+  readonly id: string;
+  readonly keptFor: readonly string[];
+  readonly children?: readonly string[];
+  readonly snapshots?: readonly string[];
+}
+
+const titled = (title: string | undefined): string => (title === undefined ? "" : ` (${oneLine(title)})`);
+
+function more({ keptFor, children = [], snapshots = [] }: Gone): string {
+  const says = [
+    ...(children.length > 0 ? [` With it ${children.map(inline).join(", ")}, which its calls ran.`] : []),
+    ...(keptFor.length > 0 ? [` What it shares is kept for ${keptFor.map(inline).join(", ")}.`] : []),
+    ...(snapshots.length > 0 ? [` It can be brought back from ${snapshots.join(", ")}.`] : []),
+  ];
+  return says.join("");
+}

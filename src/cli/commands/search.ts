@@ -1,7 +1,8 @@
-import type { FoundItem, Role, SearchFilter } from "../../index.js";
+import type { FoundItem, IndexProgress, Role, SearchFilter } from "../../index.js";
 import { command, number, text } from "../command.js";
 import { requireSession } from "../ids.js";
-import { counted, inline, shellWord, wrap } from "../text.js";
+import { propose } from "../proposal.js";
+import { counted, inline, wrap } from "../text.js";
 
 export const search = command({
   name: "search",
@@ -24,7 +25,7 @@ export const search = command({
     ["holdfast search refund order", ""],
     ["holdfast search '\"arrived broken\" -teapot' --role user", ""],
   ],
-  async run({ words, options, terminal, hold, where }) {
+  async run({ words, options, terminal, hold, signal }) {
     const store = await hold();
     const { agent, tag, role, since, until, limit, cursor } = options;
     const within = options.session === undefined ? undefined : (await requireSession(store, options.session)).id;
@@ -39,7 +40,15 @@ export const search = command({
       ...(cursor !== undefined && { cursor }),
     };
     const query = words.join(" ");
-    const { items, next, behind } = await store.sessions.search(query, filter);
+    let page = await store.sessions.search(query, filter);
+    if (page.behind !== undefined) {
+      // What is found is to be all there is: the index is brought to its end first. That takes its time once.
+      const bar = terminal.progress("indexing, saves:");
+      const onProgress = ({ taken, behind }: IndexProgress) => bar.show(taken, taken + behind);
+      await store.sessions.index({ signal, onProgress }).finally(() => bar.end());
+      page = await store.sessions.search(query, filter);
+    }
+    const { items, next, behind } = page;
     const { paint } = terminal;
     const lines = items.flatMap((item) => {
       const what = item.kind === "title" ? "title" : `${item.role} #${item.seq}`;
@@ -50,13 +59,12 @@ export const search = command({
     return {
       json: { items, ...(next !== undefined && { next }), ...(behind !== undefined && { behind }) },
       lines: items.length === 0 ? ["Nothing found."] : lines.slice(0, -1),
-      notes:
-        behind === undefined
-          ? []
-          : [`The index has not taken in all there is: about ${counted(behind, "save")} are missing. Search again.`],
+      notes: behind === undefined ? [] : [`Others write meanwhile: about ${counted(behind, "save")} are not in the index yet.`],
       next: [
-        ...(next === undefined ? [] : [`search ${words.map(shellWord).join(" ")} --cursor ${next}${where}`]),
-        first === undefined ? `ls${where}` : `show ${shellWord(first.sessionId)}${where}`,
+        ...(next === undefined
+          ? []
+          : [propose("search", words, { agent, session: within, tag, role, since, until, limit, cursor: next }, "more")]),
+        first === undefined ? propose("ls") : propose("show", [first.sessionId]),
       ],
       pages: true,
     };

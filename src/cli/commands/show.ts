@@ -1,10 +1,12 @@
 import type { Checkpoint, Holdfast, Json, SessionState, SessionSummary } from "../../index.js";
 import { type Answer, command, flag } from "../command.js";
 import { resolve, short } from "../ids.js";
+import { type Proposal, propose } from "../proposal.js";
 import { type Calls, callsIn, conversation, NO_CALLS } from "../render/conversation.js";
 import { painted } from "../render/status.js";
 import type { Terminal } from "../terminal.js";
-import { block, clip, counted, inline, oneLine, shellWord, size, wrap } from "../text.js";
+import { block, bytesOf, clip, counted, inline, oneLine, size, wrap } from "../text.js";
+import { deciding } from "./effects.js";
 
 export const show = command({
   name: "show",
@@ -21,21 +23,20 @@ export const show = command({
     ["holdfast show order-42@~1 --full", "the checkpoint before its newest, nothing cut"],
     ["holdfast show order-42 --state --json", ""],
   ],
-  async run({ words: [word = ""], options: { full, state: onlyState }, terminal, hold, where }): Promise<Answer> {
+  async run({ words: [word = ""], options: { full, state: onlyState }, terminal, hold }): Promise<Answer> {
     const store = await hold();
     const named = await resolve(store, word);
     const at = named.kind === "checkpoint" ? named.checkpoint : undefined;
     const there = await stateOf(store, named.kind === "session" ? named.session.id : named.checkpoint.sessionId, at);
     const calls = onlyState ? NO_CALLS : await callsOf(store, there.session, at);
     const json = { session: there.session, ...(at && { checkpoint: at }), status: there.status, state: there.state };
-    const id = shellWord(there.session.id);
     const lines = onlyState ? block(JSON.stringify(there.state, undefined, 2)) : whole(there, at, calls, terminal, full);
     return {
       json: onlyState
         ? json
         : { ...json, messages: there.messages, effects: there.effects, calls: [...calls.inReplies.values(), ...calls.byHand] },
       lines,
-      next: nextOf(there, at, id, where),
+      next: nextOf(there, at),
       pages: true,
     };
   },
@@ -52,12 +53,11 @@ async function callsOf(hold: Holdfast, { id }: SessionSummary, at: Checkpoint | 
   return (await callsIn(hold.events(id, { live: false }), at?.id)) ?? NO_CALLS;
 }
 
-function nextOf({ status, effects }: SessionState, at: Checkpoint | undefined, id: string, where: string): string[] {
-  if (at !== undefined) return [`fork ${short(at.id)} --id ${id}-what-if${where}`, `rewind ${id} ${short(at.id)}${where}`];
-  const [open] = effects;
-  if (status === "in-doubt" && open !== undefined) return [`settle ${open.effectId} --retry${where}`];
-  if (status === "waiting" && open !== undefined) return [`approve ${open.effectId}${where}`];
-  return [`log ${id} --graph${where}`];
+function nextOf({ session, status, effects }: SessionState, at: Checkpoint | undefined): Proposal[] {
+  if (at !== undefined)
+    return [propose("fork", [at.id], {}, "another way from here"), propose("rewind", [session.id, at.id], {}, "back to here")];
+  const open = effects.find((effect) => effect.status === status);
+  return open === undefined ? [propose("log", [session.id], { graph: true })] : deciding(open);
 }
 
 function* whole(there: SessionState, at: Checkpoint | undefined, calls: Calls, terminal: Terminal, isFull: boolean): Generator<string> {
@@ -75,7 +75,7 @@ function* whole(there: SessionState, at: Checkpoint | undefined, calls: Calls, t
 function* head({ session, status, messages }: SessionState, at: Checkpoint | undefined, terminal: Terminal): Generator<string> {
   const { paint } = terminal;
   const { id, agent, title, tags, createdAt, updatedAt, origin, reason, archived } = session;
-  const bytes = messages.reduce((sum, { content }) => sum + JSON.stringify(content).length, 0);
+  const bytes = messages.reduce((sum, { content }) => sum + bytesOf(content), 0);
   yield `${paint.bold(inline(id))}  ${painted(at?.status ?? status, paint)}${agent === undefined ? "" : `  ${inline(agent)}`}${archived ? paint.dim("  archived") : ""}`;
   if (title !== undefined) yield paint.cyan(clip(oneLine(title), terminal.columns));
   if (reason !== undefined && at === undefined)
@@ -103,8 +103,7 @@ function* stateLines(state: { readonly [key: string]: Json }, terminal: Terminal
     else {
       yield `${name}  ${paint.dim(size(Buffer.byteLength(text)))}`;
       const lines = block(JSON.stringify(value, undefined, 2));
-      for (const line of isFull ? lines : lines.slice(0, 8))
-        for (const row of wrap(line, columns - 4)) yield `    ${isFull ? row : row.slice(0, 400)}`;
+      for (const line of isFull ? lines : lines.slice(0, 8)) for (const row of wrap(line, columns - 4)) yield `    ${row}`;
       if (!isFull && lines.length > 8) yield paint.dim(`    … ${lines.length - 8} more lines; --full shows them`);
     }
   }

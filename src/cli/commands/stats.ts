@@ -1,4 +1,5 @@
 import { command } from "../command.js";
+import { propose } from "../proposal.js";
 import { size } from "../text.js";
 
 export const stats = command({
@@ -6,7 +7,7 @@ export const stats = command({
   group: "look",
   looks: true,
   says: "how much there is: counted, not estimated",
-  async run({ terminal, hold, where }) {
+  async run({ terminal, hold }) {
     const counts = await (await hold()).stats();
     const { agents, sessions, checkpoints, messages, sizeBytes } = counts;
     const rows = { agents, sessions, checkpoints, messages };
@@ -16,7 +17,7 @@ export const stats = command({
         ...Object.entries(rows).map(([name, count]) => `${terminal.paint.dim(name.padEnd(12))} ${count.toLocaleString("en-US")}`),
         `${terminal.paint.dim("stored".padEnd(12))} ${size(sizeBytes)}`,
       ],
-      next: [sessions === 0 ? "demo --keep" : `doctor${where}`],
+      next: [sessions === 0 ? propose("demo", [], { keep: true }) : propose("ls")],
     };
   },
 });

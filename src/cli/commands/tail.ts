@@ -1,9 +1,11 @@
 import type { Holdfast, SessionEvent } from "../../index.js";
 import { command, flag, number } from "../command.js";
 import { requireSession, short } from "../ids.js";
+import { propose } from "../proposal.js";
 import { othersOf, textOf } from "../render/spoken.js";
 import type { Terminal } from "../terminal.js";
 import { clip, inline, json as jsonText, oneLine, size } from "../text.js";
+import { JSON_VERSION } from "../version.js";
 
 const LIMIT = 20;
 
@@ -18,15 +20,16 @@ export const tail = command({
     lines: number("N", `how many of what is past, ${LIMIT} by default`, 0, 100_000, "n"),
   },
   examples: [["holdfast tail -f order-42", "while another process works on it"]],
-  async run({ words: [word = ""], options: { follow, lines: most = LIMIT, json }, terminal, hold, signal }) {
+  async run({ words: [word = ""], options: { follow, lines: most = LIMIT, json }, terminal, hold, signal, line }) {
     const store = await hold();
     const { id } = await requireSession(store, word);
-    const print = (event: SessionEvent) => process.stdout.write(json ? `${jsonText(event)}\n` : `${told(event, terminal)}\n`);
-    if (json) process.stdout.write(`${jsonText({ version: 1, command: "tail", session: id })}\n`);
+    const names = new Map<string, string>();
+    const print = (event: SessionEvent) => process.stdout.write(json ? `${jsonText(event)}\n` : `${told(event, terminal, names)}\n`);
+    if (json) process.stdout.write(`${jsonText({ version: JSON_VERSION, command: "tail", session: id })}\n`);
     const { events, after } = await last(store, id, most, signal);
     for (const event of events) print(event);
     if (!follow) {
-      if (!json) terminal.next([`tail -f ${id}`]);
+      if (!json) terminal.next([[line(propose("tail", [id], { f: true })), ""]]);
       return undefined;
     }
     for await (const event of store.events(id, { signal, ...(after !== undefined && { after }) })) print(event);
@@ -48,15 +51,18 @@ async function last(hold: Holdfast, id: string, most: number, signal: AbortSigna
   return { events: most === 0 ? [] : events.slice(-most), after };
 }
 
-function told(event: SessionEvent, terminal: Terminal): string {
+const MOST_CHARS = 2_000;
+
+function told(event: SessionEvent, terminal: Terminal, names: Map<string, string>): string {
   const { paint, columns } = terminal;
   const seq = paint.dim(event.cursor.slice(event.cursor.indexOf("-") + 1).padStart(5));
-  const [what, text] = words(event, terminal);
-  return `${seq}  ${what} ${clip(text, Math.max(20, columns - 21))}`;
+  const at = paint.dim((event.at === undefined ? "" : event.at.slice(11, 19)).padEnd(8));
+  const [what, text] = words(event, terminal, names);
+  return `${seq} ${at} ${what} ${clip(text, Math.min(MOST_CHARS, Math.max(4, columns - 28)))}`;
 }
 
 /** What kind of thing it is, coloured, and the rest in words. */
-function words(event: SessionEvent, { paint }: Terminal): [string, string] {
+function words(event: SessionEvent, { paint }: Terminal, names: Map<string, string>): [string, string] {
   const kind = (name: string, colour: (text: string) => string) => colour(name.padEnd(12));
   switch (event.type) {
     case "message":
@@ -83,11 +89,15 @@ function words(event: SessionEvent, { paint }: Terminal): [string, string] {
     }
     case "turn":
       return [kind("turn", paint.dim), inline(event.turnId)];
-    case "tool":
+    case "tool": {
+      const { effectId, state, by } = event;
+      if (event.name !== undefined) names.set(effectId, event.name);
+      const name = names.get(effectId);
       return [
         kind("call", paint.magenta),
-        `${inline(event.name ?? "")}${event.name === undefined ? "" : " "}${event.state}${event.by === undefined ? "" : ` by ${inline(event.by)}`}  ${event.effectId}`,
+        `${name === undefined ? "" : `${inline(name)} `}${state}${by === undefined ? "" : ` by ${inline(by)}`}  ${effectId}`,
       ];
+    }
     case "rewind":
       return [kind("rewind", paint.red), `to ${short(event.to)}`];
   }

@@ -1,5 +1,6 @@
 import { command } from "../command.js";
 import { requireSession } from "../ids.js";
+import { propose } from "../proposal.js";
 import { counted, inline } from "../text.js";
 
 export const verify = command({
@@ -8,7 +9,7 @@ export const verify = command({
   says: "reads everything, or one session, and says what was changed, lost or damaged",
   more: "Ends with exit code 5 where something is.",
   words: [{ name: "SESSION", says: "its id, or the beginning of it", completes: "session", optional: true }],
-  async run({ words: [word], terminal, hold, where }) {
+  async run({ words: [word], terminal, hold }) {
     const store = await hold();
     const id = word === undefined ? undefined : (await requireSession(store, word)).id;
     const bar = terminal.progress("verified saves:");
@@ -20,7 +21,9 @@ export const verify = command({
     return {
       json: verdict,
       lines: ok
-        ? [`${paint.green("Sound:")} ${counted(checked, "save")}, each as it was written, in an unbroken chain.`]
+        ? [
+            `${paint.green("Sound:")} ${checked === 0 && id !== undefined ? "nothing was saved in it that is not shared" : `${counted(checked, "save")}, each as it was written, in an unbroken chain`}.`,
+          ]
         : [
             ...findings.map(
               ({ code, sessionId, message }) =>
@@ -28,7 +31,9 @@ export const verify = command({
             ),
             `${paint.red("Damaged:")} ${counted(findings.length, "finding")}; ${counted(checked, "save")} could be verified, and what is sound can be read.`,
           ],
-      next: [ok ? `doctor${where}` : "help restore-backup"],
+      next: ok
+        ? [propose("doctor")]
+        : [propose("help", ["restore-backup"]), propose("export", [], { all: true, output: "sound.jsonl" }, "what can be read")],
       exit: ok ? 0 : 5,
       pages: true,
     };

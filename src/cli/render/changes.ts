@@ -5,11 +5,25 @@ import { block, clip, inline, wrap } from "../text.js";
 import { partsOf } from "./spoken.js";
 
 const MOST_CELLS = 4_000_000;
-const MOST_LINES = 200;
+const MOST_LINES = 400;
+const MOST_CHARS = 4_000;
 const CONTEXT = 2;
 
-export function* changes(diff: Diff, terminal: Terminal, isFull: boolean): Generator<string> {
-  const view = new Changes(terminal, isFull);
+type Changed = Pick<Diff, "equal" | "messages" | "state" | "status">;
+
+/** Unless it is to be all of it, the first so many lines. */
+export function* changes(diff: Changed, terminal: Terminal, isFull: boolean): Generator<string> {
+  let shown = 0;
+  let left = 0;
+  for (const line of every(diff, new Changes(terminal, isFull))) {
+    shown += 1;
+    if (isFull || shown <= MOST_LINES) yield line;
+    else left += 1;
+  }
+  if (left > 0) yield terminal.paint.dim(`… ${left} more lines; --full shows them`);
+}
+
+function* every(diff: Changed, view: Changes): Generator<string> {
   if (diff.equal) return yield "No difference.";
   if (diff.status !== undefined) {
     yield* view.minus(`status ${diff.status.from}`);
@@ -37,8 +51,8 @@ class Changes {
     // One in the place of another is compared with it.
     const pairs = Math.min(removed.length, added.length);
     for (let i = 0; i < pairs; i++) yield* this.lines(spoken(removed[i] as Message), spoken(added[i] as Message));
-    for (const message of removed.slice(pairs)) for (const line of this.#some(spoken(message))) yield* this.minus(line);
-    for (const message of added.slice(pairs)) for (const line of this.#some(spoken(message))) yield* this.plus(line);
+    for (const message of removed.slice(pairs)) for (const line of spoken(message)) yield* this.minus(line);
+    for (const message of added.slice(pairs)) for (const line of spoken(message)) yield* this.plus(line);
     yield "";
   }
 
@@ -100,12 +114,6 @@ class Changes {
     }
   }
 
-  *#some(lines: readonly string[]): Generator<string> {
-    const shown = this.#isFull ? lines : lines.slice(0, MOST_LINES);
-    yield* shown;
-    if (shown.length < lines.length) yield `… ${lines.length - shown.length} more lines; --full shows them`;
-  }
-
   *minus(line: string): Generator<string> {
     yield* this.#signed("-", line, this.#terminal.paint.red);
   }
@@ -115,7 +123,7 @@ class Changes {
   }
 
   *#signed(sign: string, line: string, paint: (text: string) => string): Generator<string> {
-    for (const row of wrap(line, this.#terminal.columns - 2)) yield paint(`${sign} ${row}`);
+    for (const row of wrap(this.#isFull ? line : clip(line, MOST_CHARS), this.#terminal.columns - 2)) yield paint(`${sign} ${row}`);
   }
 }
 

@@ -1,7 +1,7 @@
 /** A session as one reads a conversation: who said what, which calls were made, and what became of them. */
 import type { Json, Message, Part, SessionEvent } from "../../index.js";
 import type { Terminal } from "../terminal.js";
-import { block, inline, oneLine, size, wrap } from "../text.js";
+import { block, bytesOf, clip, inline, oneLine, size, wrap } from "../text.js";
 import { partsOf } from "./spoken.js";
 import { painted } from "./status.js";
 
@@ -16,6 +16,11 @@ interface CallOutcome {
   readonly name: string;
   readonly state: string;
   readonly by?: string;
+  /** What somebody said who approved it: other arguments, a note. */
+  readonly approved?: { readonly by?: string; readonly args?: Json; readonly note?: string };
+  /** Of a call by hand. */
+  readonly args?: Json;
+  readonly result?: Json;
 }
 
 export const NO_CALLS: Calls = { inReplies: new Map(), byHand: [] };
@@ -27,10 +32,9 @@ export async function callsIn(events: AsyncIterable<SessionEvent>, upTo?: string
   for await (const event of events) {
     if (event.type === "tool") {
       const known = calls.get(event.effectId);
-      const { effectId, state, by } = event;
-      const outcome = { effectId, name: event.name ?? known?.outcome.name ?? "", state, ...(by !== undefined && { by }) };
+      const outcome = told(known?.outcome, event);
       const at = event.call === undefined ? known?.at : `${event.call.seq}.${event.call.index}`;
-      calls.set(effectId, { outcome, at, seq: known?.seq ?? seqOf(event.cursor) });
+      calls.set(event.effectId, { outcome, at, seq: known?.seq ?? seqOf(event.cursor) });
     }
     if (event.cursor !== upTo) continue;
     isThere = true;
@@ -44,9 +48,28 @@ export async function callsIn(events: AsyncIterable<SessionEvent>, upTo?: string
   };
 }
 
+function told(before: CallOutcome | undefined, event: Extract<SessionEvent, { type: "tool" }>): CallOutcome {
+  const { effectId, state, by, args, note, result } = event;
+  const isFirst = before === undefined;
+  const isApproved = state === "ready" && (by !== undefined || args !== undefined);
+  return {
+    ...before,
+    effectId,
+    name: event.name ?? before?.name ?? "",
+    state,
+    ...(by !== undefined && !isApproved && { by }),
+    ...(isApproved && {
+      approved: { ...(by !== undefined && { by }), ...(args !== undefined && { args }), ...(note !== undefined && { note }) },
+    }),
+    ...(isFirst && args !== undefined && { args }),
+    ...(result !== undefined && { result }),
+  };
+}
+
 const seqOf = (cursor: string): number => Number(cursor.slice(cursor.indexOf("-") + 1));
 
 const MOST_LINES = 40;
+const MOST_CHARS = 4_000;
 
 export function* conversation(messages: readonly Message[], calls: Calls, terminal: Terminal, isFull: boolean): Generator<string> {
   const byHand = [...calls.byHand].sort((a, b) => a.seq - b.seq);
@@ -58,22 +81,25 @@ export function* conversation(messages: readonly Message[], calls: Calls, termin
   for (const call of byHand) yield* view.byHand(call);
 }
 
-/** Of a call that may be made again, the journal keeps only what it answered: the message with its result tells that it is over. */
+/**
+ * Of a call that may be made again, the journal keeps only what it answered: the message with its result tells that it is over. A result is
+ * of the first call of its id that has none yet, for ids are used again.
+ */
 function answered(messages: readonly Message[], calls: Calls): Calls {
-  const outcomes = new Map<string, string>();
-  for (const message of messages)
-    for (const part of partsOf(message))
-      if (part.type === "tool-result") outcomes.set(part.callId, part.outcome === "ok" ? "done" : part.outcome);
   const inReplies = new Map(calls.inReplies);
+  const waiting = new Map<string, { readonly at: string; readonly name: string }[]>();
   for (const message of messages) {
     let nth = 0;
     for (const part of partsOf(message)) {
-      if (part.type !== "tool-call") continue;
-      const at = `${message.seq}.${nth++}`;
-      const outcome = outcomes.get(part.callId);
-      const known = inReplies.get(at);
-      if (outcome === undefined || (known !== undefined && known.state !== "started" && known.state !== "ready")) continue;
-      inReplies.set(at, { effectId: known?.effectId ?? "", name: part.name, state: outcome });
+      if (part.type === "tool-call") {
+        const known = waiting.get(part.callId) ?? [];
+        waiting.set(part.callId, [...known, { at: `${message.seq}.${nth++}`, name: part.name }]);
+      } else if (part.type === "tool-result") {
+        const call = waiting.get(part.callId)?.shift();
+        const known = call && inReplies.get(call.at);
+        if (call === undefined || (known !== undefined && known.state !== "started" && known.state !== "ready")) continue;
+        inReplies.set(call.at, { effectId: "", ...known, name: call.name, state: part.outcome === "ok" ? "done" : part.outcome });
+      }
     }
   }
   return { ...calls, inReplies };
@@ -96,7 +122,7 @@ class View {
     const who = { user: paint.cyan, assistant: paint.green, system: paint.yellow, tool: paint.magenta }[role];
     const tokens = reply?.usage === undefined ? "" : `, ${tokensOf(reply.usage)}`;
     const model = reply?.model === undefined ? "" : `, ${inline(reply.model)}`;
-    const about = `${this.#terminal.time(createdAt)}, ${size(JSON.stringify(content).length)}${model}${tokens}`;
+    const about = `${this.#terminal.time(createdAt)}, ${size(bytesOf(content))}${model}${tokens}`;
     yield `${paint.bold(who(role))}${name === undefined ? "" : ` ${inline(name)}`}  ${paint.dim(`#${seq}, ${about}`)}`;
     if (typeof content === "string") yield* this.#text(content);
     else {
@@ -106,10 +132,25 @@ class View {
     yield "";
   }
 
-  *byHand({ name, state, by, effectId }: CallOutcome): Generator<string> {
+  *byHand(call: CallOutcome): Generator<string> {
     const { paint } = this.#terminal;
-    yield `${paint.bold("call")} ${paint.bold(inline(name))}  ${painted(state, paint)}${by === undefined ? "" : paint.dim(` by ${inline(by)}`)}  ${paint.dim(effectId)}`;
+    const { name, args, result, effectId } = call;
+    yield* this.#folded(
+      `${paint.bold("call")} ${paint.bold(inline(name))}`,
+      args ?? null,
+      `  ${this.#outcome(call)}  ${paint.dim(effectId)}`,
+    );
+    if (result !== undefined) yield* this.#folded(`  ${paint.bold("←")}`, result, "");
     yield "";
+  }
+
+  #outcome({ state, by, approved }: CallOutcome): string {
+    const { paint } = this.#terminal;
+    const who = by === undefined ? "" : ` by ${inline(by)}`;
+    if (approved === undefined) return `${painted(state, paint)}${paint.dim(who)}`;
+    const otherwise = approved.args === undefined ? "" : ` with ${clip(inline(JSON.stringify(approved.args)), 200)}`;
+    const note = approved.note === undefined ? "" : `: ${oneLine(approved.note)}`;
+    return `${painted(state, paint)}${paint.dim(`${who}, approved${approved.by === undefined ? "" : ` by ${inline(approved.by)}`}${otherwise}${note}`)}`;
   }
 
   *#part(part: Part, call: string): Generator<string> {
@@ -125,10 +166,7 @@ class View {
         return;
       case "tool-call": {
         const outcome = this.#calls.inReplies.get(call);
-        const state =
-          outcome === undefined
-            ? ""
-            : `  ${painted(outcome.state, paint)}${outcome.by === undefined ? "" : paint.dim(` by ${inline(outcome.by)}`)}`;
+        const state = outcome === undefined ? "" : `  ${this.#outcome(outcome)}`;
         yield* this.#folded(`  ${paint.bold("→")} ${paint.bold(inline(part.name))}`, part.input, state);
         if (outcome?.state === "in-doubt" || outcome?.state === "waiting") yield paint.dim(`      ${outcome.effectId}`);
         return;
@@ -140,7 +178,7 @@ class View {
         return;
       }
       case "opaque":
-        yield `  ${paint.blue("kept as it came")} ${paint.dim(`${inline(part.format)}, ${size(JSON.stringify(part.value).length)}`)}`;
+        yield `  ${paint.blue("kept as it came")} ${paint.dim(`${inline(part.format)}, ${size(bytesOf(part.value))}`)}`;
         if (part.text !== undefined) yield* this.#text(part.text);
     }
   }
@@ -152,7 +190,7 @@ class View {
   *#lines(text: string): Generator<string> {
     const lines = block(text);
     const shown = this.#isFull ? lines : lines.slice(0, MOST_LINES);
-    for (const line of shown) yield* wrap(line, this.#terminal.columns - 2);
+    for (const line of shown) yield* wrap(this.#isFull ? line : cut(line), this.#terminal.columns - 2);
     if (shown.length < lines.length) yield this.#terminal.paint.dim(`… ${lines.length - shown.length} more lines; --full shows them`);
   }
 
@@ -169,15 +207,19 @@ class View {
     yield `${before}${after}  ${paint.dim(size(Buffer.byteLength(text)))}`;
     const lines = typeof value === "string" ? block(value) : block(JSON.stringify(value, undefined, 2));
     const shown = this.#isFull ? lines : lines.slice(0, 8);
-    for (const line of shown) for (const row of wrap(line, columns - 6)) yield `      ${this.#isFull ? row : row.slice(0, 400)}`;
+    for (const line of shown) for (const row of wrap(this.#isFull ? line : clip(line, 400), columns - 6)) yield `      ${row}`;
     if (shown.length < lines.length) yield paint.dim(`      … ${lines.length - shown.length} more lines; --full shows them`);
   }
 }
 
+/** A line that has no end is not shown to its end. */
+const cut = (line: string): string =>
+  line.length <= MOST_CHARS ? line : `${line.slice(0, MOST_CHARS)}… (${size(Buffer.byteLength(line))} in this line; --full shows it)`;
+
 function fileData(data: Extract<Part, { type: "file" }>["data"]): string {
   if ("digest" in data) return `${size(data.sizeBytes)}, ${data.digest.slice(0, 12)}`;
   if ("url" in data) return inline(data.url);
-  if ("text" in data) return size(data.text.length);
+  if ("text" in data) return size(Buffer.byteLength(data.text));
   return "ref" in data ? oneLine(JSON.stringify(data.ref)) : "bytes";
 }
 

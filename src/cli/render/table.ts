@@ -15,6 +15,7 @@ export interface Column {
 export type Cell = string | { readonly text: string; readonly paint: (text: string) => string };
 
 const GAP = 2;
+const NARROWEST = 3;
 const textOf = (cell: Cell): string => (typeof cell === "string" ? cell : cell.text);
 
 export function table(
@@ -80,6 +81,12 @@ function fit(columns: readonly Column[], wanted: readonly number[], room: number
     const less = Math.min(over, Math.max(0, (widths[i] as number) - least));
     widths[i] = (widths[i] as number) - less;
     over -= less;
+  }
+  // Where even that is too much, the widest give way, whatever they are.
+  for (; over > 0; over--) {
+    const widest = widths.indexOf(Math.max(...widths));
+    if ((widths[widest] ?? 0) <= NARROWEST) break;
+    widths[widest] = (widths[widest] as number) - 1;
   }
   return widths;
 }

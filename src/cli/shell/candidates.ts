@@ -4,7 +4,7 @@ import type { Command, Completes, Option } from "../command.js";
 import { agentIds, allCheckpoints, allEffects } from "../ids.js";
 import { optionsOf } from "../parse.js";
 import { openStore } from "../store.js";
-import { oneLine } from "../text.js";
+import { isUnseen, oneLine } from "../text.js";
 
 const MOST = 50;
 const WITHIN_MS = 1_500;
@@ -31,10 +31,17 @@ export async function complete(words: readonly string[]): Promise<readonly strin
 }
 
 async function completeFor(command: Command, words: readonly string[]): Promise<readonly string[]> {
+  const found = await candidatesFor(command, words);
+  // What is not seen is not offered: nobody would know what they take.
+  return found.filter((line) => !isUnseen(line.split("\t", 1)[0] ?? ""));
+}
+
+async function candidatesFor(command: Command, words: readonly string[]): Promise<readonly string[]> {
   const options = optionsOf(command);
   const last = words.at(-1) ?? "";
   const before = words.slice(0, -1);
-  const named = optionBefore(before.at(-1), options);
+  const isBehind = before.includes("--");
+  const named = isBehind ? undefined : optionBefore(before.at(-1), options);
   if (named !== undefined) return ofOption(named, last, before);
   const inline = /^--([a-z-]+)=(.*)$/.exec(last);
   if (inline !== null) {
@@ -42,7 +49,7 @@ async function completeFor(command: Command, words: readonly string[]): Promise<
     const found = option === undefined ? [] : await ofOption(option, inline[2] as string, before);
     return found.map((line) => (line === FILES ? line : `--${inline[1]}=${line}`));
   }
-  if (last.startsWith("-"))
+  if (last.startsWith("-") && !isBehind)
     return Object.entries(options)
       .map(([option, { says }]) => `--${option}\t${says}`)
       .filter((line) => line.startsWith(last));
@@ -66,7 +73,10 @@ async function ofOption(option: Option, last: string, before: readonly string[])
 }
 
 function positional(words: readonly string[], options: { readonly [name: string]: Option }): readonly string[] {
-  return words.filter((word, i) => !word.startsWith("-") && optionBefore(words[i - 1], options) === undefined);
+  const end = words.indexOf("--");
+  const before = end === -1 ? words : words.slice(0, end);
+  const behind = end === -1 ? [] : words.slice(end + 1);
+  return [...before.filter((word, i) => !word.startsWith("-") && optionBefore(before[i - 1], options) === undefined), ...behind];
 }
 
 async function ofKind(kind: Completes, last: string, before: readonly string[], given: readonly string[]): Promise<readonly string[]> {

@@ -2,16 +2,22 @@
 
 const bash = `# holdfast: completion for bash
 _holdfast() {
-  local cur words cword line
-  # Not split at colons and equal signs, which stand in addresses and ids.
+  local cur words cword line word quoted
+  # Not split at colons, equal signs and at signs, which stand in addresses and ids.
   if declare -F _get_comp_words_by_ref >/dev/null; then
-    _get_comp_words_by_ref -n =: cur words cword
+    _get_comp_words_by_ref -n =:@ cur words cword
   else
     cur="\${COMP_WORDS[COMP_CWORD]}"; words=("\${COMP_WORDS[@]}"); cword=$COMP_CWORD
   fi
+  local open=""
+  case "$cur" in \\"*|\\'*) open=1; words[cword]="\${cur:1}" ;; esac
   COMPREPLY=()
   while IFS= read -r line; do
-    [ -n "$line" ] && COMPREPLY+=("\${line%%$'\\t'*}")
+    word="\${line%%$'\\t'*}"
+    [ -n "$word" ] || continue
+    # What is stored becomes part of a command line: it is quoted. Inside of quotes only what needs none is offered.
+    printf -v quoted %q "$word"
+    if [ -z "$open" ] || [ "$quoted" = "$word" ]; then COMPREPLY+=("$quoted"); fi
   done < <("\${words[0]}" __complete -- "\${words[@]:1:cword}" 2>/dev/null)
   if [ "\${COMPREPLY[0]:-}" = "__files__" ]; then
     COMPREPLY=()
