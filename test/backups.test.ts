@@ -316,6 +316,19 @@ describe("an agent that went on after the backup", () => {
   });
 });
 
+test("a store that was restored and never opened can be restored over", async () => {
+  const hold = await made();
+  await hold.backup(at("b.db"));
+  await hold.close();
+  await restoreBackup(at("b.db"), at("n.db"));
+  const again = await restoreBackup(at("b.db"), at("n.db"), { force: true });
+  expect(readdirSync(directory).filter((name) => name.endsWith("-journal"))).toEqual([]);
+  expect((await (await start("n.db")).sessions.list()).items).toHaveLength(2);
+  // What stood there is a backup, too.
+  await restoreBackup(again.setAside as string, at("m.db"));
+  expect((await (await start("m.db")).sessions.list()).items).toHaveLength(2);
+});
+
 describe("on the command line", () => {
   const cli = fileURLToPath(new URL("../dist/bin/holdfast.js", import.meta.url));
   const run = (...words: readonly string[]) => {

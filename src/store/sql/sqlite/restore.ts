@@ -166,7 +166,10 @@ function takeDown(target: string, driver: DriverName): Driver | undefined {
   const db = openDriver(target, driver);
   try {
     // Whoever has the store open has a lock on it, and this needs all of them.
-    db.exec("PRAGMA busy_timeout = 200; PRAGMA trusted_schema = OFF; PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE");
+    db.exec("PRAGMA busy_timeout = 200; PRAGMA trusted_schema = OFF; PRAGMA locking_mode = EXCLUSIVE");
+    // A copy that was put here and never opened has no log: its journal would stay beside it (H2).
+    if (db.prepare("PRAGMA journal_mode").get()?.[0] !== "wal") db.exec("PRAGMA journal_mode = MEMORY");
+    db.exec("BEGIN IMMEDIATE");
     mark(db);
     db.exec("COMMIT");
     // The log goes into the file. There is never a journal beside a store of ours, not even for this (H2).
