@@ -342,7 +342,7 @@ describe("on the command line", () => {
     expect(run("backup", "b.db", "--store", "store.db")).toMatchObject({
       status: 0,
       stdout: expect.stringMatching(/^b\.db: 2 sessions, \d+ kB, in \d/),
-      stderr: "Next: holdfast restore-backup b.db --store store.db --force\n",
+      stderr: "Next: holdfast restore-backup --store restored.db b.db   # beside, to look at it\n",
     });
     expect(run("backup", "b.db", "--store", "store.db")).toMatchObject({
       status: 4,

@@ -74,8 +74,8 @@ export const STORE_OPTIONS = {
 
 /** What every command takes. */
 export const COMMON_OPTIONS = {
-  json: flag("print one JSON document, or lines of JSON for what goes on; its form has a version"),
-  utc: flag("print times as they are, in UTC, instead of how long ago they were"),
+  json: flag("print one JSON document, or lines of JSON for what goes on, with a version"),
+  utc: flag("print times in UTC instead of how long ago they were"),
   quiet: flag("print no hints", "q"),
   "no-pager": flag("do not hand long output to a pager"),
   help: flag("print this", "h"),

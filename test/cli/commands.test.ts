@@ -1,6 +1,6 @@
 /** Commands that move things, go on, or ask the shell: what they do, as a process of their own. */
 import { spawn, spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdtempSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -139,15 +139,22 @@ test("tail -f follows a session that another process works on, and Ctrl-C ends i
 });
 
 test("bisect: a command that is not there, one that cannot tell, one that takes too long; along what a fork shares", async () => {
-  const { cli, json, world } = await made();
+  const { cwd, cli, json, world } = await made();
   expect(await cli("bisect", "sums")).toMatchObject({ exit: 2, stderr: expect.stringContaining("--run") });
   expect(await cli("bisect", "sums", "--run", "no-such-command-here")).toMatchObject({
     exit: 2,
-    stderr: expect.stringContaining("not found"),
+    stderr: expect.stringContaining("cannot be run (exit code 127)"),
+  });
+  expect(await cli("bisect", "sums", "--run", "kill -9 $$")).toMatchObject({
+    exit: 2,
+    stderr: expect.stringContaining("says nothing of the checkpoint"),
   });
   expect(await json("bisect", "sums", "--run", "true")).toMatchObject({ found: null, why: "all-good" });
   expect(await json("bisect", "sums", "--run", "exit 125")).toMatchObject({ found: null, why: "unknown" });
-  expect(await json("bisect", "sums", "--run", "sleep 5", "--timeout", "50")).toMatchObject({ found: { step: 1 } });
+  expect(await json("bisect", "sums", "--run", "(sleep 1; touch late); true", "--timeout", "50")).toMatchObject({ found: { step: 1 } });
+  // What it has started ends with it.
+  await sleep(1_200);
+  expect(existsSync(join(cwd, "late"))).toBe(false);
   const some = 'grep -q "Take 5" && exit 1; exit 125';
   expect(await json("bisect", "sums", "--run", some, "--good", "3")).toMatchObject({
     found: { step: 5 },
@@ -248,6 +255,84 @@ test("completion: commands, options, values and ids, and nothing where there is 
     stdout: "order-42-what-if\n",
     stderr: "",
   });
+});
+
+test("a script that changes something twice hits nothing else: beginnings of ids are for looking, and for people", async () => {
+  const { cwd, cli } = await made();
+  expect((await cli("rm", "order-42", "--yes")).exit).toBe(0);
+  for (const words of [
+    ["rm", "order-42", "--yes"],
+    ["cancel", "order-42"],
+    ["prune", "order-42", "--keep", "1", "--yes"],
+    ["rewind", "order-42", "~1"],
+    ["adopt", "order-42", "~1"],
+  ])
+    expect([words[0], await cli(...words)]).toMatchObject([words[0], { exit: 3, stdout: "" }]);
+  expect((await cli("show", "order-42-what-if")).exit).toBe(0);
+  // Somebody who is asked sees which one it is.
+  expect(await onTerminal(["rm", "order-42-w"], { cwd, input: "y\n" })).toMatchObject({
+    exit: 0,
+    stdout: expect.stringContaining("order-42-what-if is deleted"),
+  });
+});
+
+test("after a prune: what came before is compared, and nothing seems to be left by rewinding", async () => {
+  const { cli } = await made();
+  await cli("prune", "sums", "--keep", "2", "--yes");
+  const log = await cli("log", "sums");
+  expect(log.stdout.split("\n")).toHaveLength(4);
+  expect((await cli("diff", "sums")).exit).toBe(0);
+  expect((await cli("log", "sums", "--graph")).stdout).not.toContain("left by rewinding");
+  // Of the first there is, all of it.
+  expect(await cli("diff", "order-42@9", "--exit-code")).toMatchObject({
+    exit: 1,
+    stdout: expect.stringContaining("+ user: Refund order 42"),
+  });
+});
+
+test("looking makes no store: not of an empty file, an empty directory, nor in a dry run", async () => {
+  const cwd = fresh();
+  writeFileSync(join(cwd, "empty.db"), "");
+  mkdirSync(join(cwd, "empty"));
+  for (const store of ["empty.db", "dir:empty", "missing.db", "dir:missing"])
+    expect((await run(["ls", "--store", store], { cwd })).exit).toBe(3);
+  const { cwd: other } = await made();
+  await run(["export", "--all", "-o", "all.jsonl"], { cwd: other });
+  expect((await run(["import", "holdfast", join(other, "all.jsonl"), "--dry-run", "--store", "new.db"], { cwd })).stdout).toMatch(
+    /^Would import 6 sessions/,
+  );
+  expect(readdirSync(cwd).sort()).toEqual(["empty", "empty.db"]);
+  expect([statSync(join(cwd, "empty.db")).size, readdirSync(join(cwd, "empty"))]).toEqual([0, []]);
+});
+
+test("show: a call is told by its own answer, though its id was used before, and by who approved it with what", async () => {
+  const { cwd, cli, world } = await made();
+  const hold = await open(join(cwd, ".holdfast/state.db"));
+  const session = await hold.session("same-ids");
+  const call = (name: string) => ({ role: "assistant", content: [{ type: "tool-call", callId: "1", name, input: {} }] }) as const;
+  const answer = (outcome: "ok" | "error") =>
+    ({ role: "tool", content: [{ type: "tool-result", callId: "1", outcome, output: "x" }] }) as const;
+  session.append(call("first"), answer("ok"), call("second"), answer("error"), call("third"));
+  await session.checkpoint();
+  await session.close();
+  await hold.close();
+  const { stdout } = await cli("show", "same-ids");
+  expect([...stdout.matchAll(/→ (\w+) \{\} *(\w*)/g)].map(([, name, state]) => [name, state])).toEqual([
+    ["first", "done"],
+    ["second", "error"],
+    ["third", ""],
+  ]);
+  await cli("approve", world.effects.waiting, "--args", '{"cents":5}', "--note", "less", "--by", "ana");
+  expect((await cli("show", "order-44")).stdout).toContain('approved by ana with {"cents":5}: less');
+});
+
+test("options that every command takes may stand before it", async () => {
+  const { cwd } = await made();
+  expect((await run(["--store", ".holdfast/state.db", "--utc", "ls", "-q"], { cwd })).stdout).toBe(
+    (await run(["ls", "--utc", "-q"], { cwd })).stdout,
+  );
+  expect(await run(["--stor", "x", "ls"], { cwd })).toMatchObject({ exit: 2, stderr: expect.not.stringContaining("Did you mean") });
+  expect(await run(["constructor"], { cwd })).toMatchObject({ exit: 2, stderr: expect.stringContaining("Try: holdfast help") });
 });
 
 test("ids may be shortened, as long as one fits", async () => {

@@ -8,7 +8,7 @@ import { inline } from "../text.js";
 export const adopt = command({
   name: "adopt",
   group: "steer",
-  says: "makes a line that a session has left by rewinding its main one again, at its end",
+  says: "undoes a rewind: the line that a session has left becomes its main one again",
   words: [
     { name: "SESSION", says: "its id, or the beginning of it", completes: "session" },
     { name: "CHECKPOINT", says: "any checkpoint of that line", completes: "checkpoint" },

@@ -18,7 +18,7 @@ export const backup = command({
     return {
       json: { path, ...made },
       lines: [`${inline(path)}: ${counted(made.sessions, "session")}, ${size(made.bytes)}, in ${(made.ms / 1_000).toFixed(1)} s.`],
-      next: [propose("ls", [], { store: path }, "what is in it")],
+      next: [propose("restore-backup", [path], { store: "restored.db" }, "beside, to look at it")],
     };
   },
 });
@@ -53,7 +53,7 @@ export const restoreBackup = command({
 export const restored = command({
   name: "restored",
   group: "move",
-  says: "says that this store was put back from a copy that Holdfast did not make: what was under way opens as in doubt",
+  says: "says that this store is a copy, put back by other means: what was under way opens as in doubt",
   options: { yes: flag("do not ask", "y") },
   examples: [["holdfast restored --store postgres://host/db", "after pg_restore"]],
   async run({ options: { yes }, terminal, hold }) {

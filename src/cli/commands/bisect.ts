@@ -27,7 +27,7 @@ export const bisect = command({
   ].join("\n"),
   words: [{ name: "SESSION", says: "its id, or the beginning of it", completes: "session" }],
   options: {
-    run: text("COMMAND", "a line for the shell; needed"),
+    run: text("COMMAND", "a line for the shell; required"),
     good: text("CHECKPOINT", "known to be good; the first one by default", { completes: "checkpoint" }),
     bad: text("CHECKPOINT", "known to be bad; the newest one by default", { completes: "checkpoint" }),
     timeout: number("MS", "how long one run may take, 10 minutes by default; one that takes longer is bad", 1, 86_400_000),

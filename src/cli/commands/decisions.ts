@@ -18,7 +18,7 @@ const by = text("WHO", "who decided, kept in the journal; the user of this machi
 export const approve = command({
   name: "approve",
   group: "decide",
-  says: "lets a call that waits be made",
+  says: "lets a waiting call be made",
   words: [EFFECT],
   options: { by, args: text("JSON", "other arguments to make it with"), note: text("TEXT", "kept in the journal") },
   examples: [["holdfast approve 7k3fa1b2 --by ana", ""]],
@@ -37,9 +37,9 @@ export const approve = command({
 export const deny = command({
   name: "deny",
   group: "decide",
-  says: "a call that waits is not made, and the model is told why",
+  says: "refuses a waiting call; the model is told why",
   words: [EFFECT],
-  options: { by, reason: text("WHY", "what the model is told; needed") },
+  options: { by, reason: text("WHY", "what the model is told; required") },
   examples: [["holdfast deny 7k3fa1b2 --reason 'too much'", ""]],
   async run({ words: [word = ""], options: { by: who, reason }, hold }) {
     if (reason === undefined) throw usage("deny needs --reason WHY: the model is told");
@@ -53,7 +53,7 @@ export const deny = command({
 export const settle = command({
   name: "settle",
   group: "decide",
-  says: "says what became of a call that is in doubt, or waits",
+  says: "says what became of a call whose outcome is unknown, or of one that waits",
   words: [EFFECT],
   options: {
     by,

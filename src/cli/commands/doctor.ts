@@ -16,7 +16,7 @@ const MUCH_BEHIND = 1_000;
 export const doctor = command({
   name: "doctor",
   group: "keep",
-  says: "versions, the store and what it stands on, leases, calls in doubt, size and growth, and what to do about what is wrong",
+  says: "versions, store, disk, leases, calls in doubt, size and growth; what is wrong, and how to fix it",
   more: "Ends with exit code 1 where something is wrong. Whether what is stored is sound is verify's to say.",
   async run({ terminal, hold, line, version }) {
     const store = await hold();

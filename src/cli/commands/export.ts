@@ -12,7 +12,7 @@ import { counted, inline, size } from "../text.js";
 export const exportCommand = command({
   name: "export",
   group: "move",
-  says: "a session, an agent's sessions or all of them, as one stream of text that any store takes in",
+  says: "sessions as one stream of text that any store takes in",
   words: [{ name: "SESSION", says: "its id, or the beginning of it; or --agent, or --all", completes: "session", optional: true }],
   options: {
     agent: text("AGENT", "all sessions of this agent, and its record", { completes: "agent" }),

@@ -7,10 +7,8 @@ import { inline } from "../text.js";
 
 export const effectsOption = text(
   "WHAT",
-  "what becomes of a call that was made since, when it is made again: ask somebody (the default), answer from the record, make it",
-  {
-    choices: POLICIES,
-  },
+  "when a call that was made since is made again: ask waits for approval (the default), replay answers from the record, live makes it",
+  { choices: POLICIES },
 );
 
 export const fork = command({

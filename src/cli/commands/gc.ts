@@ -5,7 +5,7 @@ import { counted, size } from "../text.js";
 export const gc = command({
   name: "gc",
   group: "keep",
-  says: "frees what nothing refers to any more, and gives room in files back; others can write meanwhile",
+  says: "frees what nothing refers to, and shrinks files; others can write meanwhile",
   options: { "dry-run": flag("only say what would be freed"), yes: flag("do not ask", "y") },
   examples: [["holdfast gc --dry-run", ""]],
   async run({ options: { "dry-run": dryRun, yes }, terminal, hold, signal }) {

@@ -20,7 +20,7 @@ const importOptions = {
 export const importCommand = command({
   name: "import",
   group: "move",
-  says: "takes in what `holdfast export` gave, or the files of another system; run twice, it comes once",
+  says: "takes in an export, or the files of another system; run twice, it comes once",
   more: [
     "ares: a directory of its checkpoints. ccswarm: its checkpoints directory. smooth: a directory of its file store, or its SQLite database.",
     "aethershell: a directory with agents, conversations and checkpoints. holdfast: a file that export made, or - for stdin.",

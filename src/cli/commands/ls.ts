@@ -10,7 +10,7 @@ export const ls = command({
   name: "ls",
   group: "look",
   looks: true,
-  says: "sessions, the newest first",
+  says: "sessions, the last made first",
   options: {
     agent: text("AGENT", "only those of this agent", { completes: "agent" }),
     status: text("STATUS", "only those that are", { choices: STATUSES }),

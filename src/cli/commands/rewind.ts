@@ -8,7 +8,7 @@ import { effectsOption } from "./fork.js";
 export const rewind = command({
   name: "rewind",
   group: "steer",
-  says: "puts a session back to one of its checkpoints; what came after is kept, on the line that it leaves",
+  says: "puts a session back to one of its checkpoints; what came after is kept, on another line",
   words: [
     { name: "SESSION", says: "its id, or the beginning of it", completes: "session" },
     { name: "CHECKPOINT", says: "its id, its number, ~1 for the one before the newest, or its label", completes: "checkpoint" },

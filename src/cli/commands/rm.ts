@@ -6,7 +6,7 @@ import { counted, inline, oneLine } from "../text.js";
 export const rm = command({
   name: "rm",
   group: "keep",
-  says: "deletes sessions, and those that their calls ran; what forks share is kept for them",
+  says: "deletes sessions, and the sessions that their calls ran; what forks share is kept",
   words: [{ name: "SESSION", says: "ids, or beginnings of them", completes: "session", many: true }],
   options: { "dry-run": flag("only say what would go"), yes: flag("do not ask", "y") },
   examples: [["holdfast rm order-42", ""]],

@@ -6,7 +6,7 @@ export const stats = command({
   name: "stats",
   group: "look",
   looks: true,
-  says: "how much there is: counted, not estimated",
+  says: "how much is stored: agents, sessions, checkpoints, messages, bytes",
   async run({ terminal, hold }) {
     const counts = await (await hold()).stats();
     const { agents, sessions, checkpoints, messages, sizeBytes } = counts;

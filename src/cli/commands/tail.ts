@@ -13,7 +13,7 @@ export const tail = command({
   name: "tail",
   group: "look",
   looks: true,
-  says: "what happened last in a session; with -f, and what happens from now on, from any process",
+  says: "the latest events of a session; with -f also those to come, from any process",
   words: [{ name: "SESSION", says: "its id, or the beginning of it", completes: "session" }],
   options: {
     follow: flag("go on, as it happens, until Ctrl-C or until the session is deleted", "f"),
