@@ -59,6 +59,7 @@ const looks: Readonly<Record<string, string>> = {
   "show-wild": "show wild --utc",
   "show-by-hand": "show sums --utc",
   "show-checkpoint": "show {last} --utc",
+  "show-last": "show sums --utc --last 1",
   "show-state": "show order-42-what-if --state",
   diff: "diff {first} {other}",
   "diff-sessions": "diff order-42 order-42-what-if",

@@ -34,11 +34,12 @@ export const ls = command({
     };
     const { items, next, damaged = [] } = await (await hold()).sessions.list(filter);
     const { paint } = terminal;
-    const rows = items.map(({ id, status: is, agent: by, updatedAt, title, tags }) => [
+    const rows = items.map(({ id, status: is, agent: by, updatedAt, title, tags, parent }) => [
       { text: inline(id), paint: paint.bold },
       statusCell(is, paint),
       inline(by ?? ""),
       terminal.time(updatedAt),
+      inline(parent ?? ""),
       inline(tags.join(" ")),
       oneLine(title ?? ""),
     ]);
@@ -47,6 +48,7 @@ export const ls = command({
       { title: "STATUS" },
       { title: "AGENT", least: 6, optional: true as const },
       { title: "UPDATED" },
+      { title: "CALLED BY", least: 8, optional: true as const },
       { title: "TAGS", least: 4, optional: true as const },
       { title: "TITLE", least: 8 },
     ];

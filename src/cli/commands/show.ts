@@ -1,5 +1,5 @@
 import type { Checkpoint, Holdfast, Json, SessionState, SessionSummary } from "../../index.js";
-import { type Answer, command, flag } from "../command.js";
+import { type Answer, command, flag, number } from "../command.js";
 import { resolve, short } from "../ids.js";
 import { type Proposal, propose } from "../proposal.js";
 import { type Calls, callsIn, conversation, NO_CALLS } from "../render/conversation.js";
@@ -16,6 +16,7 @@ export const show = command({
   words: [{ name: "ID", says: "of a session or a checkpoint; SESSION@12 is a session's checkpoint 12", completes: "checkpoint" }],
   options: {
     full: flag("cut nothing short"),
+    last: number("N", "only the last so many messages", 1, 1_000_000, "n"),
     state: flag("only the state"),
   },
   examples: [
@@ -23,14 +24,14 @@ export const show = command({
     ["holdfast show order-42@~1 --full", "the checkpoint before its newest, nothing cut"],
     ["holdfast show order-42 --state --json", ""],
   ],
-  async run({ words: [word = ""], options: { full, state: onlyState }, terminal, hold }): Promise<Answer> {
+  async run({ words: [word = ""], options: { full, last, state: onlyState }, terminal, hold }): Promise<Answer> {
     const store = await hold();
     const named = await resolve(store, word);
     const at = named.kind === "checkpoint" ? named.checkpoint : undefined;
     const there = await stateOf(store, named.kind === "session" ? named.session.id : named.checkpoint.sessionId, at);
     const calls = onlyState ? NO_CALLS : await callsOf(store, there.session, at);
     const json = { session: there.session, ...(at && { checkpoint: at }), status: there.status, state: there.state };
-    const lines = onlyState ? block(JSON.stringify(there.state, undefined, 2)) : whole(there, at, calls, terminal, full);
+    const lines = onlyState ? block(JSON.stringify(there.state, undefined, 2)) : whole(there, at, calls, terminal, { isFull: full, last });
     return {
       json: onlyState
         ? json
@@ -60,14 +61,25 @@ function nextOf({ session, status, effects }: SessionState, at: Checkpoint | und
   return open === undefined ? [propose("log", [session.id], { graph: true })] : deciding(open);
 }
 
-function* whole(there: SessionState, at: Checkpoint | undefined, calls: Calls, terminal: Terminal, isFull: boolean): Generator<string> {
+function* whole(
+  there: SessionState,
+  at: Checkpoint | undefined,
+  calls: Calls,
+  terminal: Terminal,
+  { isFull, last = Number.POSITIVE_INFINITY }: { readonly isFull: boolean; readonly last: number | undefined },
+): Generator<string> {
   yield* head(there, at, terminal);
   yield "";
   if (there.messages.length === 0 && calls.byHand.length === 0) {
     yield terminal.paint.dim("Nothing was said yet.");
     yield "";
   }
-  yield* conversation(there.messages, calls, terminal, isFull);
+  const left = Math.max(0, there.messages.length - last);
+  if (left > 0) {
+    yield terminal.paint.dim(`… ${counted(left, "message")} before these`);
+    yield "";
+  }
+  yield* conversation(there.messages, calls, terminal, { isFull, from: left });
   yield* stateLines(there.state, terminal, isFull);
   yield* openCalls(there, terminal);
 }

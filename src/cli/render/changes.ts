@@ -78,11 +78,7 @@ class Changes {
       return;
     }
     if (Array.isArray(from) && Array.isArray(to)) {
-      const kept = from.findIndex((item, i) => JSON.stringify(item) !== JSON.stringify(to[i]));
-      const start = kept === -1 ? Math.min(from.length, to.length) : kept;
-      for (let i = start; i < Math.min(from.length, to.length); i++) yield* this.#between(`${at}[${i}]`, from[i] as Json, to[i] as Json);
-      for (let i = to.length; i < from.length; i++) yield* this.#value("minus", `${at}[${i}]`, from[i] as Json);
-      for (let i = from.length; i < to.length; i++) yield* this.#value("plus", `${at}[${i}]`, to[i] as Json);
+      yield* this.#lists(at, from, to);
       return;
     }
     if (typeof from === "string" && typeof to === "string" && (from.includes("\n") || to.includes("\n"))) {
@@ -92,6 +88,22 @@ class Changes {
     }
     yield* this.#value("minus", at, from);
     yield* this.#value("plus", at, to);
+  }
+
+  /** Item by item where there are as many; otherwise by the longest common part, so that one more in front is one more. */
+  *#lists(at: string, from: readonly Json[], to: readonly Json[]): Generator<string> {
+    if (from.length === to.length) {
+      for (const [i, item] of from.entries()) yield* this.#between(`${at}[${i}]`, item, to[i] as Json);
+      return;
+    }
+    const text = (items: readonly Json[]) => items.map((item) => JSON.stringify(item));
+    let [i, j] = [0, 0];
+    for (const { sign } of compare(text(from), text(to))) {
+      if (sign === "-") yield* this.#value("minus", `${at}[${i}]`, from[i] as Json);
+      if (sign === "+") yield* this.#value("plus", `${at}[${j}]`, to[j] as Json);
+      if (sign !== "+") i++;
+      if (sign !== "-") j++;
+    }
   }
 
   *#value(sign: "minus" | "plus", at: string, value: Json): Generator<string> {

@@ -71,10 +71,17 @@ const seqOf = (cursor: string): number => Number(cursor.slice(cursor.indexOf("-"
 const MOST_LINES = 40;
 const MOST_CHARS = 4_000;
 
-export function* conversation(messages: readonly Message[], calls: Calls, terminal: Terminal, isFull: boolean): Generator<string> {
-  const byHand = [...calls.byHand].sort((a, b) => a.seq - b.seq);
+/** From a message on: `from` counts them. */
+export function* conversation(
+  messages: readonly Message[],
+  calls: Calls,
+  terminal: Terminal,
+  { isFull, from }: { readonly isFull: boolean; readonly from: number },
+): Generator<string> {
+  const first = from === 0 ? 0 : (messages[from]?.seq ?? 0);
+  const byHand = calls.byHand.filter(({ seq }) => seq >= first).sort((a, b) => a.seq - b.seq);
   const view = new View(terminal, answered(messages, calls), isFull);
-  for (const message of messages) {
+  for (const message of messages.slice(from)) {
     while ((byHand[0]?.seq ?? Number.POSITIVE_INFINITY) < message.seq) yield* view.byHand(byHand.shift() as CallOutcome);
     yield* view.message(message);
   }
