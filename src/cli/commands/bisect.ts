@@ -2,6 +2,7 @@
 import { HoldfastError, quote } from "../../core/errors.js";
 import type { Checkpoint, Holdfast } from "../../index.js";
 import { type Answer, command, number, text } from "../command.js";
+import { type Found, firstBad, type Judgement } from "../first-bad.js";
 import { allCheckpoints, requireCheckpointOf, requireSession, short } from "../ids.js";
 import { usage } from "../parse.js";
 import { propose } from "../proposal.js";
@@ -9,7 +10,6 @@ import { changes } from "../render/changes.js";
 import type { Terminal } from "../terminal.js";
 import { counted, inline, oneLine } from "../text.js";
 
-type Judgement = "good" | "bad" | "skipped";
 /** As `git bisect run` has it. */
 const SKIP = 125;
 const NOT_RUN = 126;
@@ -33,7 +33,7 @@ export const bisect = command({
     timeout: number("MS", "how long one run may take, 10 minutes by default; one that takes longer is bad", 1, 86_400_000),
   },
   examples: [
-    ["holdfast bisect order-42 --run 'jq -e \".state.total >= 0\"'", "when did the total become negative?"],
+    ["holdfast bisect order-42 --run 'jq -e \".state.total >= 0\" > /dev/null'", "when did the total become negative?"],
     ["holdfast bisect order-42 --run 'node check.mjs' --good 12", ""],
   ],
   async run({ words: [word = ""], options, terminal, hold, signal }): Promise<Answer> {
@@ -71,61 +71,6 @@ export const bisect = command({
     return answer(store, session.id, all, found, tested, terminal);
   },
 });
-
-export type Found =
-  | { readonly is: "found"; readonly bad: number; readonly good: number | undefined; readonly skipped: readonly number[] }
-  /** The newest is good: there is nothing to find. */
-  | { readonly is: "all-good" }
-  | { readonly is: "unknown" }
-  | { readonly is: "empty" };
-
-/**
- * The first that is bad, between one that is known to be good and one that is known to be bad; what is not known is tried. Those that
- * cannot be told are passed over: others near them are tried, and what is left between good and bad is answered as `skipped`.
- */
-export async function firstBad(
-  count: number,
-  known: { readonly good?: number | undefined; readonly bad?: number | undefined },
-  judge: (at: number) => Promise<Judgement>,
-): Promise<Found> {
-  if (count === 0) return { is: "empty" };
-  const untold = new Set<number>();
-  const tell = async (at: number): Promise<Judgement> => {
-    const judgement = await judge(at);
-    if (judgement === "skipped") untold.add(at);
-    return judgement;
-  };
-  let high = known.bad ?? count - 1;
-  if (known.bad === undefined) {
-    const last = await tell(high);
-    if (last === "good") return { is: "all-good" };
-    if (last === "skipped") return { is: "unknown" };
-  }
-  let low = known.good ?? -1;
-  if (low >= high)
-    throw new HoldfastError("INVALID_OPTION", "The checkpoint that is good must come before the one that is bad.", { path: "--good" });
-  if (known.good === undefined && high > 0) {
-    const first = await tell(0);
-    if (first === "bad") return { is: "found", bad: 0, good: undefined, skipped: [] };
-    if (first === "good") low = 0;
-  }
-  for (;;) {
-    const middle = (low + high) / 2;
-    const left = [];
-    for (let at = low + 1; at < high; at++) if (!untold.has(at)) left.push(at);
-    // The one nearest to the middle that was not tried.
-    const at = left.reduce<number | undefined>(
-      (best, one) => (best === undefined || Math.abs(one - middle) < Math.abs(best - middle) ? one : best),
-      undefined,
-    );
-    if (at === undefined) break;
-    const judgement = await tell(at);
-    if (judgement === "good") low = at;
-    else if (judgement === "bad") high = at;
-  }
-  const skipped = [...untold].filter((at) => at > low && at < high).sort((a, b) => a - b);
-  return { is: "found", bad: high, good: low < 0 ? undefined : low, skipped };
-}
 
 async function judged(
   hold: Holdfast,
