@@ -8,7 +8,7 @@ import { Declined } from "./declined.js";
 import { helpFor, overview, page } from "./help.js";
 import { type Parsed, parse } from "./parse.js";
 import { type Proposal, shellLine } from "./proposal.js";
-import { openStore } from "./store.js";
+import { openStore, shownAddress } from "./store.js";
 import { closest } from "./suggest.js";
 import { Terminal } from "./terminal.js";
 import { inline, json as jsonText } from "./text.js";
@@ -58,7 +58,8 @@ function commandFirst(words: readonly string[]): readonly string[] {
 async function perform(command: Command, { words, options }: Parsed, version: string): Promise<number> {
   const terminal = new Terminal({ utc: options.utc, quiet: options.quiet || options.json, pager: !options["no-pager"] });
   const stopping = new Stopping();
-  const { store, tenant } = options;
+  const { tenant } = options;
+  const store = shownAddress(options.store);
   const line = (proposal: Proposal): string => {
     const isOfStore = commands.find(({ name }) => name === proposal.name)?.store === true;
     return shellLine(isOfStore ? { ...proposal, options: { ...proposal.options, store, tenant, ...proposal.options } } : proposal);

@@ -27,6 +27,10 @@ export function refuseMissing(store?: string): void {
 
 const addressOf = (store = process.env["HOLDFAST_STORE"] || ".holdfast/state.db"): string => store;
 
+/** What is shown of an address has no password, though it then takes one from elsewhere to open it. */
+export const shownAddress = (store: string | undefined): string | undefined =>
+  store?.replace(/^(postgres(?:ql)?:\/\/[^/@]*?):[^@]*@/i, "$1@");
+
 /** Nothing is there, or nothing yet: an empty file, or a directory that no store was made in. Of a server nobody can tell. */
 export function isMissing(store?: string): boolean {
   const address = addressOf(store);

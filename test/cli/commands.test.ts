@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { open } from "../../src/index.js";
-import { scratch } from "../support/stores.js";
+import { scratch, stores } from "../support/stores.js";
 import { bin, onTerminal, run } from "./command.js";
 import { makeWorld } from "./world.js";
 
@@ -346,6 +346,22 @@ test("ids may be shortened, as long as one fits", async () => {
   expect(await cli("show", "")).toMatchObject({ exit: 2 });
   expect((await json("effects")).items).toHaveLength(2);
   expect((await cli("approve", world.effects.waiting.slice(0, 5))).exit).toBe(0);
+});
+
+test("a store in Postgres is looked at by the same words, and its password is shown nowhere", async () => {
+  const cwd = fresh();
+  const store = stores.find(({ name }) => name === "postgres")?.address() as string;
+  await makeWorld(store);
+  expect((await run(["log", "order-42", "--graph", "--store", store], { cwd })).stdout.split("\n")).toHaveLength(7);
+  expect((await run(["show", "order-42-w", "--store", store], { cwd })).stdout).toContain("Send a new one instead.");
+  expect((await run(["settle", "order-43", "--retry", "--store", store], { cwd })).exit).toBe(0);
+  const doctor = await run(["doctor"], { cwd, env: { HOLDFAST_STORE: store } });
+  expect(doctor.stdout).toMatch(/store +postgres, database \w+, schema test[\s\S]*PostgreSQL \d+/);
+  const { password } = new URL(store);
+  const hinted = await run(["ls", "--store", store.replace(/^(postgres:\/\/[^:@/]*)(:[^@]*)?@/, "$1:pass-word@")], { cwd });
+  expect([hinted.exit, hinted.stderr]).toEqual([0, expect.stringMatching(/--store '?postgres:\/\/\w+@/)]);
+  expect(hinted.stderr).not.toContain("pass-word");
+  if (password !== "") expect(doctor.stdout + doctor.stderr).not.toContain(password);
 });
 
 test("a store in a directory, and one of a tenant, are looked at by the same words", async () => {
