@@ -4,17 +4,19 @@
  * D1  the database is not changed, and nothing is made beside it: it is read from a copy, together with its log, as a crash would have left
  *     it. The copy is good if nothing was written meanwhile.
  * D2  what the database says is data: only a plain table is read, a row at a time.
+ * D3  a rollback journal is never given to SQLite: one can name any file, which SQLite then deletes. smooth writes none, as it has a
+ *     log; where one is left all the same, whoever trusts it opens the database once.
  */
 import { constants } from "node:fs";
-import { copyFile, lstat, mkdtemp, rm } from "node:fs/promises";
+import { lstat, mkdtemp, open, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { Json, JsonObject } from "../index.js";
-import { type Driver, openDriver } from "../store/sql/sqlite/driver.js";
+import { type Driver, openDriver, type Statement } from "../store/sql/sqlite/driver.js";
 import { numbersKept } from "./documents.js";
-import { isObject, objectAt, textAt } from "./fields.js";
+import { integerAt, isObject, objectAt, textAt } from "./fields.js";
 import { MAX_FILE_BYTES, textOfBytes, unreadable } from "./files.js";
 import { parseJson } from "./json.js";
 import type { Reading } from "./model.js";
@@ -24,8 +26,11 @@ import { momentOf } from "./times.js";
 
 const TRIES = 5;
 const MAX_ROWS = 1_000_000;
-/** The log of changes that are not in the file yet, and the one of changes that are to be taken back. */
-const BESIDE = ["", "-wal", "-journal"] as const;
+/** The file, and the log of changes that are not in it yet. */
+const COPIED = ["", "-wal"] as const;
+const JOURNAL = "-journal";
+const FOLDER = "holdfast-import-";
+const STALE_MS = 24 * 60 * 60 * 1000;
 
 export async function readRows({ root, report, signal }: Reading): Promise<{ lights: readonly Light[]; close: () => Promise<void> }> {
   const copy = await copyOf(root);
@@ -44,14 +49,15 @@ export async function readRows({ root, report, signal }: Reading): Promise<{ lig
       signal?.throwIfAborted();
       const path = `checkpoints[${rowid}]`;
       try {
-        const { value, digest, bytes, texts } = rows.read(rowid);
+        const { value, digest, bytes, texts, isOdd } = rows.read(rowid);
+        if (isOdd) report.note("Its metadata is torn, or no object: left out. The conversation is imported.", path);
         if (texts > 0) report.note(`${numbersKept(texts)}.`, path);
         const time = momentOf(value["created_at"]);
         const load = async () => contentOf(rows.read(rowid).value);
         const record = { id: textAt(value, "id") ?? rowid, digest, at: time?.ms ?? copy.mtimeMs, path, bytes, load };
         const agent = textAt(value, "agent_id") ?? "";
         const conversation = textAt(objectAt(value, "conversation") ?? {}, "id") ?? "";
-        const iteration = typeof value["iteration"] === "number" ? BigInt(value["iteration"]) : 0n;
+        const iteration = integerAt(value, "iteration") ?? 0n;
         lights.push({ agent, conversation, time, iteration, last: BigInt(rowid), record });
       } catch (error) {
         if (!(error instanceof HoldfastError)) throw error;
@@ -68,35 +74,81 @@ export async function readRows({ root, report, signal }: Reading): Promise<{ lig
 
 /** D1: a copy that nobody wrote to while it was made. */
 async function copyOf(path: string): Promise<{ folder: string; path: string; mtimeMs: number }> {
-  const folder = await mkdtemp(join(tmpdir(), "holdfast-import-"));
+  await sweep();
+  const folder = await mkdtemp(join(tmpdir(), FOLDER));
   const to = join(folder, "copy.db");
   try {
     for (let tries = 0; tries < TRIES; tries++) {
       const before = await look(path);
-      for (const beside of BESIDE) {
+      for (const beside of COPIED) {
         await rm(`${to}${beside}`, { force: true });
-        if (before.has(beside)) await copyFile(`${path}${beside}`, `${to}${beside}`, constants.COPYFILE_FICLONE);
+        if (before.has(beside)) await copyPlain(`${path}${beside}`, `${to}${beside}`);
       }
       const after = await look(path);
       const isStill = before.size === after.size && [...before].every(([beside, seen]) => after.get(beside) === seen);
-      if (isStill) return { folder, path: to, mtimeMs: (await lstat(path)).mtimeMs };
+      if (isStill && !before.has(JOURNAL)) return { folder, path: to, mtimeMs: (await lstat(path)).mtimeMs };
       await sleep(50 * (tries + 1));
     }
-    throw new HoldfastError("BUSY", `${quote(path)} is being written all the time. Stop whoever writes it, or import a copy.`, { path });
+    const isLeft = (await look(path)).has(JOURNAL);
+    throw new HoldfastError(
+      "BUSY",
+      isLeft
+        ? `Beside ${quote(path)} is a journal of a write that is under way or was broken off, and it is not read. Stop whoever writes; if it is still there, open the database once with sqlite3, which settles it.`
+        : `${quote(path)} is being written all the time. Stop whoever writes it, or import a copy.`,
+      { path },
+    );
   } catch (error) {
     await rm(folder, { recursive: true, force: true });
     throw error;
   }
 }
 
-/** What stands there: only regular files, so that no link is followed. */
+/** From the file that is open: what has its name by now may be a link. */
+async function copyPlain(from: string, to: string): Promise<void> {
+  const handle = await open(from, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch((cause: unknown) => {
+    throw new HoldfastError("BUSY", `${quote(from)} cannot be opened, or became a link. Run the import again.`, { path: from }, cause);
+  });
+  try {
+    if ((await handle.stat()).isFile()) await writeFile(to, handle.createReadStream({ autoClose: false }), { mode: 0o600 });
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Copies that imports left here when they were killed. */
+async function sweep(): Promise<void> {
+  for (const name of await readdir(tmpdir()).catch(() => [])) {
+    if (!name.startsWith(FOLDER)) continue;
+    const path = join(tmpdir(), name);
+    const found = await lstat(path).catch(() => undefined);
+    if (found?.isDirectory() !== true || found.uid !== (process.getuid?.() ?? found.uid)) continue;
+    if (found.mtimeMs < Date.now() - STALE_MS) await rm(path, { recursive: true, force: true }).catch(() => undefined);
+  }
+}
+
+/** What stands there: only regular files, so that no link is followed; of journals, those that are in use. */
 async function look(path: string): Promise<ReadonlyMap<string, string>> {
   const seen = new Map<string, string>();
-  for (const beside of BESIDE) {
+  for (const beside of [...COPIED, JOURNAL]) {
     const found = await lstat(`${path}${beside}`, { bigint: true }).catch(() => undefined);
-    if (found?.isFile()) seen.set(beside, [found.ino, found.size, found.mtimeNs].join(" "));
+    if (beside === JOURNAL ? found !== undefined && (await isInUse(`${path}${beside}`)) : found?.isFile())
+      seen.set(beside, [found?.ino, found?.size, found?.mtimeNs].join(" "));
   }
   return seen;
+}
+
+/** One that was ended is empty, or begins with zeros. What cannot be read may be anything. */
+async function isInUse(journal: string): Promise<boolean> {
+  const handle = await open(journal, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(() => undefined);
+  if (handle === undefined) return true;
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(1), 0, 1, 0);
+    return bytesRead > 0 && buffer[0] !== 0;
+  } catch {
+    return true;
+  } finally {
+    await handle.close();
+  }
 }
 
 interface Read {
@@ -105,6 +157,8 @@ interface Read {
   readonly digest: string;
   readonly bytes: number;
   readonly texts: number;
+  /** Whether its metadata is none. */
+  readonly isOdd: boolean;
 }
 
 const CELLS = `CAST(id AS TEXT), CAST(agent_id AS TEXT), CAST(iteration AS TEXT), CAST(created_at AS TEXT), CAST(metadata AS TEXT),
@@ -112,6 +166,7 @@ const CELLS = `CAST(id AS TEXT), CAST(agent_id AS TEXT), CAST(iteration AS TEXT)
 
 class Rows {
   readonly #db: Driver;
+  readonly #one: Statement;
 
   /** Refuses what is no such database. */
   constructor(db: Driver, path: string) {
@@ -121,7 +176,7 @@ class Rows {
       const sql = db.prepare("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'checkpoints'").get()?.[0];
       // D2: a virtual table would run what its module likes.
       if (typeof sql !== "string" || !/^\s*CREATE\s+TABLE\b/i.test(sql)) throw unreadable("no table");
-      db.prepare(`SELECT rowid, ${CELLS} FROM checkpoints LIMIT 0`).all();
+      this.#one = db.prepare(`SELECT ${CELLS} FROM checkpoints WHERE rowid = CAST(? AS INTEGER)`);
     } catch (cause) {
       throw new HoldfastError(
         "INVALID_OPTION",
@@ -149,29 +204,41 @@ class Rows {
       throw unreadable(typeof length === "number" ? `It is larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB.` : "It has no conversation.");
     const said = parseJson(textOfBytes(conversation));
     if (!isObject(said.value)) throw unreadable("Its conversation is no object.");
-    const more = typeof metadata === "string" ? parseJson(metadata) : undefined;
+    const more = metadataIn(metadata);
     const value = {
       id: textOr(id, rowid),
       agent_id: textOr(agent, ""),
       iteration: wholeOr(iteration),
       created_at: wholeOr(createdAt),
-      metadata: more !== undefined && isObject(more.value) ? more.value : {},
+      metadata: more.value,
       conversation: said.value,
     };
     const digest = digestOf(`${JSON.stringify([id, agent, iteration, createdAt, metadata] as Json)}\n${digestOf(conversation)}`);
     const bytes = conversation.length + (typeof metadata === "string" ? Buffer.byteLength(metadata) : 0);
-    return { value, digest, bytes, texts: said.texts.count + (more?.texts.count ?? 0) };
+    return { value, digest, bytes, texts: said.texts.count + more.texts, isOdd: more.isOdd };
   }
 
   #row(rowid: string): readonly unknown[] {
     try {
-      const row = this.#db.prepare(`SELECT ${CELLS} FROM checkpoints WHERE rowid = CAST(? AS INTEGER)`).get(rowid);
+      const row = this.#one.get(rowid);
       if (row !== undefined) return row;
     } catch (cause) {
       throw unreadable("The database is damaged here.", cause);
     }
     throw unreadable("The row is not there.");
   }
+}
+
+/** A conversation is good whatever stands beside it. */
+function metadataIn(text: unknown): { readonly value: JsonObject; readonly texts: number; readonly isOdd: boolean } {
+  if (text === null || text === undefined) return { value: {}, texts: 0, isOdd: false };
+  try {
+    const { value, texts } = parseJson(String(text));
+    if (isObject(value)) return { value, texts: texts.count, isOdd: false };
+  } catch (error) {
+    if (!(error instanceof HoldfastError)) throw error;
+  }
+  return { value: {}, texts: 0, isOdd: true };
 }
 
 const textOr = (value: unknown, otherwise: string): string => (typeof value === "string" ? value : otherwise);

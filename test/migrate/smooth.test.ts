@@ -1,5 +1,6 @@
 /** smooth: files with nanoseconds, a database with seconds, and conversations of one agent. */
-import { copyFileSync, readdirSync, readFileSync, statSync, symlinkSync } from "node:fs";
+import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync, symlinkSync, utimesSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { type Message, partsOf } from "../../src/index.js";
@@ -161,8 +162,10 @@ describe("the database", () => {
     add("list", 3, "[]");
     add("metadata", 4, conversation(5), SECOND, "{");
     add("sample", 5, readFileSync(join(fixtures, "smooth/sqlite-conversation-blob.json"), "utf8"), SECOND, null);
-    add("huge", 2n ** 62n, conversation(1), SECOND + 1);
     add("late", 7, conversation(1), 2n ** 62n);
+    add("bigger", 2n ** 62n + 1n, conversation(1), SECOND + 1);
+    add("huge", 2n ** 62n, conversation(1), SECOND + 1);
+    add("odd", 1, conversation(1), SECOND - 1, "[1]");
     add("big", 8, '{"id":"c","messages":[],"max_context_tokens":18446744073709551615}', SECOND + 2);
     db.close();
     const store = join(place(), "s.db");
@@ -170,19 +173,26 @@ describe("the database", () => {
     expect(report.skipped.map(({ path: row, why }) => [row, why])).toEqual([
       ["checkpoints[2]", "It is torn, or not JSON."],
       ["checkpoints[3]", "Its conversation is no object."],
-      ["checkpoints[4]", "It is torn, or not JSON."],
     ]);
-    expect(report.notes).toContainEqual({ path: "checkpoints[8]", what: expect.stringContaining("kept as text") });
+    // A good conversation, whatever stands beside it.
+    expect(report.notes.filter(({ what }) => what.includes("metadata")).map(({ path: row }) => row)).toEqual([
+      "checkpoints[4]",
+      "checkpoints[9]",
+    ]);
+    expect(report.notes).toContainEqual({ path: "checkpoints[10]", what: expect.stringContaining("kept as text") });
     expect(report.sessions.map(({ id, checkpoints }) => [id, checkpoints])).toEqual([
-      ["agent", 4],
+      ["agent", 7],
       ["agent/conv-1", 1],
     ]);
     await using(store, async (hold) => {
       const ids = (await hold.checkpoints.list("agent")).items.map(({ metadata }) => metadata["source"]);
       expect(ids).toMatchObject([
         { id: "big", maxContextTokens: "18446744073709551615" },
+        { id: "bigger", iteration: "4611686018427387905" },
         { id: "huge", iteration: "4611686018427387904" },
+        { id: "metadata" },
         { id: "good" },
+        { id: "odd" },
         { id: "late", createdAt: "4611686018427387904" },
       ]);
     });
@@ -205,6 +215,68 @@ describe("the database", () => {
     db.close();
     symlinkSync(join(folder, "other.db"), join(folder, "good.db-wal"));
     expect((await migrate("smooth", join(folder, "good.db"), "memory:")).sessions).toMatchObject([{ checkpoints: 1 }]);
+  });
+
+  describe("a rollback journal", () => {
+    /** As SQLite writes one, or as somebody would who wants a file deleted: where no page is to be put back, only a name at its end counts. */
+    function journal(naming?: string): Buffer {
+      const magic = Buffer.from([0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
+      const words = (...numbers: readonly number[]) =>
+        Buffer.concat(
+          numbers.map((number) => {
+            const word = Buffer.alloc(4);
+            word.writeUInt32BE(number >>> 0);
+            return word;
+          }),
+        );
+      const head = Buffer.concat([magic, words(0, 1234, 4, 512, 4096)], 512);
+      if (naming === undefined) return head;
+      const name = Buffer.from(naming);
+      const sum = name.reduce((so, byte) => so + byte, 0);
+      return Buffer.concat([head, words(0x4000_0000 / 4096 + 1), name, words(name.length, sum), magic]);
+    }
+    const withJournal = (bytes: Buffer | string) => {
+      const folder = place();
+      const { db, add } = database(join(folder, "a.db"));
+      db.exec("PRAGMA journal_mode = DELETE");
+      add("a", 0);
+      db.close();
+      put(folder, { "a.db-journal": bytes });
+      return folder;
+    };
+
+    test("that is in use, or names a file for SQLite to delete, is not read: the import says what to do, and nothing is gone", async () => {
+      const precious = join(put(place(), { "precious.txt": "mine" }), "precious.txt");
+      for (const bytes of [journal(precious), journal()])
+        for (const dryRun of [true, false]) {
+          const folder = withJournal(bytes);
+          const before = listed(folder);
+          const error = await errorOf(() => migrate("smooth", join(folder, "a.db"), "memory:", { dryRun }));
+          expect(error).toMatchObject({ code: "BUSY", message: expect.stringContaining("open the database once with sqlite3") });
+          expect(existsSync(precious)).toBe(true);
+          expect(listed(folder)).toEqual(before);
+        }
+    });
+
+    test("that was ended is no matter", async () => {
+      for (const bytes of ["", Buffer.alloc(512)])
+        expect((await migrate("smooth", join(withJournal(bytes), "a.db"), "memory:")).sessions).toMatchObject([{ checkpoints: 1 }]);
+    });
+  });
+
+  test("copies that killed imports left are swept after a day, and no others", async () => {
+    const old = mkdtempSync(join(tmpdir(), "holdfast-import-"));
+    const young = mkdtempSync(join(tmpdir(), "holdfast-import-"));
+    const day = new Date(Date.now() - 25 * 60 * 60 * 1000);
+    put(old, { "copy.db": "x" });
+    utimesSync(old, day, day);
+    const path = join(place(), "a.db");
+    const { db, add } = database(path);
+    add("a", 0);
+    db.close();
+    await migrate("smooth", path, "memory:");
+    expect([existsSync(old), existsSync(young)]).toEqual([false, true]);
+    rmdirSync(young);
   });
 
   test("a damaged file is an error that says so, or rows that are reported", async () => {
