@@ -141,26 +141,31 @@ function actsOf(
   report: Report,
 ): readonly Act[] {
   const steps = new Map<string, { step: Step; copy: Copy }[]>();
+  const liveOf = new Map(live.map((copy) => [copy.foreign, copy]));
   const ofCheckpoint = checkpoints.map(({ id, copies, mark }) =>
-    copies.map((copy) => placed(steps, copy, { ...stepOf(copy, id), load: async () => withMark(await copy.load(), mark) })),
+    copies.map((copy) => {
+      const now = liveOf.get(copy.foreign);
+      const twin = now?.digest === copy.digest && { twin: now.file };
+      return placed(steps, copy, { ...stepOf(copy, id), ...twin, load: async () => withMark(await copy.load(), mark) });
+    }),
   );
+  const current = new Map<string, Step>();
   const now = live.flatMap((copy) => {
-    const before = steps.get(copy.foreign)?.at(-1);
-    // Nothing has come since the last checkpoint: that says it all.
-    if (before?.copy.digest === copy.digest) {
-      before.step.twin = copy.file;
-      return [];
-    }
-    const step = stepOf(copy, `live-${copy.digest.slice(0, 12)}`);
-    return [placed(steps, copy, { ...step, load: async () => withMark(await copy.load(), { kind: "automatic" }) })];
+    // Nothing has come since a checkpoint, or it was put back to it: that says it all.
+    const same = steps.get(copy.foreign)?.findLast(({ copy: { digest } }) => digest === copy.digest);
+    const id = `live-${copy.digest.slice(0, 12)}`;
+    const step = same?.step ?? { ...stepOf(copy, id), load: async () => withMark(await copy.load(), { kind: "automatic" }) };
+    current.set(copy.foreign, step);
+    return same === undefined ? [placed(steps, copy, step)] : [];
   });
   // The file of a conversation says what is beside its messages now; where there is none, the last checkpoint does.
-  const liveOf = new Map(live.map((copy) => [copy.foreign, copy]));
   const sessions = new Map(
     [...steps].map(([foreign, own]) => {
       const newest = liveOf.get(foreign) ?? (own.at(-1) as { copy: Copy }).copy;
       const all = own.map(({ step }) => step);
-      return [foreign, sessionOf(foreign, all, newest, agents, report)] as const;
+      const session = sessionOf(foreign, all, newest, agents, report);
+      const at = current.get(foreign);
+      return [foreign, at === undefined ? session : { ...session, current: at }] as const;
     }),
   );
   const act = ({ foreign, step }: { foreign: string; step: Step }): Act => ({
@@ -218,6 +223,7 @@ function sessionOf(
     archived,
     metadata,
     source,
+    identity: digestOf(sortedText([source["createdAt"] ?? null, agent ?? null])),
     at: time?.ms ?? steps[0]?.at,
     steps,
   };

@@ -12,7 +12,7 @@ import type { ForeignRecord } from "./model.js";
 import { digestOf } from "./names.js";
 import { sourceIn } from "./plan.js";
 import type { MigratedAgent, Outcome } from "./report.js";
-import { isRefused, type Writing } from "./session-writer.js";
+import { isRefused, type Writing } from "./writing.js";
 
 export class AgentWriter {
   readonly #writing: Writing;

@@ -106,7 +106,7 @@ function sessionOf(foreign: string, found: readonly Light[], pointer: Pointer | 
       `Session ${quote(foreign)} is shared by agents: ${agents.map((agent) => quote(agent ?? "")).join(", ")}. Each checkpoint says whose it is.`,
     );
   const [agent] = agents;
-  const current = pointer && pointedAt(foreign, steps, pointer, report);
+  const current = (pointer && pointedAt(foreign, steps, pointer, report)) ?? steps.at(-1)?.record;
   return {
     id: nameOf(foreign),
     foreign,
@@ -117,7 +117,7 @@ function sessionOf(foreign: string, found: readonly Light[], pointer: Pointer | 
   };
 }
 
-/** The step that the pointer names, where it is not the last. */
+/** The step that the pointer names. */
 function pointedAt(session: string, steps: readonly Light[], { path, target }: Pointer, report: Report): Step | undefined {
   const named = steps.find(({ record }) => record.path === target);
   if (named === undefined) {
@@ -127,11 +127,11 @@ function pointedAt(session: string, steps: readonly Light[], { path, target }: P
     report.note(`It points to ${quote(target)}, ${why}: the highest step is taken for the latest.`, path);
     return undefined;
   }
-  if (named === steps.at(-1)) return undefined;
-  report.note(
-    `Session ${quote(session)} was last saved at step ${named.step}, and not at its highest: it stands there, and the later steps are on the line it left.`,
-    path,
-  );
+  if (named !== steps.at(-1))
+    report.note(
+      `Session ${quote(session)} was last saved at step ${named.step}, and not at its highest: it stands there, and the later steps are on the line it left.`,
+      path,
+    );
   return named.record;
 }
 

@@ -10,9 +10,10 @@ import { guessKind } from "./guess.js";
 import { type Foreign, KINDS, type MigrationKind, type Reading } from "./model.js";
 import { sourceIn } from "./plan.js";
 import { type MigrationProgress, type MigrationReport, Report } from "./report.js";
-import type { SourceClock } from "./session-writer.js";
 import { readSmooth } from "./smooth.js";
-import { writeAll } from "./writing.js";
+import { Trial } from "./trial.js";
+import { writeAll } from "./write-all.js";
+import type { SourceClock } from "./writing.js";
 
 export { guessKind } from "./guess.js";
 export { KINDS, type MigrationKind } from "./model.js";
@@ -60,6 +61,7 @@ export async function migrate(kind: MigrationKind, path: string, store?: string,
     opened.push(made);
     return made;
   };
+  const trial = new Trial();
   let foreign: Foreign | undefined;
   try {
     const isThere = !dryRun || isStore(store, report);
@@ -78,11 +80,12 @@ export async function migrate(kind: MigrationKind, path: string, store?: string,
     const against = await seen();
     const into = dryRun ? await hold("memory:", { clock, search: false }) : (against ?? (await hold(store, { ...options, clock })));
     const before = (await into.stats()).sizeBytes;
-    await writeAll(foreign, { kind, into, seen: dryRun ? against : into, clock, report }, signal);
+    await writeAll(foreign, { kind, into, seen: dryRun ? against : into, clock, report, trial }, signal);
     const storedBytes = Math.max(0, (await into.stats()).sizeBytes - before);
     return report.end({ kind, path, dryRun, storedBytes });
   } finally {
     await foreign?.close?.();
+    await trial.close();
     for (const each of opened) await each.close();
   }
 }

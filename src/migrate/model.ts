@@ -26,12 +26,12 @@ export interface Step {
   readonly digest: string;
   /** Milliseconds; undefined where they say none that can be. */
   readonly at: number | undefined;
-  /** The id of the step that it follows, where that need not be the one before. */
+  /** The id of the step that it follows; otherwise it follows the one before it. */
   readonly parent?: string;
   readonly path: string;
   readonly bytes: number;
   /** Another file that says the same, and is not written again. */
-  twin?: { readonly path: string; readonly bytes: number };
+  readonly twin?: { readonly path: string; readonly bytes: number };
   readonly load: () => Promise<Content>;
 }
 
@@ -46,12 +46,14 @@ export interface ForeignSession {
   readonly metadata?: JsonObject;
   /** What else is to be known of where it came from. */
   readonly source?: JsonObject;
+  /** What tells it from another session of the same id, where they say it: otherwise its steps do. */
+  readonly identity?: string;
   /** When it was begun. */
   readonly at: number | undefined;
   /** The step of another session at which it begins. */
   readonly origin?: { readonly session: string; readonly step: string };
   readonly steps: readonly Step[];
-  /** The step at which it stands, where that is not the last. */
+  /** The step at which it stands, where they say it. */
   readonly current?: Step;
 }
 

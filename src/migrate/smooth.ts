@@ -7,7 +7,7 @@ import { Documents } from "./documents.js";
 import { at, integerAt, objectAt, textAt } from "./fields.js";
 import { jsonFiles, rootOf } from "./files.js";
 import { type Foreign, type ForeignSession, oneAfterAnother, type Reading, type Step } from "./model.js";
-import { nameOf } from "./names.js";
+import { digestOf, nameOf } from "./names.js";
 import { contentOf, type Light } from "./smooth-checkpoint.js";
 import { readRows } from "./smooth-database.js";
 import { compareTexts, compareTimes, momentOf } from "./times.js";
@@ -77,6 +77,7 @@ async function sessionsOf(lights: readonly Light[], { report, sourceOf }: Readin
         foreign,
         ...(agent !== "" && { agent: nameOf(agent) }),
         source: { conversation },
+        ...(conversation !== "" && { identity: digestOf(conversation) }),
         at: steps[0]?.record.at,
         steps: steps.map(({ record }) => record),
       });

@@ -8,7 +8,7 @@ import type { Holdfast, Json, OpenOptions } from "../../src/index.js";
 import { KINDS, type MigrationKind, migrate } from "../../src/migrate/index.js";
 import { Processes } from "../support/processes.js";
 import { agent, checkpoint, conversation } from "./aethershell-files.js";
-import { ares, fixtures, place, put, talk, using, view, viewAt } from "./support.js";
+import { ares, fixtures, place, put, talk, tree, using, view, viewAt } from "./support.js";
 
 const child = fileURLToPath(new URL("import-child.mjs", import.meta.url));
 
@@ -16,7 +16,14 @@ const child = fileURLToPath(new URL("import-child.mjs", import.meta.url));
 let opener: ((o: OpenOptions) => Holdfast) | undefined;
 vi.mock("../../src/open.js", async (original) => {
   const real = await original<typeof import("../../src/open.js")>();
-  return { ...real, open: async (address?: string, o?: OpenOptions) => opener?.(o ?? {}) ?? real.open(address, o) };
+  return {
+    ...real,
+    open: async (address?: string, o?: OpenOptions) => {
+      // A store that is thrown away is nobody's business.
+      const own = address === "memory:" ? undefined : opener?.(o ?? {});
+      return own ?? real.open(address, o);
+    },
+  };
 });
 afterEach(() => {
   opener = undefined;
@@ -242,15 +249,61 @@ describe("a source that has grown", () => {
     }
   });
 
-  test("with something that belongs in between: it is said, and nothing is lost or put in the wrong place", async () => {
+  test("with something that belongs in between: it is on a line of its own; what belongs before everything is left out", async () => {
     const store = join(place(), "s.db");
-    const path = put(place(), { "a_0.json": ares({ step: 0 }), "a_2.json": ares({ step: 2 }) });
+    const path = put(place(), { "a_1.json": ares({ step: 1 }), "a_4.json": ares({ step: 4 }) });
     await migrate("ares", path, store);
-    put(path, { "a_1.json": ares({ step: 1 }), "a_3.json": ares({ step: 3 }) });
+    put(path, Object.fromEntries([0, 2, 3, 5].map((step) => [`a_${step}.json`, ares({ step })])));
     const report = await migrate("ares", path, store);
-    expect(report.sessions).toEqual([{ id: "a", outcome: "grown", checkpoints: 1 }]);
-    expect(report.notes).toEqual([{ path: "a_1.json", what: expect.stringContaining("left out") }]);
-    await using(store, async (hold) => expect((await hold.checkpoints.list("a")).items.map(({ step }) => step)).toEqual([3, 2, 0]));
+    expect(report.sessions).toEqual([{ id: "a", outcome: "grown", checkpoints: 3 }]);
+    expect(report.notes).toEqual([{ path: "a_0.json", what: expect.stringContaining("left out") }]);
+    expect(await tree(store, "a")).toEqual({ parents: { "a-1": null, "a-2": "a-1", "a-3": "a-2", "a-4": "a-1", "a-5": "a-4" }, at: "a-5" });
+    const before = await viewAt(store);
+    expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known" }]);
+    expect(await viewAt(store)).toEqual(before);
+  });
+
+  test("that was pruned here is not brought back", async () => {
+    const store = join(place(), "s.db");
+    const steps = (...numbers: readonly number[]) => Object.fromEntries(numbers.map((step) => [`a_${step}.json`, ares({ step })]));
+    const path = put(place(), steps(0, 1, 2, 3, 4, 5));
+    await migrate("ares", path, store);
+    const held = () => using(store, async (hold) => (await hold.checkpoints.list("a", { lines: "all" })).items.map(({ step }) => step));
+    await using(store, async (hold) => {
+      const { items } = await hold.checkpoints.list("a");
+      // What a fork begins at is kept.
+      await hold.fork(items.at(-2)?.id as string, { id: "f" });
+      await hold.checkpoints.prune("a", { keep: 2 });
+    });
+    const kept = await held();
+    expect(kept).toContain(1);
+    expect(kept).not.toContain(2);
+    expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known" }]);
+    expect(await held()).toEqual(kept);
+    put(path, steps(6));
+    expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "grown", checkpoints: 1 }]);
+    expect(await held()).toEqual([6, ...kept]);
+  });
+
+  test("bit by bit, in any order of its files, is the tree that one run makes, where nothing comes late", async () => {
+    for (const [name, current] of [
+      ["a_1.json", 1],
+      ["a_3.json", 3],
+      [undefined, 3],
+    ] as const) {
+      const store = join(place(), "s.db");
+      const path = place();
+      for (const step of [0, 1, 2, 3]) {
+        put(path, { [`a_${step}.json`]: ares({ step }), "a_latest.json": `a_${Math.floor(step / 2)}.json` });
+        await migrate("ares", path, store);
+      }
+      put(path, { "a_latest.json": name ?? "gone.json" });
+      await migrate("ares", path, store);
+      const once = join(place(), "s.db");
+      await migrate("ares", path, once);
+      expect(await tree(store, "a")).toEqual(await tree(once, "a"));
+      expect((await tree(store, "a")).at).toBe(`a-${current}`);
+    }
   });
 });
 

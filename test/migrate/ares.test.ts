@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { migrate } from "../../src/migrate/index.js";
-import { ares, place, put, talk, using } from "./support.js";
+import { ares, place, put, talk, tree, using } from "./support.js";
 
 const what = (report: { notes: readonly { what: string }[] }) => report.notes.map((note) => note.what).join("\n");
 
@@ -96,8 +96,41 @@ describe("pointers", () => {
     });
     put(path, { "a_5.json": ares({ step: 5 }), "a_latest.json": "a_5.json" });
     const grown = await migrate("ares", path, store);
-    expect(grown.sessions).toMatchObject([{ outcome: "grown", checkpoints: 1 }]);
-    expect(what(grown)).toContain('Checkpoint "a-3" is not here, and later ones of its session are');
+    expect(grown.sessions).toMatchObject([{ outcome: "grown", checkpoints: 2 }]);
+    await using(store, async (hold) => {
+      expect((await hold.checkpoints.list("a")).items.map(({ step }) => step)).toEqual([5, 4, 3, 2, 1, 0]);
+      expect((await hold.checkpoints.list("a", { lines: "all" })).items.filter(({ step }) => step === 3)).toHaveLength(2);
+    });
+  });
+
+  test("that moves, also to the last step: the session follows it each time, and is never in conflict with itself", async () => {
+    const store = join(place(), "s.db");
+    const path = put(place(), five);
+    for (const step of [1, 4, 2, 0, 4]) {
+      put(path, { "a_latest.json": `a_${step}.json` });
+      expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: expect.stringMatching("imported|grown") }]);
+      expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known" }]);
+      expect((await tree(store, "a")).at).toBe(`a-${step}`);
+    }
+    put(path, { "a_5.json": ares({ step: 5 }), "a_latest.json": "a_5.json" });
+    expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "grown", checkpoints: 1 }]);
+    expect(await tree(store, "a")).toMatchObject({ at: "a-5", parents: { "a-5": "a-4" } });
+  });
+
+  test("to a step that was saved again in other words: the session stands there", async () => {
+    const store = join(place(), "s.db");
+    const path = put(place(), { ...five, "a_latest.json": "a_4.json" });
+    await migrate("ares", path, store);
+    put(path, {
+      "a_2.json": ares({ step: 2, messages: [...talk(2), { role: "user", content: "Otherwise." }] }),
+      "a_latest.json": "a_2.json",
+    });
+    expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "grown", checkpoints: 1 }]);
+    await using(store, async (hold) => {
+      expect((await hold.sessions.state("a")).messages.map(({ content }) => content)).toContain("Otherwise.");
+      expect((await hold.checkpoints.list("a")).items.map(({ step }) => step)).toEqual([2, 1, 0]);
+    });
+    expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known" }]);
   });
 
   test.each([

@@ -4,7 +4,7 @@ import { deflateSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { migrate } from "../../src/migrate/index.js";
-import { place, put, using } from "./support.js";
+import { place, put, tree, using } from "./support.js";
 
 interface Made {
   readonly session?: string;
@@ -45,16 +45,6 @@ const imported = async (files: Readonly<Record<string, unknown>>) => {
   const report = await migrate("ccswarm", path, store);
   return { store, path, report, notes: report.notes.map(({ what }) => what).join("\n") };
 };
-
-/** Each checkpoint of a session with its parent, by their ids; and the one it stands at. */
-const tree = (store: string, session = "s") =>
-  using(store, async (hold) => {
-    const { items } = await hold.checkpoints.list(session, { lines: "all", limit: 1_000 });
-    const named = new Map(items.map(({ id, metadata }) => [id as string, (metadata["source"] as { id: string }).id]));
-    const found = await Promise.all(items.map(({ id }) => hold.checkpoints.get(id)));
-    const parents = Object.fromEntries(found.map((each) => [named.get(each?.id ?? ""), named.get(each?.parentId ?? "") ?? null]));
-    return { parents, at: named.get((await hold.checkpoints.latest(session))?.id ?? "") };
-  });
 
 test("order is that of nanoseconds; counts are kept", async () => {
   const { store, report } = await imported({ ...checkpoint("b", { at: 2 }), ...checkpoint("c", { at: 1 }), ...checkpoint("a", { at: 3 }) });

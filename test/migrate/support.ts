@@ -91,6 +91,16 @@ export async function view(hold: Holdfast): Promise<Json> {
   return JSON.parse(JSON.stringify({ sessions: sessions.sort(byId), agents: agents.sort(byId), ok: verified.ok })) as Json;
 }
 
+/** Each checkpoint of a session with its parent, by their ids; and the one it stands at. */
+export const tree = (store: string, session = "s") =>
+  using(store, async (hold) => {
+    const { items } = await hold.checkpoints.list(session, { lines: "all", limit: 1_000 });
+    const named = new Map(items.map(({ id, metadata }) => [id as string, (metadata["source"] as { id: string }).id]));
+    const found = await Promise.all(items.map(({ id }) => hold.checkpoints.get(id)));
+    const parents = Object.fromEntries(found.map((each) => [named.get(each?.id ?? ""), named.get(each?.parentId ?? "") ?? null]));
+    return { parents, at: named.get((await hold.checkpoints.latest(session))?.id ?? "") };
+  });
+
 export interface AresStep {
   readonly session?: string;
   readonly step: number;

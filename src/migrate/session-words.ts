@@ -1,0 +1,58 @@
+/**
+ * What is said of a session beside its steps.
+ *
+ * W1  a word that people have changed here since the last import stays as they left it.
+ * W2  a word that Holdfast refuses is left out, and said; the others are written. What the import must know again is written last.
+ */
+import { quote } from "../core/errors.js";
+import type { Json, JsonObject, SessionSummary } from "../index.js";
+import { objectAt, present, withSource } from "./fields.js";
+import { sortedText } from "./json.js";
+import type { ForeignSession } from "./model.js";
+import { digestOf } from "./names.js";
+import { sourceIn } from "./plan.js";
+import { isRefused, type Writing } from "./writing.js";
+
+const WORDS = ["title", "tags", "archived"] as const;
+type Word = (typeof WORDS)[number];
+
+const digestOfWord = (word: unknown): string => digestOf(sortedText((word ?? null) as Json));
+
+/** `known` is what the next import must find. */
+export async function writeWords(writing: Writing, foreign: ForeignSession, before: SessionSummary, known: JsonObject): Promise<void> {
+  const { into, report } = writing;
+  const { id, title, tags, archived } = foreign;
+  const source = sourceIn(before.metadata);
+  const isOwn = source?.["id"] === foreign.foreign;
+  const left = (isOwn && source && objectAt(source, "left")) || {};
+  // A fork begins with the words of its parent; those are not its own.
+  const given: JsonObject = isOwn
+    ? defined({ title, tags, archived })
+    : { title: title ?? null, tags: tags ?? [], ...defined({ archived }) };
+  const isTheirs = (word: Word): boolean => Object.hasOwn(left, word) && left[word] !== digestOfWord(before[word]);
+  const said = Object.fromEntries(Object.entries(given).filter(([word]) => !isTheirs(word as Word)));
+  const now = WORDS.map((word): readonly [Word, Json] => [word, isTheirs(word) ? (left[word] as Json) : leftAs(said, before, word)]);
+  const note = { ...known, left: present(Object.fromEntries(now)) };
+  const kept = isOwn ? before.metadata : undefined;
+  const metadata = { ...kept, ...withSource(foreign.metadata, { ...foreign.source, ...note }) };
+  try {
+    await into.sessions.update(id, { ...said, metadata });
+  } catch (error) {
+    if (!isRefused(error)) throw error;
+    // W2: one at a time, as it does not say which of them it was.
+    const path = foreign.steps.at(-1)?.path ?? foreign.foreign;
+    for (const [word, value] of [...Object.entries(said), ["metadata", metadata] as const])
+      await into.sessions.update(id, { [word]: value }).catch((cause: unknown) => {
+        if (!isRefused(cause)) throw cause;
+        report.skip(path, `The ${word} of session ${quote(id)}: ${cause.message}`);
+        return word === "metadata" ? into.sessions.update(id, { metadata: { source: note } }) : undefined;
+      });
+  }
+}
+
+/** A title that is taken away is the first words of the session again, and nobody's. */
+const leftAs = (said: JsonObject, before: SessionSummary, word: Word): string | null =>
+  said[word] === null ? null : digestOfWord(said[word] ?? before[word]);
+
+const defined = (words: { readonly [K in Word]?: Json | undefined }): JsonObject =>
+  Object.fromEntries(Object.entries(words).filter((entry): entry is [string, Json] => entry[1] !== undefined));
