@@ -1,6 +1,6 @@
 /** Run again: after it was killed anywhere, on a source that has grown, on sessions that have gone on here; and without changing anything. */
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, test, vi } from "vitest";
@@ -92,42 +92,101 @@ const sources: Readonly<Record<MigrationKind, () => string>> = {
     }),
 };
 
+/** The same sources, and how they grow: at their ends, in between, and with other words. */
+const growth: Readonly<Record<MigrationKind, (path: string) => void>> = {
+  ares: (path) =>
+    put(path, {
+      "a_1.json": ares({ step: 1, messages: talk(5) }),
+      "a_3.json": ares({ step: 3 }),
+      "a_latest.json": "a_1.json",
+      "b_1.json": ares({ session: "b", step: 1 }),
+    }),
+  ccswarm: (path) =>
+    put(path, { ...swarm("s", "between", 1, "root"), ...swarm("s", "leaf", 4, "left"), ...swarm("s", "twig", 5, "between") }),
+  smooth: (path) => {
+    const first = JSON.parse(readFileSync(join(path, "agent-1/c-1.json"), "utf8")) as object;
+    put(path, {
+      "agent-1/c-2.json": { ...first, id: "c-2", created_at: "2026-04-05T00:00:00Z" },
+      "agent-1/c-3.json": { ...first, id: "c-3", created_at: "2026-04-06T00:00:00Z" },
+    });
+  },
+  aethershell: (path) =>
+    put(path, {
+      ...checkpoint("c15", 15, [conversation("x", 1)]),
+      ...checkpoint("c3", 30, [conversation("y", 2)]),
+      "agents/ag.json": agent({ custom_state: { at: { Int: 9 } } }),
+      "conversations/x.json": conversation("x", 2),
+    }),
+};
+
 describe("killed at any write, before it is done or after", () => {
-  test.each(KINDS)("%s: run again, it is as if it had been run once", async (kind) => {
-    const path = sources[kind]();
-    const run = async (diesAt?: { write: number; done: boolean }) => {
-      const processes = await Processes.on("memory:");
-      let writes = 0;
-      const once = async (dies: typeof diesAt) => {
-        let died: Promise<void> | undefined;
-        opener = ({ clock }) => {
-          const started = processes.start({ ...(clock && { clock }), ...(dies && { diesAt: dies }) });
-          died = started.died;
-          writes = started.writes();
-          const { hold } = started;
-          return new Proxy(hold, {
-            get: (of, name) => {
-              writes = started.writes();
-              const value = Reflect.get(of, name, of) as unknown;
-              return typeof value === "function" ? (value.bind(of) as unknown) : value;
-            },
-          });
-        };
-        const done = migrate(kind, path, "store.db");
-        await (dies === undefined ? done : Promise.race([done, until(() => died)]));
+  interface Death {
+    readonly write: number;
+    readonly done: boolean;
+  }
+
+  /** Imports, in a process that dies; then in one that does not; what there is then, and how many writes the last one took. */
+  async function dyingOnce(kind: MigrationKind, path: string, processes: Processes, diesAt: Death | undefined): Promise<number> {
+    let writes = 0;
+    const once = async (dies: Death | undefined) => {
+      let died: Promise<void> | undefined;
+      opener = ({ clock }) => {
+        const started = processes.start({ ...(clock && { clock }), ...(dies && { diesAt: dies }) });
+        died = started.died;
+        writes = started.writes();
+        const { hold } = started;
+        return new Proxy(hold, {
+          get: (of, name) => {
+            writes = started.writes();
+            const value = Reflect.get(of, name, of) as unknown;
+            return typeof value === "function" ? (value.bind(of) as unknown) : value;
+          },
+        });
       };
-      if (diesAt !== undefined) await once(diesAt);
-      await once(undefined);
-      opener = undefined;
-      const { hold } = processes.start();
-      const seen = await view(hold);
-      await processes.close();
-      return { seen, writes };
+      const done = migrate(kind, path, "store.db");
+      await (dies === undefined ? done : Promise.race([done, until(() => died)]));
     };
+    if (diesAt !== undefined) await once(diesAt);
+    await once(undefined);
+    opener = undefined;
+    return writes;
+  }
+
+  /** What is there at the end is the same, wherever it died. */
+  async function sameWhereverItDies(run: (diesAt?: Death) => Promise<{ seen: Json; writes: number }>, least: number): Promise<void> {
     const whole = await run();
-    expect(whole.writes).toBeGreaterThan(kind === "smooth" ? 2 : 4);
+    expect(whole.writes).toBeGreaterThan(least);
     for (let write = 1; write <= whole.writes; write++)
       for (const done of [false, true]) expect((await run({ write, done })).seen, `write ${write}, ${done}`).toEqual(whole.seen);
+  }
+
+  const seenIn = async (processes: Processes): Promise<Json> => {
+    const seen = await view(processes.start().hold);
+    await processes.close();
+    return seen;
+  };
+
+  test.each(KINDS)("%s: run again, it is as if it had been run once", async (kind) => {
+    const path = sources[kind]();
+    const run = async (diesAt?: Death) => {
+      const processes = await Processes.on("memory:");
+      const writes = await dyingOnce(kind, path, processes, diesAt);
+      return { seen: await seenIn(processes), writes };
+    };
+    await sameWhereverItDies(run, kind === "smooth" ? 2 : 4);
+  });
+
+  test.each(KINDS)("%s: a source that has grown, also in between", async (kind) => {
+    const [first, grown] = [place(), place()];
+    for (const path of [first, grown]) cpSync(sources[kind](), path, { recursive: true });
+    growth[kind](grown);
+    const run = async (diesAt?: Death) => {
+      const processes = await Processes.on("memory:");
+      await dyingOnce(kind, first, processes, undefined);
+      const writes = await dyingOnce(kind, grown, processes, diesAt);
+      return { seen: await seenIn(processes), writes };
+    };
+    await sameWhereverItDies(run, 2);
   });
 
   /** Resolves with what comes to be there. */
@@ -374,23 +433,45 @@ describe("sessions that are not the import's", () => {
     expect((await migrate("ares", path, store)).sessions).toMatchObject([{ id: "a", outcome: "grown", checkpoints: 1 }, {}]);
   });
 
-  test("what people said of a session here stays", async () => {
+  test("what people said of a session here stays; what they left alone follows the source", async () => {
     const store = join(place(), "s.db");
+    const said = (turns: number, more: object) => ({ "conversations/x.json": conversation("x", turns, more) });
+    const path = put(place(), {
+      ...said(1, { title: "Theirs", tags: ["t"] }),
+      "conversations/y.json": conversation("y", 1, { title: "Why" }),
+    });
+    await migrate("aethershell", path, store);
+    await using(store, async (hold) => {
+      const { metadata } = (await hold.sessions.get("x")) ?? {};
+      await hold.sessions.update("x", { title: "Mine", archived: true, metadata: { ...metadata, mine: 1 } });
+    });
+    for (const turns of [2, 3]) {
+      put(path, {
+        ...said(turns, { title: "Theirs again", tags: ["u"] }),
+        "conversations/y.json": conversation("y", turns, { title: "Y" }),
+      });
+      expect((await migrate("aethershell", path, store)).sessions).toMatchObject([{ outcome: "grown" }, { outcome: "grown" }]);
+      await using(store, async (hold) => {
+        const kept = { title: "Mine", tags: ["u"], archived: true, metadata: { mine: 1, source: { kind: "aethershell" } } };
+        expect(await hold.sessions.get("x")).toMatchObject(kept);
+        expect(await hold.sessions.get("y")).toMatchObject({ title: "Y", archived: false });
+      });
+    }
+  });
+
+  test("nor one of the same id from another directory of the same kind", async () => {
+    const store = join(place(), "s.db");
+    const other = (steps: number) =>
+      put(place(), Object.fromEntries(Array.from({ length: steps }, (_, step) => [`a_${step}.json`, ares({ step, agent: "other" })])));
     const path = source();
     await migrate("ares", path, store);
-    await using(store, async (hold) => {
-      const { metadata } = (await hold.sessions.get("a")) ?? {};
-      await hold.sessions.update("a", { title: "Mine", tags: ["kept"], metadata: { ...metadata, mine: 1 } });
-    });
-    put(path, { "a_1.json": ares({ step: 1 }) });
-    expect((await migrate("ares", path, store)).sessions[0]).toMatchObject({ outcome: "grown" });
-    await using(store, async (hold) =>
-      expect(await hold.sessions.get("a")).toMatchObject({
-        title: "Mine",
-        tags: ["kept"],
-        metadata: { mine: 1, source: { kind: "ares" } },
-      }),
-    );
+    const before = await viewAt(store);
+    for (const steps of [1, 3]) {
+      const report = await migrate("ares", other(steps), store);
+      expect(report.sessions).toMatchObject([{ outcome: "conflict", message: expect.stringContaining("another session of this id") }]);
+    }
+    expect(await viewAt(store)).toEqual(before);
+    expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known" }, { outcome: "known" }]);
   });
 });
 
