@@ -10,9 +10,9 @@ export function messagesOf(conversation: JsonObject, onNaN: () => void): readonl
     if (!isObject(message) || textAt(message, "role") === undefined) throw unreadable(`messages[${i}] is no message with a role.`);
     return message;
   });
-  const answered = new Set(given.map(answerTo));
+  const answered = new Map(given.map((message) => [answerTo(message), textAt(message, "content") ?? ""]));
   const failed = new Set(given.flatMap(callsOf).flatMap((call) => (at(call, "status") === "Failed" ? [textAt(call, "id")] : [])));
-  return withOwnIds(given.flatMap((message) => [messageOf(message, failed, onNaN), ...answersIn(message, answered)]));
+  return withOwnIds(given.flatMap((message) => [messageOf(message, answered, failed, onNaN), ...answersIn(message, answered)]));
 }
 
 const callsOf = (message: JsonObject): readonly JsonObject[] => objectsOrNone(message, "tool_calls");
@@ -21,7 +21,10 @@ const callsOf = (message: JsonObject): readonly JsonObject[] => objectsOrNone(me
 const answerTo = (message: JsonObject): string | undefined =>
   at(message, "role") === "Tool" ? textAt(objectAt(message, "metadata") ?? {}, "tool_call_id") : undefined;
 
-function messageOf(message: JsonObject, failed: ReadonlySet<string | undefined>, onNaN: () => void): MessageInput {
+/** What messages answer to calls. */
+type Answers = ReadonlyMap<string | undefined, string>;
+
+function messageOf(message: JsonObject, answered: Answers, failed: ReadonlySet<string | undefined>, onNaN: () => void): MessageInput {
   const { role, was } = roleOf(textAt(message, "role") ?? "");
   const content = textAt(message, "content") ?? "";
   const answers = answerTo(message);
@@ -31,7 +34,11 @@ function messageOf(message: JsonObject, failed: ReadonlySet<string | undefined>,
       : content === ""
         ? []
         : [{ type: "text", text: content }];
-  const parts = [...text, ...objectsOrNone(message, "attachments").map(fileOf), ...callsOf(message).map((call) => callOf(call, onNaN))];
+  const parts = [
+    ...text,
+    ...objectsOrNone(message, "attachments").map(fileOf),
+    ...callsOf(message).map((call) => callOf(call, answered, onNaN)),
+  ];
   const isText = parts.length === 0 || (parts.length === 1 && parts[0]?.type === "text");
   return namedMessage(
     { role, content: isText ? content : parts },
@@ -44,9 +51,12 @@ function messageOf(message: JsonObject, failed: ReadonlySet<string | undefined>,
   );
 }
 
-function callOf(call: JsonObject, onNaN: () => void): ToolCallPart {
+function callOf(call: JsonObject, answered: Answers, onNaN: () => void): ToolCallPart {
   const { plain, tagged } = plainMap(call, "arguments", onNaN);
-  const theirs = present({ status: at(call, "status"), arguments: tagged });
+  // A message answers it: what it says itself is kept where that is something else.
+  const told = answered.get(textAt(call, "id") ?? "");
+  const result = told === undefined || told === at(call, "result") ? undefined : at(call, "result");
+  const theirs = present({ status: at(call, "status"), arguments: tagged, result });
   return {
     type: "tool-call",
     callId: textAt(call, "id") ?? "",
@@ -57,7 +67,7 @@ function callOf(call: JsonObject, onNaN: () => void): ToolCallPart {
 }
 
 /** Answers that stand in the calls themselves, as a message of their own; not those that a message gives as well. */
-function answersIn(message: JsonObject, answered: ReadonlySet<string | undefined>): readonly MessageInput[] {
+function answersIn(message: JsonObject, answered: Answers): readonly MessageInput[] {
   const parts = callsOf(message).flatMap((call): readonly ToolResultPart[] => {
     const callId = textAt(call, "id") ?? "";
     const output: Json | undefined = at(call, "result");

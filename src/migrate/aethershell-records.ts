@@ -58,7 +58,8 @@ export function conversationOf(conversation: JsonObject, note: (what: string) =>
 const NOT_A_NUMBER = "A number that is none (NaN or infinite) was written as null: it is read as null.";
 /** Metadata of an agent may be 1 MiB; more than half of it is not for this. */
 const MAX_TAGGED_BYTES = 512 * 1024;
-const MAX_CAPABILITIES = 1_000;
+/** Capabilities, and conversations: of more of those, only how many there are is kept. */
+const MAX_LISTED = 1_000;
 
 /** The plain view of an agent's values; where it says less than the tagged one, that is kept beside. */
 export function recordOf(agent: JsonObject, note: (what: string) => void): Awaited<ReturnType<ForeignRecord["load"]>> {
@@ -69,14 +70,15 @@ export function recordOf(agent: JsonObject, note: (what: string) => void): Await
   const isKept = Object.keys(kept).length > 0 && Buffer.byteLength(JSON.stringify(kept)) <= MAX_TAGGED_BYTES;
   if (!isKept && Object.keys(kept).length > 0) note("Its tagged values are too large to be kept beside their plain view.");
   const capabilities = (listAt(agent, "capabilities") ?? []).filter((name) => typeof name === "string" && name !== "") as readonly string[];
-  if (capabilities.length > MAX_CAPABILITIES) note(`Only the first ${MAX_CAPABILITIES} of its capabilities are kept.`);
+  if (capabilities.length > MAX_LISTED) note(`Only the first ${MAX_LISTED} of its capabilities are kept.`);
+  const active = listAt(agent, "active_conversations") ?? [];
   const type = textAt(agent, "agent_type");
   const name = textAt(agent, "name");
   return {
     ...(name ? { name: nameOf(name) } : undefined),
     type: type ? nameOf(type) : null,
     system: textAt(agent, "system_prompt") ?? null,
-    capabilities: capabilities.slice(0, MAX_CAPABILITIES).map(nameOf),
+    capabilities: capabilities.slice(0, MAX_LISTED).map(nameOf),
     config: config.plain,
     state: state.plain,
     ...(objectAt(agent, "metadata") && { metadata: objectAt(agent, "metadata") as JsonObject }),
@@ -84,7 +86,7 @@ export function recordOf(agent: JsonObject, note: (what: string) => void): Await
       createdAt: at(agent, "created_at"),
       modifiedAt: at(agent, "modified_at"),
       version: at(agent, "version"),
-      activeConversations: at(agent, "active_conversations"),
+      activeConversations: active.length <= MAX_LISTED ? active : active.length,
       tagged: isKept ? kept : undefined,
     }),
   };

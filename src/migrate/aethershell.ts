@@ -3,6 +3,7 @@
  * here it is a checkpoint of each of these sessions, and a snapshot of the agent. What the other files hold is how it all stands now.
  */
 import { quote } from "../core/errors.js";
+import type { Json, JsonObject } from "../index.js";
 import { checkChecksum } from "./aethershell-checksum.js";
 import { checkpointKind, conversationOf, type Heading, headingOf, recordOf } from "./aethershell-records.js";
 import { type Document, Documents } from "./documents.js";
@@ -29,9 +30,15 @@ interface CheckpointFile {
   readonly id: string;
   readonly time: Moment | undefined;
   readonly copies: readonly Copy[];
+  /** The time of the newest message in it, or of the last change of its agent; and how many messages it has. */
+  readonly newest: Moment | undefined;
+  readonly messages: number;
   readonly record: ForeignRecord | undefined;
   readonly mark: NonNullable<Content["mark"]>;
 }
+
+/** How many conversations a snapshot names: its metadata has a bound. */
+const MAX_NAMED = 100;
 
 export async function readAethershell({ root, report, signal }: Reading): Promise<Foreign> {
   const files = await jsonFiles(root, report, signal);
@@ -51,7 +58,10 @@ export async function readAethershell({ root, report, signal }: Reading): Promis
     else if (folder === "checkpoints" && textAt(value, "id") !== undefined) checkpoints.push(checkpointFile(document, documents, report));
     else report.strange(file.path, "It is no agent, conversation or checkpoint of AetherShell.");
   }
-  checkpoints.sort((a, b) => compareTimes(a.time, b.time) || compareTexts(a.id, b.id));
+  // They know seconds: of those of one second, the one that knows more came later.
+  checkpoints.sort(
+    (a, b) => compareTimes(a.time, b.time) || compareTimes(a.newest, b.newest) || a.messages - b.messages || compareTexts(a.id, b.id),
+  );
   live.sort((a, b) => compareTimes(a.time, b.time) || compareTexts(a.foreign, b.foreign));
   return { acts: actsOf(agents, live, checkpoints, report) };
 }
@@ -59,6 +69,7 @@ export async function readAethershell({ root, report, signal }: Reading): Promis
 function liveRecord(agent: string, { value, file, digest }: Document, documents: Documents, report: Report): ForeignRecord {
   return {
     agent: nameOf(agent),
+    identity: identityOf(value),
     digest: digestOf(sortedText(value)),
     at: momentOf(at(value, "modified_at"))?.ms ?? file.mtimeMs,
     path: file.path,
@@ -66,6 +77,13 @@ function liveRecord(agent: string, { value, file, digest }: Document, documents:
     load: async () => recordOf((await documents.again(file, digest)).value, (what) => report.note(what, file.path)),
   };
 }
+
+/** These hardly ever change: of two agents with one id, they tell which is which. */
+const identityOf = (agent: JsonObject): string => digestOf(sortedText([at(agent, "created_at") ?? null, at(agent, "name") ?? null]));
+
+/** Of many, how many. */
+const namesOf = (conversations: readonly string[]): JsonObject =>
+  conversations.length <= MAX_NAMED ? { conversations } : { conversationCount: conversations.length };
 
 function liveCopy({ value, file, digest }: Document, documents: Documents, report: Report): Copy {
   const time = momentOf(at(value, "last_message_at")) ?? momentOf(at(value, "created_at"));
@@ -101,7 +119,11 @@ function checkpointFile(document: Document, documents: Documents, report: Report
   const name = textAt(value, "name");
   const description = textAt(value, "description");
   const kind = checkpointKind(textAt(value, "checkpoint_type"));
-  const source = present({ createdAt: at(value, "created_at"), checksum: at(value, "checksum"), isVerified: checksum === "matches" });
+  const source = present({
+    createdAt: at(value, "created_at"),
+    checksum: clipped(textAt(value, "checksum") ?? "", 200),
+    isVerified: checksum === "matches",
+  });
   const words = { ...(description !== undefined && { description: clipped(description, 100_000) }), kind };
   const agent = textAt(value, "agent_id");
   const state = objectAt(value, "agent_state");
@@ -110,12 +132,18 @@ function checkpointFile(document: Document, documents: Documents, report: Report
     id,
     time,
     copies,
+    newest: newestOf([
+      ...conversations.flatMap((each) => (isObject(each) ? [at(each, "last_message_at")] : [])),
+      at(state ?? {}, "modified_at"),
+    ]),
+    messages: conversations.reduce((sum: number, each) => sum + ((isObject(each) && listAt(each, "messages")?.length) || 0), 0),
     mark: { ...(name && { label: clipped(name, 1_000) }), ...words },
     record:
       agent === undefined || state === undefined
         ? undefined
         : {
             agent: nameOf(agent),
+            identity: identityOf(state),
             digest: digestOf(sortedText(state)),
             at: momentOf(at(state, "modified_at"))?.ms ?? time?.ms,
             path: file.path,
@@ -127,11 +155,13 @@ function checkpointFile(document: Document, documents: Documents, report: Report
               ...(name && { name: clipped(name, 1_000) }),
               ...words,
               at: time?.ms ?? file.mtimeMs,
-              source: { ...source, conversations: copies.map(({ foreign }) => foreign) },
+              source: { ...source, ...namesOf(copies.map(({ foreign }) => foreign)) },
             },
           },
   };
 }
+
+const newestOf = (times: readonly (Json | undefined)[]): Moment | undefined => times.map(momentOf).toSorted(compareTimes).at(-1);
 
 /** In order of time over all agents: a conversation may be in checkpoints of two. Then how everything stands now. */
 function actsOf(

@@ -11,54 +11,87 @@ import { sortedText } from "./json.js";
 import type { ForeignRecord } from "./model.js";
 import { digestOf } from "./names.js";
 import { sourceIn } from "./plan.js";
-import type { MigratedAgent, Outcome } from "./report.js";
+import type { MigratedAgent, MigratedSnapshot, Outcome } from "./report.js";
 import { isRefused, type Writing } from "./writing.js";
 
 export class AgentWriter {
   readonly #writing: Writing;
   /** The last record of each agent says how the agent stands now. */
   readonly #last: ReadonlyMap<string, ForeignRecord>;
+  readonly #identities: ReadonlySet<string>;
   readonly #snapshots = new Map<string, Promise<Snapshots>>();
   readonly #agents = new Map<string, MigratedAgent>();
+  /** How large the records are that were saved. */
+  readonly #sizes = new Map<string, number>();
   readonly #records: readonly ForeignRecord[];
 
   constructor(writing: Writing, records: readonly ForeignRecord[]) {
     this.#writing = writing;
     this.#records = records;
+    this.#identities = new Set(records.map(({ identity, agent }) => `${identity} ${agent}`));
     this.#last = new Map(records.map((record) => [record.agent, record]));
   }
 
   async write(record: ForeignRecord): Promise<void> {
-    const { report } = this.#writing;
-    const { agent, snapshot } = record;
-    const taken = snapshot && (await this.#taken(agent));
-    const key = snapshot && `${record.digest} ${snapshot.id}`;
-    const isKnown = key !== undefined && taken?.keys.has(key) === true;
-    const isLate = key !== undefined && !isKnown && taken?.late.has(key) === true;
-    if (isLate)
-      report.note(`Checkpoint ${quote(snapshot?.id ?? "")} is not here as a snapshot, and later ones are: it is left out.`, record.path);
+    const { snapshot } = record;
+    if (snapshot === undefined) await this.#save(record);
+    else {
+      const { id, agent } = { id: snapshot.id, agent: record.agent };
+      this.#writing.report.snapshots.push({ id, agent, ...(await this.#both(record, snapshot)) });
+    }
+  }
+
+  /** The record, and the snapshot that goes with it. */
+  async #both(record: ForeignRecord, snapshot: ForeignSnapshot): Promise<Pick<MigratedSnapshot, "outcome" | "message">> {
+    const { report, into, seen } = this.#writing;
+    const taken = await this.#taken(record.agent);
+    const key = keyOf(record, snapshot);
+    const isKnown = taken.keys.has(key);
+    if (taken.late.has(key)) {
+      const message = `Checkpoint ${quote(snapshot.id)} is not here as a snapshot, and later ones are: it is left out.`;
+      report.note(message, record.path);
+      return { outcome: "refused", message };
+    }
     // In a dry run nothing of it is where it is written to.
-    const isWritten = (isKnown || isLate) && this.#writing.into === this.#writing.seen;
-    const saved = isWritten ? undefined : await this.#save(record);
-    if (snapshot === undefined) return;
-    const outcome = isKnown ? "known" : isLate ? "refused" : (saved ?? "imported");
-    const isTaken = outcome !== "conflict" && outcome !== "refused" && !isWritten;
-    if (isTaken) await this.#snapshot(record, snapshot);
-    if (key !== undefined) taken?.keys.add(key);
-    report.snapshots.push({ id: snapshot.id, agent, outcome });
+    if (isKnown && into === seen) return { outcome: "known" };
+    const refused = await this.#takes(record, snapshot, "trial");
+    // The last one says how the agent stands, with a snapshot or without.
+    const saved = refused === undefined || this.#last.get(record.agent) === record ? await this.#save(record) : undefined;
+    const left = refused ?? saved ?? (await this.#takes(record, snapshot, "store"));
+    if (left !== undefined) return left;
+    taken.keys.add(key);
+    return { outcome: isKnown ? "known" : "imported" };
+  }
+
+  /** Undefined where it was taken. */
+  async #takes(record: ForeignRecord, snapshot: ForeignSnapshot, where: "trial" | "store"): Promise<Left | undefined> {
+    const { kind, into, clock, report, trial } = this.#writing;
+    const { id, at, source, ...about } = snapshot;
+    const told = { ...about, metadata: { source: { kind, id, digest: record.digest, ...source } } };
+    try {
+      if (where === "trial") await trial.snapshot(told);
+      else {
+        clock.at = at ?? clock.at;
+        const made = await into.agents.snapshot(record.agent, told);
+        report.stored(record.path, record.bytes);
+        report.takes(bytesOf(made as unknown as Json) + (this.#sizes.get(record.agent) ?? 0));
+      }
+      return undefined;
+    } catch (error) {
+      if (!isRefused(error)) throw error;
+      report.skip(record.path, `The snapshot ${quote(id)}: ${error.message}`);
+      return { outcome: "refused", message: error.message };
+    }
   }
 
   /** Undefined where it was saved, or stands as it is to be. */
-  async #save(record: ForeignRecord): Promise<"conflict" | "refused" | undefined> {
+  async #save(record: ForeignRecord): Promise<Left | undefined> {
     const { kind, into, seen, clock, report } = this.#writing;
-    const { agent, path, bytes, digest } = record;
+    const { agent, path, bytes, digest, identity } = record;
     const before = await seen?.agents.get(agent);
     const source = before && sourceIn(before.metadata);
-    if (before !== undefined && (source?.["kind"] !== kind || source["fingerprint"] !== fingerprint(before))) {
-      const what = source?.["kind"] === kind ? "It was changed here since it was imported." : "There is another agent of this id here.";
-      this.#tell(agent, "conflict", what);
-      return "conflict";
-    }
+    const conflict = before && (await this.#conflict(before, source));
+    if (conflict !== undefined) return this.#tell(agent, "conflict", conflict);
     if (source?.["digest"] === digest && into === seen) {
       // A checkpoint said the same a moment ago.
       if (this.#agents.has(agent) && this.#agents.get(agent)?.outcome !== "known") report.stored(path, bytes);
@@ -68,33 +101,36 @@ export class AgentWriter {
     try {
       const { source: more, metadata, ...fields } = await record.load();
       clock.at = record.at ?? clock.at;
-      const stored = { id: agent, name: agent, ...fields, metadata: withSource(metadata, { kind, digest, ...more }) };
+      const stored = { id: agent, name: agent, ...fields, metadata: withSource(metadata, { kind, digest, identity, ...more }) };
       const about = { ...(stored.metadata["source"] as JsonObject), fingerprint: fingerprint(stored) };
-      await into.agents.save({ ...stored, metadata: { ...stored.metadata, source: about } });
+      const saved = await into.agents.save({ ...stored, metadata: { ...stored.metadata, source: about } });
+      this.#sizes.set(agent, bytesOf(saved as unknown as Json));
     } catch (error) {
       if (!isRefused(error)) throw error;
       report.skip(path, `Agent ${quote(agent)}: ${error.message}`);
-      this.#tell(agent, "refused");
-      return "refused";
+      return this.#tell(agent, "refused", error.message);
     }
     report.stored(path, bytes);
+    report.takes(this.#sizes.get(agent) ?? 0);
     const isSame = before !== undefined && source?.["digest"] === this.#last.get(agent)?.digest;
     this.#tell(agent, before === undefined ? "imported" : isSame ? "known" : "grown");
     return undefined;
   }
 
-  async #snapshot(record: ForeignRecord, { id, at, source, ...about }: NonNullable<ForeignRecord["snapshot"]>): Promise<void> {
-    const { kind, into, clock, report } = this.#writing;
-    clock.at = at ?? clock.at;
-    await into.agents.snapshot(record.agent, { ...about, metadata: { source: { kind, id, digest: record.digest, ...source } } });
-    report.stored(record.path, record.bytes);
+  /** Why a record that is here is not to be written over. */
+  async #conflict(before: AgentRecord, source: JsonObject | undefined): Promise<string | undefined> {
+    if (source?.["kind"] !== this.#writing.kind) return "There is another agent of this id here.";
+    if (source["fingerprint"] !== fingerprint(before)) return "It was changed here since it was imported.";
+    if (this.#identities.has(`${source["identity"]} ${before.id}`) || (await this.#taken(before.id)).isShared) return undefined;
+    return "There is another agent of this id here: it has another name, or was made at another time, and shares no checkpoint with this one.";
   }
 
   /** Of all that is said of an agent in one import, what weighs most. */
-  #tell(id: string, outcome: Outcome, message?: string): void {
+  #tell(id: string, outcome: Outcome, message?: string): Left {
     const before = this.#agents.get(id)?.outcome;
-    if (before === undefined || WEIGHT.indexOf(outcome) > WEIGHT.indexOf(before))
-      this.#agents.set(id, { id, outcome, ...(message !== undefined && { message }) });
+    const told = { outcome, ...(message !== undefined && { message }) };
+    if (before === undefined || WEIGHT.indexOf(outcome) > WEIGHT.indexOf(before)) this.#agents.set(id, { id, ...told });
+    return told;
   }
 
   end(): void {
@@ -113,16 +149,24 @@ export class AgentWriter {
   async #look(agent: string): Promise<Snapshots> {
     const { seen, kind } = this.#writing;
     const keys = seen === undefined ? new Set<string>() : await snapshotsOf(seen, agent, kind);
-    const own = this.#records.flatMap(({ agent: of, digest, snapshot }) => (of === agent && snapshot ? [`${digest} ${snapshot.id}`] : []));
+    const own = this.#records.flatMap((record) => (record.agent === agent && record.snapshot ? [keyOf(record, record.snapshot)] : []));
     const last = own.findLastIndex((key) => keys.has(key));
-    return { keys, late: new Set(own.slice(0, last + 1).filter((key) => !keys.has(key))) };
+    return { keys, late: new Set(own.slice(0, last + 1).filter((key) => !keys.has(key))), isShared: last !== -1 };
   }
 }
 
 interface Snapshots {
   readonly keys: Set<string>;
   readonly late: ReadonlySet<string>;
+  /** Whether one of this source is here. */
+  readonly isShared: boolean;
 }
+
+type ForeignSnapshot = NonNullable<ForeignRecord["snapshot"]>;
+type Left = Pick<MigratedSnapshot, "outcome" | "message">;
+
+const keyOf = ({ digest }: ForeignRecord, { id }: ForeignSnapshot): string => `${digest} ${id}`;
+const bytesOf = (value: Json): number => Buffer.byteLength(JSON.stringify(value));
 
 const WEIGHT: readonly Outcome[] = ["known", "grown", "imported", "refused", "conflict"];
 

@@ -5,19 +5,25 @@ import type { Json, JsonObject } from "../index.js";
 /** What is unpacked may be this large; a few bytes can say that they are a terabyte. */
 const MAX_UNPACKED = 64 * 1024 * 1024;
 
-/** Text where it is UTF-8, else base64; undefined where there is none. */
-export function contextOf(given: Json | undefined, isCompressed: boolean, note: (what: string) => void): JsonObject | undefined {
-  if (given === undefined || given === null) return undefined;
+/** A context grows from one checkpoint to the next, and of a list only what is new is stored. Of base64, whole groups of four. */
+const PIECE = 1_024;
+
+/**
+ * The keys of a state that hold it: `context` is text in pieces, which are one text when they are joined. What else it is, where it is no plain
+ * UTF-8, says `contextFormat`: pieces of base64, unpacked, or a value that is no bytes. None where there is no context.
+ */
+export function contextOf(given: Json | undefined, isCompressed: boolean, note: (what: string) => void): JsonObject {
+  if (given === undefined || given === null) return {};
   const bytes = bytesIn(given);
   if (bytes === undefined) {
     note("Its context is no list of bytes: kept as it stands.");
-    return { value: given };
+    return { context: given, contextFormat: { encoding: "none" } };
   }
   if (!isCompressed) return shown(bytes);
   const unpacked = unpack(bytes);
-  if (unpacked !== undefined) return { ...shown(unpacked.bytes), compressed: unpacked.how };
+  if (unpacked !== undefined) return shown(unpacked.bytes, { compressed: unpacked.how });
   note("Its context is said to be compressed and cannot be unpacked (zstd, gzip and zlib were tried): its bytes are kept as they are.");
-  return { ...shown(bytes), compressed: "unknown" };
+  return shown(bytes, { compressed: "unknown" });
 }
 
 function bytesIn(given: Json): Uint8Array | undefined {
@@ -30,9 +36,24 @@ function bytesIn(given: Json): Uint8Array | undefined {
   return bytes;
 }
 
-function shown(bytes: Uint8Array): JsonObject {
+function shown(bytes: Uint8Array, more: JsonObject = {}): JsonObject {
   const text = Buffer.from(bytes).toString("utf8");
-  return Buffer.from(text).equals(bytes) ? { text } : { base64: Buffer.from(bytes).toString("base64") };
+  const isText = Buffer.from(text).equals(bytes);
+  const format = isText ? more : { encoding: "base64", ...more };
+  const context = inPieces(isText ? text : Buffer.from(bytes).toString("base64"));
+  return { context, ...(Object.keys(format).length > 0 && { contextFormat: format }) };
+}
+
+function inPieces(text: string): readonly string[] {
+  const pieces: string[] = [];
+  for (let from = 0; from < text.length; ) {
+    // Not between the halves of a character.
+    const isWhole = text.slice(from, from + PIECE).isWellFormed();
+    const to = from + (isWhole ? PIECE : PIECE + 1);
+    pieces.push(text.slice(from, to));
+    from = to;
+  }
+  return pieces;
 }
 
 type Unpack = (bytes: Uint8Array, options: { readonly maxOutputLength: number }) => Uint8Array;

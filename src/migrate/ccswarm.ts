@@ -25,6 +25,8 @@ interface Light {
 const INDEX = "index.json";
 const FORKS = "forks.json";
 const MAX_LABEL = 1_000;
+/** How many keys a checkpoint says that it has under another name: its metadata has a bound. */
+const MAX_RENAMED = 100;
 
 export async function readCcswarm({ root, report, signal }: Reading): Promise<Foreign> {
   const files = await jsonFiles(root, report, signal);
@@ -160,9 +162,16 @@ function contentOf(value: JsonObject, file: FoundFile, report: Report): Content 
   const metadata = objectAt(value, "metadata") ?? {};
   const label = textAt(value, "label");
   const context = contextOf(at(value, "context"), at(metadata, "context_compressed") === true, (what) => report.note(what, file.path));
+  const { state, renamed } = stateOf(at(value, "state") ?? null, context);
+  const names = Object.keys(renamed);
+  if (names.length > 0)
+    report.note(
+      `Keys of its state that Holdfast does not take, or has itself, are here: ${names.slice(0, 5).map(quote).join(", ")}.`,
+      file.path,
+    );
   return {
     messages: [],
-    state: stateOf(at(value, "state") ?? null, context),
+    state,
     mark: {
       ...(label !== undefined && { label: clipped(label, MAX_LABEL) }),
       ...present({ tokenCount: countAt(metadata, "token_count"), tasksCompleted: countAt(metadata, "tasks_completed") }),
@@ -171,14 +180,25 @@ function contentOf(value: JsonObject, file: FoundFile, report: Report): Content 
     source: present({
       createdAt: at(value, "created_at"),
       parent: at(metadata, "parent_checkpoint_id"),
+      renamed: names.length === 0 || names.length > MAX_RENAMED ? undefined : renamed,
       label: label !== undefined && label.length > MAX_LABEL ? label : undefined,
     }),
   };
 }
 
-/** The fields of a state as ours, unless one of them cannot be: then all of it under one key. */
-function stateOf(state: Json, context: JsonObject | undefined): JsonObject {
-  const beside = context === undefined ? {} : { context };
-  const isSpread = isObject(state) && Object.keys(state).every((key) => isName(key) && key !== "messages" && !Object.hasOwn(beside, key));
-  return isSpread ? { ...state, ...beside } : { state, ...beside };
+/** The fields of a state as ours, so that a list among them that grows is stored once. Those that cannot be have another name here. */
+function stateOf(state: Json, beside: JsonObject): { readonly state: JsonObject; readonly renamed: JsonObject } {
+  if (!isObject(state)) return { state: { state, ...beside }, renamed: {} };
+  const isOurs = (key: string): boolean => isName(key) && key !== "messages" && !Object.hasOwn(beside, key);
+  const taken = new Set(Object.keys(state).filter(isOurs));
+  const renamed: [string, string][] = [];
+  const fields = Object.entries(state).map(([key, value]) => {
+    if (isOurs(key)) return [key, value] as const;
+    let name = isName(key) ? nameOf(`${key}_`) : nameOf(key);
+    while (taken.has(name)) name = nameOf(`${name}_`);
+    taken.add(name);
+    renamed.push([name, key]);
+    return [name, value] as const;
+  });
+  return { state: { ...Object.fromEntries(fields), ...beside }, renamed: Object.fromEntries(renamed) };
 }

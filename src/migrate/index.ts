@@ -1,5 +1,5 @@
 /** Brings in what other systems wrote: `migrate("ares", "path/to/checkpoints", "agent.db")`. */
-import { existsSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import { HoldfastError, quote } from "../core/errors.js";
 import { type Holdfast, type JsonObject, open } from "../index.js";
 import { readAethershell } from "./aethershell.js";
@@ -117,9 +117,11 @@ function isStore(store: string | undefined, report: Report): boolean {
   return existing(store);
 }
 
-/** Whether a store is there already. Of one that is no file nobody can tell before it is opened. */
+/** Whether a store is there already: an empty file or directory is none yet. Of one that is no file nobody can tell before it is opened. */
 function existing(store = process.env["HOLDFAST_STORE"] || ".holdfast/state.db"): boolean {
   const path = store.startsWith("dir:") ? store.slice("dir:".length) : store;
   if (/^memory:/i.test(path)) return false;
-  return /^[a-z][a-z0-9+.-]+:/i.test(path) || existsSync(path);
+  if (/^[a-z][a-z0-9+.-]+:/i.test(path)) return true;
+  const found = statSync(path, { throwIfNoEntry: false });
+  return found !== undefined && (found.isDirectory() ? readdirSync(path).length > 0 : found.size > 0);
 }

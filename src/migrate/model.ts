@@ -60,6 +60,8 @@ export interface ForeignSession {
 /** A record of an agent, and the snapshot of the agent that goes with it. */
 export interface ForeignRecord {
   readonly agent: string;
+  /** What tells it from another agent of the same id. */
+  readonly identity: string;
   readonly digest: string;
   readonly at: number | undefined;
   readonly path: string;

@@ -47,7 +47,10 @@ export interface MigrationReport {
   /** What was left out, and why. Paths are relative, and text as somebody else named it. */
   readonly skipped: readonly { readonly path: string; readonly why: string }[];
   readonly notes: readonly { readonly path?: string; readonly what: string }[];
-  /** What was imported now took this much there, and takes this much here. In a dry run: all of it, also what is here already. */
+  /**
+   * What was imported now took this much there, and takes this much here: sessions as they are counted by `stats`, agents and their snapshots
+   * as JSON. In a dry run: all of it, also what is here already.
+   */
   readonly sourceBytes: number;
   readonly storedBytes: number;
 }
@@ -73,6 +76,7 @@ export class Report {
   readonly #sources = new Map<string, number>();
   readonly #tell: ((progress: MigrationProgress) => void) | undefined;
   #more = { skipped: 0, notes: 0 };
+  #taken = 0;
   #strange = 0;
   #files = 0;
   #of = 0;
@@ -128,10 +132,16 @@ export class Report {
     this.#sources.set(path, bytes);
   }
 
+  /** Something takes this much that the store does not count. */
+  takes(bytes: number): void {
+    this.#taken += bytes;
+  }
+
   end(about: Pick<MigrationReport, "kind" | "path" | "dryRun" | "storedBytes">): MigrationReport {
     const { skipped, notes } = this.#more;
     return {
       ...about,
+      storedBytes: about.storedBytes + this.#taken,
       sessions: this.sessions,
       agents: this.agents,
       snapshots: this.snapshots,

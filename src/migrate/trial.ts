@@ -1,5 +1,8 @@
-/** Whether Holdfast takes a step, found out in a store that is thrown away: one that is refused must not have moved its session before. */
-import { type CheckpointOptions, type Holdfast, open } from "../index.js";
+/**
+ * Whether Holdfast takes something, found out in a store that is thrown away: where it is refused, nothing must have been done for it before,
+ * as that would be done again each time.
+ */
+import { type CheckpointOptions, type Holdfast, open, type SnapshotOptions } from "../index.js";
 import type { Content } from "./model.js";
 import { saveStep } from "./save-step.js";
 
@@ -8,14 +11,27 @@ export class Trial {
 
   /** Throws what saving it would throw. */
   async step(content: Content, mark: CheckpointOptions): Promise<void> {
-    this.#hold ??= await open("memory:", { search: false });
-    const session = await this.#hold.session("trial");
+    const hold = await this.#store();
+    const session = await hold.session("trial");
     try {
       await saveStep(session, content, mark);
     } finally {
       await session.close({ discard: true });
-      await this.#hold.sessions.delete("trial");
+      await hold.sessions.delete("trial");
     }
+  }
+
+  /** Throws what taking it would throw. */
+  async snapshot(about: SnapshotOptions): Promise<void> {
+    const hold = await this.#store();
+    await hold.agents.save({ id: "trial" });
+    await hold.agents.snapshot("trial", about);
+    await hold.agents.delete("trial");
+  }
+
+  async #store(): Promise<Holdfast> {
+    this.#hold ??= await open("memory:", { search: false });
+    return this.#hold;
   }
 
   async close(): Promise<void> {

@@ -78,44 +78,69 @@ test("the index is a hint: what it misses is imported, what it makes up is said,
   expect(torn.report).toMatchObject({ sessions: [{ checkpoints: 1 }], skipped: [{ path: "index.json" }] });
 });
 
-test("states that are no objects, or have a key that is not for us, are kept whole under one", async () => {
-  for (const state of [[1], "text", 7, null, { messages: [1] }, { "": 1 }, { "a\nb": 1 }]) {
-    const { store, report } = await imported(checkpoint("a", { state }));
+describe("states", () => {
+  const stateOf = async (state: unknown, more: Made = {}) => {
+    const { store, report } = await imported(checkpoint("a", { state, ...more }));
     expect(report.skipped).toEqual([]);
-    await using(store, async (hold) => expect((await hold.sessions.state("s")).state).toEqual({ state }));
-  }
-  const { store } = await imported(checkpoint("a", { state: { context: 1, k: 2 }, context: [104, 105] }));
-  await using(store, async (hold) =>
-    expect((await hold.sessions.state("s")).state).toEqual({ state: { context: 1, k: 2 }, context: { text: "hi" } }),
-  );
-  const odd = await imported(checkpoint("a", { state: JSON.parse('{"__proto__": {"x": 1}, "constructor": 2}') }));
-  await using(odd.store, async (hold) => expect(Object.keys((await hold.sessions.state("s")).state)).toEqual(["__proto__", "constructor"]));
+    const { state: shown } = await using(store, (hold) => hold.sessions.state("s"));
+    const latest = await using(store, (hold) => hold.checkpoints.latest("s"));
+    return { shown, notes: report.notes, renamed: (latest?.metadata["source"] as { renamed?: unknown }).renamed };
+  };
+
+  test("that are no objects are under one key; of others, only the keys that are not for us have another name", async () => {
+    for (const state of [[1], "text", 7, null]) expect((await stateOf(state)).shown).toEqual({ state });
+    const said = await stateOf({ messages: [1], messages_: 2, "a\nb": 3, k: 4, context: 5 }, { context: [104, 105] });
+    const names = Object.keys(said.renamed as object);
+    expect(said.shown).toEqual({ messages__: [1], messages_: 2, [String(names[1])]: 3, k: 4, context_: 5, context: ["hi"] });
+    expect(said.renamed).toEqual({ messages__: "messages", [String(names[1])]: "a\nb", context_: "context" });
+    expect(said.notes).toContainEqual({ path: "sessions/s/a.json", what: expect.stringContaining('are here: "messages__"') });
+    const odd = JSON.parse('{"__proto__": {"x": 1}, "constructor": 2}') as unknown;
+    expect(Object.keys((await stateOf(odd)).shown)).toEqual(["__proto__", "constructor"]);
+  });
+
+  test.each(["history", "messages", "context"])("%s that grow are stored once", async (key) => {
+    const line = (i: number) => ({ role: "user", content: `${i} `.padEnd(300, "what holds kelp to the rock, and why? ") });
+    const files = Array.from({ length: 60 }, (_, i) => {
+      const all = Array.from({ length: i + 1 }, (_each, k) => line(k));
+      const grown = key === "context" ? { context: [...Buffer.from(JSON.stringify(all))] } : { state: { [key]: all, n: i } };
+      return checkpoint(`k${i}`, { at: new Date(1_775_270_000_000 + i * 1000).toISOString(), ...grown });
+    });
+    const { report } = await imported(Object.assign({}, ...files) as Record<string, unknown>);
+    expect(report.sessions).toMatchObject([{ checkpoints: 60 }]);
+    expect(report.storedBytes).toBeLessThan(60 * 300 * (key === "context" ? 6 : 3));
+  });
 });
 
 describe("context", () => {
   const context = async (bytes: Uint8Array | readonly unknown[], compressed: boolean) => {
-    const { store, notes } = await imported(checkpoint("a", { context: [...bytes] as number[], compressed }));
-    return { notes, ...(await using(store, async (hold) => (await hold.sessions.state("s")).state as { context: object })) };
+    const { store, notes } = await imported(checkpoint("a", { state: {}, context: [...bytes] as number[], compressed }));
+    return { notes, state: (await using(store, (hold) => hold.sessions.state("s"))).state };
   };
   const text = "What holds kelp to the rock? ".repeat(50);
 
-  test("is text where it is UTF-8, else base64", async () => {
-    expect((await context(Buffer.from("é😀"), false)).context).toEqual({ text: "é😀" });
-    expect((await context([104, 105, 255, 0], false)).context).toEqual({ base64: "aGn/AA==" });
-    expect((await context([], false)).context).toEqual({ text: "" });
-    expect((await context([1, 256], false)).context).toEqual({ value: [1, 256] });
+  test("is text where it is UTF-8, else base64, in pieces", async () => {
+    expect((await context(Buffer.from("é😀"), false)).state).toEqual({ context: ["é😀"] });
+    expect((await context([104, 105, 255, 0], false)).state).toEqual({ context: ["aGn/AA=="], contextFormat: { encoding: "base64" } });
+    expect((await context([], false)).state).toEqual({ context: [] });
+    expect((await context([1, 256], false)).state).toEqual({ context: [1, 256], contextFormat: { encoding: "none" } });
+    for (const start of ["", "x"]) {
+      const long = `${start}${"😀".repeat(3_000)}`;
+      const { state } = await context(Buffer.from(long), false);
+      expect((state["context"] as string[]).join("")).toBe(long);
+    }
   });
 
   test("is unpacked where it is compressed, in bounds", async () => {
-    expect((await context(gzipSync(text), true)).context).toEqual({ text, compressed: "gzip" });
-    expect((await context(deflateSync(text), true)).context).toEqual({ text, compressed: "zlib" });
+    const pieces = [text.slice(0, 1024), text.slice(1024)];
+    expect((await context(gzipSync(text), true)).state).toEqual({ context: pieces, contextFormat: { compressed: "gzip" } });
+    expect((await context(deflateSync(text), true)).state).toEqual({ context: pieces, contextFormat: { compressed: "zlib" } });
     const plain = await context(Buffer.from("not packed"), true);
-    expect(plain.context).toEqual({ text: "not packed", compressed: "unknown" });
+    expect(plain.state).toEqual({ context: ["not packed"], contextFormat: { compressed: "unknown" } });
     expect(plain.notes).toContain("cannot be unpacked");
     const bomb = gzipSync(Buffer.alloc(65 * 1024 * 1024), { level: 9 });
     expect(await context(bomb, true)).toMatchObject({
       notes: expect.stringContaining("cannot be unpacked"),
-      context: { compressed: "unknown" },
+      state: { contextFormat: { compressed: "unknown" } },
     });
   });
 });

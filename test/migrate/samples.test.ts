@@ -68,7 +68,14 @@ test("ccswarm: states as they are, bytes, and integers of 64 bits as text", asyn
       { createdAt: "2026-01-28T02:30:07.123Z", metadata: { source: { createdAt: "2026-01-28T02:30:07.123456789Z" } } },
     ]);
     const { state } = await hold.sessions.state("session-1");
-    expect(state).toEqual({ big: "9007199254740993", key: "value", list: [1, null, true], n: 1, context: { base64: "aGn/AA==" } });
+    expect(state).toEqual({
+      big: "9007199254740993",
+      key: "value",
+      list: [1, null, true],
+      n: 1,
+      context: ["aGn/AA=="],
+      contextFormat: { encoding: "base64" },
+    });
   });
 });
 
