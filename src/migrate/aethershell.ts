@@ -30,9 +30,10 @@ interface CheckpointFile {
   readonly id: string;
   readonly time: Moment | undefined;
   readonly copies: readonly Copy[];
-  /** The time of the newest message in it, or of the last change of its agent; and how many messages it has. */
+  /** The time of the newest message in it, how many it has, and when its agent was last changed. */
   readonly newest: Moment | undefined;
   readonly messages: number;
+  readonly modified: Moment | undefined;
   readonly record: ForeignRecord | undefined;
   readonly mark: NonNullable<Content["mark"]>;
 }
@@ -60,7 +61,12 @@ export async function readAethershell({ root, report, signal }: Reading): Promis
   }
   // They know seconds: of those of one second, the one that knows more came later.
   checkpoints.sort(
-    (a, b) => compareTimes(a.time, b.time) || compareTimes(a.newest, b.newest) || a.messages - b.messages || compareTexts(a.id, b.id),
+    (a, b) =>
+      compareTimes(a.time, b.time) ||
+      compareTimes(a.newest, b.newest) ||
+      a.messages - b.messages ||
+      compareTimes(a.modified, b.modified) ||
+      compareTexts(a.id, b.id),
   );
   live.sort((a, b) => compareTimes(a.time, b.time) || compareTexts(a.foreign, b.foreign));
   return { acts: actsOf(agents, live, checkpoints, report) };
@@ -132,10 +138,8 @@ function checkpointFile(document: Document, documents: Documents, report: Report
     id,
     time,
     copies,
-    newest: newestOf([
-      ...conversations.flatMap((each) => (isObject(each) ? [at(each, "last_message_at")] : [])),
-      at(state ?? {}, "modified_at"),
-    ]),
+    newest: newestOf(conversations.map((each) => (isObject(each) ? at(each, "last_message_at") : undefined))),
+    modified: momentOf(at(state ?? {}, "modified_at")),
     messages: conversations.reduce((sum: number, each) => sum + ((isObject(each) && listAt(each, "messages")?.length) || 0), 0),
     mark: { ...(name && { label: clipped(name, 1_000) }), ...words },
     record:

@@ -92,6 +92,67 @@ describe("checkpoints", () => {
     expect((await migrate("aethershell", path, store)).sessions.map(({ outcome }) => outcome)).toEqual(["known", "known", "known"]);
   });
 
+  test("a conversation that was put back: the session stands where it does, at an earlier live copy or at a checkpoint", async () => {
+    const live = (turns: number) => ({ "conversations/x.json": conversation("x", turns) });
+    const { store, path } = await imported({ ...checkpoint("c1", 10, [conversation("x", 2)]), ...live(3) });
+    const messages = () => using(store, async (hold) => (await hold.sessions.state("x")).messages.length);
+    for (const turns of [4, 3, 5, 2, 5, 6]) {
+      put(path, live(turns));
+      expect((await migrate("aethershell", path, store)).sessions).toMatchObject([{ outcome: "grown" }]);
+      expect(await messages()).toBe(turns);
+      expect((await migrate("aethershell", path, store)).sessions).toMatchObject([{ outcome: "known" }]);
+    }
+  });
+
+  test("an agent put back here by a restore is left there, also where its words are those of an import under way", async () => {
+    const { store, path } = await imported(files);
+    const restored = async (n: number) => {
+      await using(store, async (hold) => hold.agents.restore((await hold.agents.snapshots("ag")).items.at(n)?.id as string));
+      const at = await using(store, async (hold) => (await hold.checkpoints.latest("x"))?.id);
+      put(path, { "conversations/x.json": conversation("x", 9) });
+      expect((await migrate("aethershell", path, store)).sessions.find(({ id }) => id === "x")).toMatchObject({ outcome: "conflict" });
+      expect(await using(store, async (hold) => (await hold.checkpoints.latest("x"))?.id)).toBe(at);
+    };
+    await restored(-1);
+    await restored(-2);
+  });
+
+  test("those of one second are in the order of what they know, not of their random ids", async () => {
+    const { store } = await imported({
+      ...checkpoint("z", 10, [conversation("x", 1)]),
+      ...checkpoint("m", 10, [conversation("x", 2)]),
+      ...checkpoint("a", 10, [conversation("x", 3)]),
+      ...checkpoint("b", 10, [conversation("x", 3, { last_message_at: T + 3, messages: [message(0)] })]),
+    });
+    await using(store, async (hold) => {
+      const { items } = await hold.checkpoints.list("x");
+      expect(items.map(({ label }) => label)).toEqual(["a", "b", "m", "z"].map((id) => `Checkpoint ${id}`));
+      expect((await hold.sessions.state("x")).messages).toHaveLength(3);
+    });
+  });
+
+  test("an agent of the same id from another directory is left alone; one that was given another name is the same", async () => {
+    const { store, path } = await imported(files);
+    const other = put(place(), { "agents/ag.json": agent({ name: "Second", custom_state: {} }), ...checkpoint("d1", 50, []) });
+    put(other, { "checkpoints/d1.json": { ...Object.values(checkpoint("d1", 50, []))[0], agent_state: agent({ name: "Second" }) } });
+    const report = await migrate("aethershell", other, store);
+    expect(report.agents).toEqual([{ id: "ag", outcome: "conflict", message: expect.stringContaining("another agent of this id") }]);
+    expect(report.snapshots).toMatchObject([{ id: "d1", outcome: "conflict", message: expect.stringContaining("another agent") }]);
+    await using(store, async (hold) => expect(await hold.agents.get("ag")).toMatchObject({ name: "Ag", state: { at: 99 } }));
+    put(path, { "agents/ag.json": agent({ name: "Renamed" }) });
+    expect((await migrate("aethershell", path, store)).agents).toEqual([{ id: "ag", outcome: "grown" }]);
+    expect((await migrate("aethershell", path, store)).agents).toEqual([{ id: "ag", outcome: "known" }]);
+  });
+
+  test("what agents take here is counted, as their files are", async () => {
+    const large = { custom_state: { x: { Str: "what holds kelp to the rock? ".repeat(1_000) } } };
+    const { report, path, store } = await imported({ "agents/ag.json": agent(large) });
+    expect(report.sourceBytes).toBeGreaterThan(29_000);
+    expect(report.storedBytes).toBeGreaterThan(29_000);
+    expect(await migrate("aethershell", path, store)).toMatchObject({ sourceBytes: 0, storedBytes: 0 });
+    expect((await migrate("aethershell", path, join(place(), "s.db"), { dryRun: true })).storedBytes).toBe(report.storedBytes);
+  });
+
   test("an agent that was changed here, or is another, is left alone; so are its snapshots", async () => {
     const { store, path } = await imported(files);
     await using(store, (hold) => hold.agents.save({ id: "ag", state: { mine: 1 } }));
@@ -171,11 +232,18 @@ test("calls keep their status; an answer in the call stands after it, unless a m
     result,
     status,
   });
-  const calls = [call("a", "Completed", "1"), call("b", "Failed", "no"), call("c", "Running", null), call("d", "Failed", "told twice")];
+  const calls = [
+    call("a", "Completed", "1"),
+    call("b", "Failed", "no"),
+    call("c", "Running", null),
+    call("d", "Failed", "told twice"),
+    call("e", "Completed", "alike"),
+  ];
   const messages = [
     message(1, { content: "", tool_calls: calls }),
     message(2, { role: "Tool", content: "told", metadata: { tool_call_id: "d", more: "x" } }),
     message(3, { role: "Tool", content: "nobody asked" }),
+    message(4, { role: "Tool", content: "alike", metadata: { tool_call_id: "e" } }),
   ];
   const { store } = await imported({ "conversations/x.json": conversation("x", 0, { messages }) });
   await using(store, async (hold) => {
@@ -184,7 +252,11 @@ test("calls keep their status; an answer in the call stands after it, unless a m
       provider: { aethershell: { status: name, arguments: { u: { Uri: "x:y" } } } },
       input: { n: 1, u: "x:y" },
     });
-    expect(asked?.content).toMatchObject([status("Completed"), status("Failed"), status("Running"), status("Failed")]);
+    const calling = [status("Completed"), status("Failed"), status("Running"), status("Failed"), status("Completed")];
+    expect(asked?.content).toMatchObject(calling);
+    // What a call says itself stays with it where a message answers otherwise.
+    const own = partsOf(asked as Message).map(({ provider }) => (provider?.["aethershell"] as { result?: unknown }).result);
+    expect(own).toEqual([undefined, undefined, undefined, "told twice", undefined]);
     expect(inside).toMatchObject({
       role: "tool",
       content: [

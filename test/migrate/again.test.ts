@@ -493,6 +493,21 @@ describe("a dry run", () => {
     }
   });
 
+  test("does not make a store of an empty file or directory", async () => {
+    const path = sources.ares();
+    const file = join(put(place(), { "s.db": "" }), "s.db");
+    const folder = place();
+    for (const store of [file, `dir:${folder}`]) {
+      expect((await migrate("ares", path, store, { dryRun: true })).sessions).toMatchObject([
+        { outcome: "imported" },
+        { outcome: "imported" },
+      ]);
+      expect([readFileSync(file).length, readdirSync(folder)]).toEqual([0, []]);
+    }
+    for (const store of [file, `dir:${folder}`])
+      expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "imported" }, { outcome: "imported" }]);
+  });
+
   test("is planned against what is there: growth, conflicts, and values that are refused", async () => {
     const store = join(place(), "s.db");
     const path = put(place(), { "a_0.json": ares({ step: 0 }), "b_0.json": ares({ session: "b", step: 0 }) });

@@ -181,6 +181,40 @@ describe("parents", () => {
       expect(notes).toContain(said);
   });
 
+  test("that come late: a repaired file and a branch with an earlier time are lines, and the session stands at its end", async () => {
+    const { store, path } = await imported({
+      ...checkpoint("k0", { at: 0 }),
+      ...checkpoint("k2", { at: 20, parent: "k0" }),
+      ...checkpoint("k4", { at: 40, parent: "k3" }),
+      "sessions/s/k3.json": "{torn",
+    });
+    put(path, {
+      ...checkpoint("k1", { at: 10, parent: "k0" }),
+      ...checkpoint("k3", { at: 30, parent: "k2" }),
+      ...checkpoint("k11", { at: 11, parent: "k1" }),
+    });
+    const report = await migrate("ccswarm", path, store);
+    expect(report.sessions).toEqual([{ id: "s", outcome: "grown", checkpoints: 3 }]);
+    expect(await tree(store)).toEqual({ parents: { k0: null, k1: "k0", k11: "k1", k2: "k0", k3: "k2", k4: "k2" }, at: "k4" });
+    expect((await migrate("ccswarm", path, store)).sessions).toEqual([{ id: "s", outcome: "known", checkpoints: 0 }]);
+  });
+
+  test("that are refused: what follows them follows the one before, and trying again moves nothing", async () => {
+    const bad = { metadata: { parent_checkpoint_id: "k0", extra: { x: "y".repeat(2_000_000) } } };
+    const { store, path } = await imported({
+      ...checkpoint("k0", { at: 0 }),
+      ...checkpoint("k1", { at: 1, more: bad }),
+      ...checkpoint("k2", { at: 2, parent: "k0" }),
+      ...checkpoint("k3", { at: 3, parent: "k1" }),
+    });
+    expect(await tree(store)).toEqual({ parents: { k0: null, k2: "k0", k3: "k0" }, at: "k3" });
+    const lines = () => using(store, async (hold) => (await hold.stats()).sizeBytes);
+    const before = await lines();
+    const again = await migrate("ccswarm", path, store);
+    expect(again).toMatchObject({ sessions: [{ outcome: "known" }], skipped: [{ path: "sessions/s/k1.json" }], storedBytes: 0 });
+    expect(await lines()).toBe(before);
+  });
+
   test("any tree is kept, whatever the order of its files", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat(), { minLength: 1, maxLength: 9 }), async (choices) => {

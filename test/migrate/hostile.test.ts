@@ -6,6 +6,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { KINDS, type MigrationKind, migrate } from "../../src/migrate/index.js";
+import { agent, checkpoint, conversation } from "./aethershell-files.js";
 import { ares, fixtures, place, put, talk, using, viewAt } from "./support.js";
 
 describe("torn files", () => {
@@ -248,6 +249,82 @@ test("values that Holdfast refuses leave their checkpoint out, with the reason, 
   expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known", checkpoints: 0 }]);
 });
 
+describe("what Holdfast refuses beside the steps is left out with the reason, and the rest is imported, each time", () => {
+  const large = { x: "y".repeat(2_000_000) };
+
+  test.each([
+    ["a title", { title: "\ud800" }, "title"],
+    ["metadata", { title: "Kept", metadata: large }, "metadata"],
+    ["what is said of where it came from", { title: "Kept", tags: [`${"t".repeat(2_000_000)}`] }, "metadata"],
+  ])("%s of a session", async (_name, more, word) => {
+    const store = join(place(), "s.db");
+    const path = put(place(), { "conversations/x.json": conversation("x", 2, more), "conversations/y.json": conversation("y", 1) });
+    const report = await migrate("aethershell", path, store);
+    expect(report.sessions).toMatchObject([
+      { id: "y", outcome: "imported" },
+      { id: "x", outcome: "imported", checkpoints: 1 },
+    ]);
+    expect(report.skipped).toMatchObject([{ path: "conversations/x.json", why: expect.stringContaining(`The ${word} of session "x"`) }]);
+    await using(store, async (hold) => {
+      expect((await hold.sessions.state("x")).messages).toHaveLength(2);
+      if (word === "metadata") expect(await hold.sessions.get("x")).toMatchObject({ title: "Kept" });
+    });
+    expect((await migrate("aethershell", path, store)).sessions.map(({ outcome }) => outcome)).toEqual(["known", "known"]);
+  });
+
+  test("names and descriptions of snapshots; the agent is imported all the same", async () => {
+    for (const more of [{ name: "\ud800" }, { description: "\ud800" }]) {
+      const store = join(place(), "s.db");
+      const path = put(place(), {
+        ...checkpoint("c1", 10, [conversation("x", 1)], more),
+        ...checkpoint("c2", 20, [conversation("x", 2)], more),
+        ...checkpoint("c3", 30, [conversation("z", 2)]),
+        ...checkpoint("c4", 40, [], { ...more, agent_id: "other", agent_state: agent({ agent_id: "other" }) }),
+        "agents/ag.json": agent(),
+      });
+      // A mark with such words leaves the checkpoint of the session out as well.
+      const report = await migrate("aethershell", path, store);
+      expect(report.snapshots.map(({ id, outcome, message }) => [id, outcome, message])).toEqual([
+        ["c1", "refused", expect.stringContaining("lone surrogate")],
+        ["c2", "refused", expect.stringContaining("lone surrogate")],
+        ["c3", "imported", undefined],
+        ["c4", "refused", expect.stringContaining("lone surrogate")],
+      ]);
+      expect(report.agents.map(({ id, outcome }) => [id, outcome])).toEqual([
+        ["ag", "imported"],
+        ["other", "imported"],
+      ]);
+      const before = await viewAt(store);
+      await migrate("aethershell", path, store);
+      expect(await viewAt(store)).toEqual(before);
+    }
+  });
+
+  test("snapshots of very many conversations say how many", async () => {
+    const store = join(place(), "s.db");
+    const many = Array.from({ length: 101 }, (_, i) => conversation(`c${i}`, 0));
+    await migrate("aethershell", put(place(), checkpoint("c1", 10, many)), store);
+    await using(store, async (hold) => {
+      const [only] = (await hold.agents.snapshots("ag")).items;
+      expect(only).toMatchObject({ sessions: 101, metadata: { source: { conversationCount: 101 } } });
+    });
+  });
+
+  test("metadata of a fork", async () => {
+    const swarm = (session: string, id: string) => ({
+      [`sessions/${session}/${id}.json`]: { id, session_id: session, created_at: "2026-01-28T02:30:00Z", state: { id }, metadata: {} },
+    });
+    const fork = { fork_id: "f", parent_session_id: "s", checkpoint_id: "k", branch_name: "try", created_at: "2026-01-28T03:00:00Z" };
+    const path = put(place(), { ...swarm("s", "k"), ...swarm("z", "q"), "forks.json": { forks: { f: { ...fork, metadata: large } } } });
+    const store = join(place(), "s.db");
+    const report = await migrate("ccswarm", path, store);
+    expect(report.sessions.map(({ id, outcome }) => [id, outcome])).toEqual(["s", "f", "z"].map((id) => [id, "imported"]));
+    expect(report.skipped).toMatchObject([{ why: expect.stringContaining("larger than") }]);
+    await using(store, async (hold) => expect(await hold.sessions.get("f")).toMatchObject({ title: "try", origin: { sessionId: "s" } }));
+    expect((await migrate("ccswarm", path, store)).sessions.map(({ outcome }) => outcome)).toEqual(["known", "known", "known"]);
+  });
+});
+
 test("whatever stands in a directory, it is reported or imported, and never an unknown error", async () => {
   const value = fc.oneof(
     fc.jsonValue(),
@@ -258,7 +335,7 @@ test("whatever stands in a directory, it is reported or imported, and never an u
     { role: fc.oneof(fc.string(), fc.jsonValue()), content: fc.oneof(fc.string(), fc.jsonValue()), tool_calls: fc.jsonValue() },
     { requiredKeys: [] },
   );
-  const checkpoint = fc.record(
+  const anything = fc.record(
     {
       ...{
         session_id: fc.string(),
@@ -292,7 +369,7 @@ test("whatever stands in a directory, it is reported or imported, and never an u
   await fc.assert(
     fc.asyncProperty(
       fc.constantFrom(...KINDS),
-      fc.array(fc.oneof(checkpoint, value), { minLength: 1, maxLength: 5 }),
+      fc.array(fc.oneof(anything, value), { minLength: 1, maxLength: 5 }),
       async (kind, values) => {
         const folders = {
           ares: [""],
