@@ -3,7 +3,7 @@ import type { FilePart, Json, JsonObject, MessageInput, Part, ToolCallPart, Tool
 import { plainMap } from "./aethershell-values.js";
 import { at, isObject, listOrNone, objectAt, objectsOrNone, present, textAt } from "./fields.js";
 import { unreadable } from "./files.js";
-import { bytesOf, fileAt, namedMessage, roleOf, withOwnIds } from "./messages.js";
+import { bytesOf, fileAt, looseBytesOf, namedMessage, roleOf, withOwnIds } from "./messages.js";
 
 export function messagesOf(conversation: JsonObject, onNaN: () => void): readonly MessageInput[] {
   const given = listOrNone(conversation, "messages").map((message, i) => {
@@ -96,7 +96,8 @@ function fileOf(attachment: JsonObject): FilePart {
   const theirs = present({ id: at(attachment, "id"), type, size: at(attachment, "size"), url: content === undefined ? undefined : url });
   const mediaType = said ?? "application/octet-stream";
   const isText = type === "Code" || mediaType.startsWith("text/");
-  const bytes = content === undefined || isText ? undefined : bytesOf(content);
+  const isMedia = type === "Image" || type === "Audio" || type === "Video";
+  const bytes = content === undefined || isText ? undefined : isMedia ? looseBytesOf(content) : bytesOf(content);
   const data: FilePart["data"] =
     bytes !== undefined
       ? { bytes }

@@ -7,7 +7,7 @@ import type { Content, ForeignRecord } from "./model.js";
 import { isName, nameOf } from "./names.js";
 import { type Moment, momentOf } from "./times.js";
 
-const KINDS: Readonly<Record<string, CheckpointKind>> = {
+const CHECKPOINT_KINDS: Readonly<Record<string, CheckpointKind>> = {
   Automatic: "automatic",
   Manual: "manual",
   PreOperation: "pre-operation",
@@ -15,7 +15,7 @@ const KINDS: Readonly<Record<string, CheckpointKind>> = {
 };
 
 export const checkpointKind = (theirs: string | undefined): CheckpointKind =>
-  theirs !== undefined && Object.hasOwn(KINDS, theirs) ? (KINDS[theirs] as CheckpointKind) : "manual";
+  theirs !== undefined && Object.hasOwn(CHECKPOINT_KINDS, theirs) ? (CHECKPOINT_KINDS[theirs] as CheckpointKind) : "manual";
 
 /** What stands beside the messages of a conversation. */
 export interface Heading {

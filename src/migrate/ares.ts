@@ -23,8 +23,10 @@ interface Light {
 
 interface Pointer {
   readonly path: string;
-  /** Compared with the paths of files, never opened. */
+  /** As it says it. */
   readonly target: string;
+  /** From the root. Compared with the paths of files, never opened. */
+  readonly file: string;
 }
 
 const POINTER = "_latest.json";
@@ -58,7 +60,8 @@ function isPointer(file: FoundFile, text: string, pointers: Map<string, Pointer>
   const target = text.trim();
   const isNamed = file.name.endsWith(POINTER);
   if (isNamed && target.endsWith(".json") && target.length <= 4_096) {
-    pointers.set(file.path.slice(0, -POINTER.length), { path: file.path, target });
+    const folder = file.path.slice(0, -file.name.length);
+    pointers.set(file.name.slice(0, -POINTER.length), { path: file.path, target, file: `${folder}${target}` });
     return true;
   }
   if (!isNamed || target.startsWith("{")) return false;
@@ -118,8 +121,8 @@ function sessionOf(foreign: string, found: readonly Light[], pointer: Pointer | 
 }
 
 /** The step that the pointer names. */
-function pointedAt(session: string, steps: readonly Light[], { path, target }: Pointer, report: Report): Step | undefined {
-  const named = steps.find(({ record }) => record.path === target);
+function pointedAt(session: string, steps: readonly Light[], { path, target, file }: Pointer, report: Report): Step | undefined {
+  const named = steps.find(({ record }) => record.path === file);
   if (named === undefined) {
     const why = /^[\\/]|\.\.|^[A-Za-z]:/.test(target)
       ? "which is no file of this directory. It was not followed"

@@ -105,7 +105,8 @@ function sessionsOf(all: readonly Light[], forks: readonly Fork[], report: Repor
     const from = fork && owner.get(fork.checkpoint);
     const isFork = from !== undefined && from !== id && made.has(from);
     const lights = bySession.get(id) ?? [];
-    if (fork !== undefined) noteFork(fork, isFork ? from : undefined, lights.length, report);
+    if (fork !== undefined && from === id) report.note(`Fork ${quote(id)} begins at a checkpoint of its own: it is no fork.`, FORKS);
+    else if (fork !== undefined) noteFork(fork, isFork ? from : undefined, lights.length, report);
     if (lights.length === 0 && !isFork) continue;
     const steps = lights.map(({ record, parent }) => ({ ...record, ...parentOf(id, parent, record, owner, fork, report) }));
     made.set(id, {

@@ -66,7 +66,7 @@ export function fileAt(url: string, mediaType: string | undefined): FilePart {
   if (found === null) return { type: "file", mediaType: mediaType ?? "application/octet-stream", data: { url } };
   const [head, said, isBase64] = found;
   const body = url.slice(head.length);
-  const bytes = isBase64 === undefined ? percentDecoded(body) : bytesOf(body);
+  const bytes = isBase64 === undefined ? percentDecoded(body) : looseBytesOf(body);
   const type = mediaType ?? (said || "text/plain");
   return { type: "file", mediaType: type, data: bytes === undefined ? { url } : { bytes } };
 }
@@ -84,4 +84,10 @@ export function bytesOf(base64: string): Uint8Array | undefined {
   if (base64.length % 4 !== 0) return undefined;
   const bytes = Buffer.from(base64, "base64");
   return bytes.toString("base64") === base64 ? bytes : undefined;
+}
+
+/** The same of what is known to be base64: it may be wrapped, unpadded, or safe for addresses. */
+export function looseBytesOf(base64: string): Uint8Array | undefined {
+  const plain = base64.replace(/\s+/g, "").replaceAll("-", "+").replaceAll("_", "/").replace(/=+$/, "");
+  return bytesOf(plain.padEnd(Math.ceil(plain.length / 4) * 4, "="));
 }

@@ -5,8 +5,8 @@
 import type { AgentInput, CheckpointOptions, JsonObject, MessageInput, SnapshotOptions } from "../index.js";
 import type { Report } from "./report.js";
 
-export type MigrationKind = "ares" | "ccswarm" | "smooth" | "aethershell";
-export const KINDS: readonly MigrationKind[] = ["ares", "ccswarm", "smooth", "aethershell"];
+export const KINDS = ["ares", "ccswarm", "smooth", "aethershell"] as const;
+export type MigrationKind = (typeof KINDS)[number];
 
 /** All of a session at one moment. */
 export interface Content {

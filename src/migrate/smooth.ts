@@ -66,15 +66,15 @@ async function sessionsOf(lights: readonly Light[], { report, sourceOf }: Readin
       seen.add(twin);
     }
     // Pruning there may have taken the first one away since it was imported here.
-    const before = await sourceOf(nameOf(agent));
+    const before = await sourceOf(firstId(agent));
     const here = before?.["kind"] === "smooth" && before["id"] === agent ? before["conversation"] : undefined;
     const [first] = conversations.keys();
     if (conversations.size > 1) report.note(`Agent ${quote(agent)} has ${conversations.size} conversations: each is a session.`);
     for (const [conversation, steps] of conversations) {
-      const foreign = conversation === (here ?? first) ? agent : `${agent}/${conversation}`;
+      const isFirst = conversation === (here ?? first);
       sessions.push({
-        id: nameOf(foreign),
-        foreign,
+        id: isFirst ? firstId(agent) : laterId(agent, conversation),
+        foreign: isFirst ? agent : `${agent}/${conversation}`,
         ...(agent !== "" && { agent: nameOf(agent) }),
         source: { conversation },
         ...(conversation !== "" && { identity: digestOf(conversation) }),
@@ -85,6 +85,14 @@ async function sessionsOf(lights: readonly Light[], { report, sourceOf }: Readin
   }
   return sessions;
 }
+
+/** Where an agent's name ends and that of a conversation begins must be plain: those that hold the sign between them have a digest. */
+const firstId = (agent: string): string => (agent.includes("/") ? marked(agent, [agent]) : nameOf(agent));
+const laterId = (agent: string, conversation: string): string => {
+  const both = `${agent}/${conversation}`;
+  return both.split("/").length > 2 ? marked(both, [agent, conversation]) : nameOf(both);
+};
+const marked = (name: string, parts: readonly string[]): string => nameOf(`${name}~${digestOf(JSON.stringify(parts)).slice(0, 12)}`);
 
 function inOrder(a: Light, b: Light): number {
   const byIteration = a.iteration < b.iteration ? -1 : a.iteration > b.iteration ? 1 : 0;

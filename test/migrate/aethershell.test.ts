@@ -207,6 +207,8 @@ test("attachments are files: bytes, text, addresses", async () => {
     attachment("both", { content: "aGk=", url: "https://x/y" }),
     attachment("inside", { url: "data:application/pdf;base64,aGk=" }),
     attachment("nothing", { mime_type: "" }),
+    ...["aGk", "aGVs\nbG8=\n", "-_-_"].map((content) => attachment("loose", { attachment_type: "Image", mime_type: "image/png", content })),
+    attachment("short", { content: "aGk" }),
   ];
   const { store, report } = await imported({ "conversations/x.json": conversation("x", 0, { messages: [message(0, { attachments })] }) });
   expect(report.skipped).toEqual([]);
@@ -220,6 +222,10 @@ test("attachments are files: bytes, text, addresses", async () => {
       { data: { sizeBytes: 2 }, provider: { aethershell: { url: "https://x/y", size: 3 } } },
       { data: { sizeBytes: 2 } },
       { mediaType: "application/octet-stream", data: { ref: { aethershell: "nothing" } } },
+      { data: { sizeBytes: 2 } },
+      { data: { sizeBytes: 5 } },
+      { data: { sizeBytes: 3 } },
+      { data: { text: "aGk" } },
     ]);
   });
 });
@@ -255,7 +261,7 @@ test("calls keep their status; an answer in the call stands after it, unless a m
     const calling = [status("Completed"), status("Failed"), status("Running"), status("Failed"), status("Completed")];
     expect(asked?.content).toMatchObject(calling);
     // What a call says itself stays with it where a message answers otherwise.
-    const own = partsOf(asked as Message).map(({ provider }) => (provider?.["aethershell"] as { result?: unknown }).result);
+    const own = partsOf(asked as Message).map(({ provider }) => (provider?.["aethershell"] as { result?: unknown } | undefined)?.result);
     expect(own).toEqual([undefined, undefined, undefined, "told twice", undefined]);
     expect(inside).toMatchObject({
       role: "tool",

@@ -151,6 +151,15 @@ describe("pointers", () => {
     expect(report.skipped).toMatchObject([{ path: "a_latest.json", why: expect.stringContaining("torn or empty") }]);
   });
 
+  test("of a directory below: it names a file beside it", async () => {
+    const store = join(place(), "s.db");
+    const below = Object.fromEntries(
+      Object.entries({ ...five, "a_latest.json": "a_2.json" }).map(([name, file]) => [`below/${name}`, file]),
+    );
+    await migrate("ares", put(place(), below), store);
+    expect((await tree(store, "a")).at).toBe("a-2");
+  });
+
   test("of a session that is not there", async () => {
     const { report } = await standing({ ...five, "gone_latest.json": "gone_3.json" });
     expect(report.notes).toMatchObject([{ path: "gone_latest.json", what: expect.stringContaining("no checkpoint here") }]);

@@ -84,7 +84,7 @@ describe("states", () => {
     expect(report.skipped).toEqual([]);
     const { state: shown } = await using(store, (hold) => hold.sessions.state("s"));
     const latest = await using(store, (hold) => hold.checkpoints.latest("s"));
-    return { shown, notes: report.notes, renamed: (latest?.metadata["source"] as { renamed?: unknown }).renamed };
+    return { shown, notes: report.notes, renamed: (latest?.metadata["source"] as { renamed?: unknown } | undefined)?.renamed };
   };
 
   test("that are no objects are under one key; of others, only the keys that are not for us have another name", async () => {
@@ -286,23 +286,28 @@ describe("forks", () => {
       ...fork("p", "q", "q1"),
       ...fork("q", "p", "p1"),
       ...fork("wrong", "t", "a"),
+      ...fork("own2", "own2", "o2"),
       broken: { fork_id: "broken" },
       odd: 7,
     };
     const { report, notes } = await imported({
       ...checkpoint("a"),
       ...checkpoint("o1", { session: "own" }),
+      ...checkpoint("o2", { session: "own2" }),
       ...checkpoint("p1", { session: "p" }),
       ...checkpoint("q1", { session: "q" }),
       "forks.json": { forks, children: {} },
     });
-    expect(report.sessions.map(({ id, outcome }) => [id, outcome])).toEqual(["own", "q", "p", "s", "wrong"].map((id) => [id, "imported"]));
+    expect(report.sessions.map(({ id, outcome }) => [id, outcome])).toEqual(
+      ["own", "own2", "q", "p", "s", "wrong"].map((id) => [id, "imported"]),
+    );
     for (const said of [
       "nothing of it is left to import",
       "a session of its own",
       'its checkpoint is of "s"',
       '"broken" does not say',
       '"odd" does not',
+      "it is no fork",
     ])
       expect(notes).toContain(said);
   });

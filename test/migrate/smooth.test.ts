@@ -1,5 +1,16 @@
 /** smooth: files with nanoseconds, a database with seconds, and conversations of one agent. */
-import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, statSync, symlinkSync, utimesSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -61,6 +72,23 @@ test("an agent's later conversations are sessions of their own, also after the f
   const { [`agent/2.json`]: second } = files as Record<string, unknown>;
   const again = await migrate("smooth", put(place(), { "agent/2.json": second }), store);
   expect(again.sessions).toEqual([{ id: "agent/second", outcome: "known", checkpoints: 0 }]);
+});
+
+test("an agent whose name looks like one with a conversation keeps its session, whatever is pruned there", async () => {
+  const store = join(place(), "s.db");
+  const a = (id: string, said: string, at: number) =>
+    checkpoint(id, 0, { agent: "a", at: `2026-04-03T21:47:0${at}Z`, said: conversation(1, said) });
+  const slashed = (id: string, turns: number) => ({
+    [`s/${id}.json`]: { ...Object.values(checkpoint(id, turns, { agent: "a/x", said: conversation(turns, "y") }))[0] },
+  });
+  const path = put(place(), { ...a("1", "k", 1), ...a("2", "x", 2), ...slashed("3", 1) });
+  const [, , third] = (await migrate("smooth", path, store)).sessions;
+  rmSync(join(path, "a/2.json"));
+  put(path, slashed("4", 2));
+  expect((await migrate("smooth", path, store)).sessions).toEqual([
+    { id: "a", outcome: "known", checkpoints: 0 },
+    { id: third?.id, outcome: "grown", checkpoints: 1 },
+  ]);
 });
 
 test("messages: images, reasoning, names, ids that repeat", async () => {
