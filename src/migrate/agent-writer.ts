@@ -35,10 +35,7 @@ export class AgentWriter {
   async write(record: ForeignRecord): Promise<void> {
     const { snapshot } = record;
     if (snapshot === undefined) await this.#save(record);
-    else {
-      const { id, agent } = { id: snapshot.id, agent: record.agent };
-      this.#writing.report.snapshots.push({ id, agent, ...(await this.#both(record, snapshot)) });
-    }
+    else this.#writing.report.snapshots.push({ id: snapshot.id, agent: record.agent, ...(await this.#both(record, snapshot)) });
   }
 
   /** The record, and the snapshot that goes with it. */

@@ -165,11 +165,9 @@ function contentOf(value: JsonObject, file: FoundFile, report: Report): Content 
   const context = contextOf(at(value, "context"), at(metadata, "context_compressed") === true, (what) => report.note(what, file.path));
   const { state, renamed } = stateOf(at(value, "state") ?? null, context);
   const names = Object.keys(renamed);
-  if (names.length > 0)
-    report.note(
-      `Keys of its state that Holdfast does not take, or has itself, are here: ${names.slice(0, 5).map(quote).join(", ")}.`,
-      file.path,
-    );
+  // Said once, not of each checkpoint: they have it in their metadata.
+  for (const name of names.slice(0, MAX_RENAMED))
+    report.note(`A key of states that Holdfast does not take, or has itself, has another name here: ${quote(name)}.`);
   return {
     messages: [],
     state,

@@ -16,7 +16,7 @@ import { isRefused, type Writing } from "./writing.js";
 const WORDS = ["title", "tags", "archived"] as const;
 type Word = (typeof WORDS)[number];
 
-const digestOfWord = (word: unknown): string => digestOf(sortedText((word ?? null) as Json));
+const digestOfWord = (word: unknown): string => digestOf(sortedText((Array.isArray(word) ? word.toSorted() : (word ?? null)) as Json));
 
 /** `known` is what the next import must find. */
 export async function writeWords(writing: Writing, foreign: ForeignSession, before: SessionSummary, known: JsonObject): Promise<void> {
@@ -37,17 +37,25 @@ export async function writeWords(writing: Writing, foreign: ForeignSession, befo
   const metadata = { ...kept, ...withSource(foreign.metadata, { ...foreign.source, ...note }) };
   try {
     await into.sessions.update(id, { ...said, metadata });
+    return;
   } catch (error) {
     if (!isRefused(error)) throw error;
-    // W2: one at a time, as it does not say which of them it was.
-    const path = foreign.steps.at(-1)?.path ?? foreign.foreign;
-    for (const [word, value] of [...Object.entries(said), ["metadata", metadata] as const])
-      await into.sessions.update(id, { [word]: value }).catch((cause: unknown) => {
-        if (!isRefused(cause)) throw cause;
-        report.skip(path, `The ${word} of session ${quote(id)}: ${cause.message}`);
-        return word === "metadata" ? into.sessions.update(id, { metadata: { source: note } }) : undefined;
-      });
   }
+  // W2: one at a time, as nobody says which of them it was.
+  const path = foreign.steps.at(-1)?.path ?? foreign.foreign;
+  const takes = async (word: string, value: Json): Promise<boolean> => {
+    try {
+      await into.sessions.update(id, { [word]: value });
+      return true;
+    } catch (error) {
+      if (!isRefused(error)) throw error;
+      report.skip(path, `The ${word} of session ${quote(id)}: ${error.message}`);
+      return false;
+    }
+  };
+  for (const [word, value] of Object.entries(said)) await takes(word, value);
+  if (!(await takes("metadata", metadata)) && !(await takes("metadata", { ...kept, source: note })))
+    await into.sessions.update(id, { metadata: { source: note } });
 }
 
 /** A title that is taken away is the first words of the session again, and nobody's. */

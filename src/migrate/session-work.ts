@@ -146,14 +146,18 @@ export class SessionWork {
 
   async #hold(at: number | undefined): Promise<Session> {
     const { into, clock, kind } = this.#writing;
-    const { id, agent, foreign, at: begun } = this.#session;
+    const { id, agent, title, tags, foreign, at: begun } = this.#session;
     if (this.#held === undefined) {
       clock.at = begun ?? at ?? clock.at;
       await this.#fork();
-      this.#held = await into.session(id, {
-        ...(agent !== undefined && !this.#isThere && { agent }),
-        metadata: { source: { kind, id: foreign } },
-      });
+      const about = { ...(agent !== undefined && !this.#isThere && { agent }), metadata: { source: { kind, id: foreign } } };
+      // Snapshots that are taken on the way have its words already, unless they are refused: that is said at the end.
+      this.#held = await into
+        .session(id, { ...about, ...(title !== undefined && { title }), ...(tags && { tags }) })
+        .catch((error: unknown) => {
+          if (!isRefused(error)) throw error;
+          return into.session(id, about);
+        });
       await this.#refuseChanged(this.#held);
       this.#isThere = true;
     }
