@@ -11,12 +11,15 @@ import { sortedText } from "./json.js";
 import type { ForeignSession } from "./model.js";
 import { digestOf } from "./names.js";
 import { sourceIn } from "./plan.js";
+import { compareTexts } from "./times.js";
 import { isRefused, type Writing } from "./writing.js";
 
 const WORDS = ["title", "tags", "archived"] as const;
 type Word = (typeof WORDS)[number];
 
-const digestOfWord = (word: unknown): string => digestOf(sortedText((Array.isArray(word) ? word.toSorted() : (word ?? null)) as Json));
+/** Tags have no order. */
+const digestOfWord = (word: Json | readonly string[] | undefined): string =>
+  digestOf(sortedText(Array.isArray(word) ? (word as readonly string[]).toSorted(compareTexts) : ((word as Json | undefined) ?? null)));
 
 /** `known` is what the next import must find. */
 export async function writeWords(writing: Writing, foreign: ForeignSession, before: SessionSummary, known: JsonObject): Promise<void> {
