@@ -317,6 +317,22 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     expect((await hold.about()).leases.held).toHaveLength(1);
   });
 
+  test("events that are not live end with what there was, though somebody goes on writing", async () => {
+    const hold = await fresh();
+    const session = await hold.session("a");
+    session.append(user("one"));
+    await session.checkpoint();
+    let told = 0;
+    for await (const { at } of hold.events("a", { live: false })) {
+      told += 1;
+      expect(at).toMatch(/^\d{4}-/);
+      session.append(user("more"));
+      await session.checkpoint();
+    }
+    expect(told).toBe(2);
+    await session.close();
+  });
+
   test("a line that was left is adopted from outside, by whoever may hold the session for a moment", async () => {
     const hold = await fresh();
     const session = await hold.session("a");

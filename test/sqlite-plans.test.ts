@@ -20,7 +20,7 @@ const booleans = [false, true];
 const cases = booleans.flatMap((named) =>
   booleans.flatMap((agent) =>
     booleans.flatMap((status) =>
-      booleans.flatMap((tag) => [undefined, false, true].map((archived) => ({ named, agent, status, tag, archived }))),
+      booleans.flatMap((tag) => [undefined, false, true].map((archived) => ({ named, agent, status, tag, archived, alone: true }))),
     ),
   ),
 );

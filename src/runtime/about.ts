@@ -1,6 +1,7 @@
 /** What an open store is, and how it is doing, for people and for `holdfast doctor`. */
 import { HoldfastError } from "../core/errors.js";
 import { describeOwner, grantLease } from "../core/lease.js";
+import { isUnderWay } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import type { About, SessionRow } from "../store/port.js";
 import type { Ground } from "./ground.js";
@@ -25,9 +26,11 @@ export interface StoreAbout extends About {
     readonly damaged: number;
   };
   readonly leases: {
+    /** The first hundred of them. */
     readonly held: readonly HeldLease[];
-    /** Sessions whose holder is gone, and whose turn is not over: whoever comes next takes them up. */
+    /** Sessions that are under way and whose holder is gone: whoever comes next takes them up. The first hundred. */
     readonly abandoned: readonly string[];
+    readonly counts: { readonly held: number; readonly abandoned: number };
   };
   /** Which incarnation this is; absent until it was first put back from a copy. */
   readonly incarnation?: string;
@@ -64,6 +67,7 @@ class SessionSurvey {
   readonly #byStatus: Record<string, number> = {};
   readonly #held: HeldLease[] = [];
   readonly #abandoned: string[] = [];
+  readonly #counts = { held: 0, abandoned: 0 };
   #lastWeek = 0;
   #oldest = Number.POSITIVE_INFINITY;
   #damaged = 0;
@@ -100,10 +104,14 @@ class SessionSurvey {
       incarnation: this.#incarnation,
       dead: (owner) => machine.isDead(owner, store.traits.oneMachine),
     });
-    if (!("heldBy" in grant)) {
+    if ("heldBy" in grant) {
+      this.#counts.held += 1;
+      if (this.#held.length < MOST_NAMED)
+        this.#held.push({ sessionId: row.id, holder: describeOwner(grant.heldBy), remainingMs: Math.ceil(grant.remainingMs) });
+    } else if (isUnderWay(row.head.status)) {
+      this.#counts.abandoned += 1;
       if (this.#abandoned.length < MOST_NAMED) this.#abandoned.push(row.id);
-    } else if (this.#held.length < MOST_NAMED)
-      this.#held.push({ sessionId: row.id, holder: describeOwner(grant.heldBy), remainingMs: Math.ceil(grant.remainingMs) });
+    }
   }
 
   report(): Pick<StoreAbout, "sessions" | "leases"> {
@@ -115,7 +123,7 @@ class SessionSurvey {
         ...(Number.isFinite(this.#oldest) && { oldest: isoTime(this.#oldest) }),
         damaged: this.#damaged,
       },
-      leases: { held: this.#held, abandoned: this.#abandoned },
+      leases: { held: this.#held, abandoned: this.#abandoned, counts: this.#counts },
     };
   }
 }

@@ -3,7 +3,8 @@ import type { Checkpoint, CheckpointOptions } from "../core/checkpoint.js";
 import { type Diff, diff } from "../core/diff.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { checkName, checkpointPlace, type LineId, MAX_SEQ, type Place, parsePlace, type SessionId } from "../core/ids.js";
-import { unlessGone } from "./damage.js";
+import type { LineRow } from "../store/port.js";
+import { unlessDamaged, unlessGone } from "./damage.js";
 import type { Ground } from "./ground.js";
 import { lineAt, type Segment } from "./journal.js";
 import { notFound } from "./lines.js";
@@ -21,8 +22,8 @@ export interface CheckpointState extends StateThere {
   readonly checkpoint: Checkpoint;
 }
 
-/** Of more lines whose ids begin alike the first are looked at. */
-const MOST_ALIKE = 20;
+/** As many lines may begin alike; a beginning of three letters stands for fewer in all but very large stores. */
+const MOST_ALIKE = 1_000;
 
 type Lines = "current" | "all";
 
@@ -43,8 +44,16 @@ export class Checkpoints {
     const given = /^([0-9a-z]{1,16})-([1-9][0-9]{0,9})$/.exec(checkName(abbreviation, "checkpoint id"));
     const [, beginning = "", seq = ""] = given ?? [];
     const { lines } = given === null ? { lines: [] } : await this.#ground.store.idsFrom(beginning, MOST_ALIKE);
-    const found = await Promise.all(lines.map((line) => this.get(`${line}-${seq}`)));
-    return found.filter((checkpoint) => checkpoint !== undefined);
+    if (lines.length === MOST_ALIKE)
+      throw new HoldfastError("INVALID_ID", `${quote(abbreviation)} may stand for very many checkpoints. Say more of it.`, {
+        found: abbreviation,
+      });
+    const found: Checkpoint[] = [];
+    for (const line of lines) {
+      const checkpoint = await unlessDamaged(() => this.get(`${line}-${seq}`));
+      if (checkpoint !== undefined) found.push(checkpoint);
+    }
+    return found;
   }
 
   async latest(sessionId: string): Promise<Checkpoint | undefined> {
@@ -92,26 +101,24 @@ export class Checkpoints {
     const last = own.at(-1);
     if (last === undefined) return;
     // The oldest line goes on into the past it shares with others, if it is a fork's; of the others only their own part is shown.
-    const isOwn = (line: LineId, { line: on }: Segment) => line === last.id || on === line;
-    const pasts = await Promise.all(own.map(async ({ id }) => ({ id, segments: await this.#ground.journal.segments(id) })));
-    const start =
-      from === undefined
-        ? 0
-        : pasts.findIndex(
-            ({ id, segments }) =>
-              lineAt(
-                segments.filter((segment) => isOwn(id, segment)),
-                from.seq,
-              ) === from.line,
-          );
-    if (start === -1) throw strange(from as Place);
-    for (const [i, { id, segments }] of pasts.slice(start).entries()) {
+    const start = from === undefined ? 0 : await this.#lineWith(own, from);
+    for (const [i, { id }] of own.slice(start).entries()) {
+      const segments = await this.#ground.journal.segments(id);
       const upTo = (i === 0 ? from?.seq : undefined) ?? MAX_SEQ;
       for await (const checkpoint of this.#along(segments, session, upTo, 100)) {
         if (id !== last.id && parsePlace(checkpoint.id)?.line !== id) break;
         yield checkpoint;
       }
     }
+  }
+
+  /** Which of a session's lines shows a place. */
+  async #lineWith(own: readonly LineRow[], place: Place): Promise<number> {
+    const at = own.findIndex(({ id, origin }) => id === place.line && place.seq > (origin?.seq ?? 0));
+    if (at !== -1) return at;
+    const oldest = own.length - 1;
+    if (lineAt(await this.#ground.journal.segments((own[oldest] as LineRow).id), place.seq) !== place.line) throw strange(place);
+    return oldest;
   }
 
   /** The state at a checkpoint, verified. */

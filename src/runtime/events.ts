@@ -92,7 +92,9 @@ export async function* follow(
   const watcher = ground.watchers.follow(session);
   const unwatch = ground.store.watch(session, () => watcher.tell());
   try {
-    yield* live(ground, session, { line, segments, seen: place?.seq ?? 0, isLive }, watcher, signal);
+    // Whoever does not wait for more is told what there is now, however others go on.
+    const until = isLive ? undefined : ((await ground.journal.tail(line))?.save.seq ?? segments[1]?.to ?? 0);
+    yield* live(ground, session, { line, segments, seen: place?.seq ?? 0, until }, watcher, signal);
   } finally {
     unlink();
     unwatch();
@@ -104,7 +106,8 @@ interface Followed {
   readonly line: LineId;
   readonly segments: readonly Segment[];
   readonly seen: number;
-  readonly isLive: boolean;
+  /** The last record that is told of; undefined: there is none. */
+  readonly until: number | undefined;
 }
 
 async function* live(
@@ -138,6 +141,7 @@ async function* live(
       for await (const event of news(ground, session, segments, seen)) {
         any = true;
         seen = (parsePlace(event.cursor) as Place).seq;
+        if (from.until !== undefined && seen > from.until) return;
         yield event;
         if (signal.aborted) return;
       }
@@ -146,7 +150,7 @@ async function* live(
       if ((await ground.store.session(session)) === undefined) return;
       throw error;
     }
-    if (!any && !from.isLive) return;
+    if (from.until !== undefined && (!any || seen >= from.until)) return;
     if (!any) await watcher.wait(POLL_MS, signal);
   }
 }

@@ -45,6 +45,7 @@ export class Journal {
   readonly #store: Store;
   readonly #docs = new Map<string, LineDoc>();
   #anchors: Witnesses | Promise<Witnesses> | undefined;
+  #hasListed = false;
 
   constructor(store: Store) {
     this.#store = store;
@@ -131,9 +132,11 @@ export class Journal {
     return this.#anchors;
   }
 
-  /** The same for a few lines, for whoever only lists: all there are need not be put in order for that. */
+  /** The same for a few lines, for whoever lists once: all there are need not be kept in mind for that. */
   async endsOf(lines: readonly LineId[]): Promise<Witnesses> {
-    return this.#anchors ?? this.#store.anchors(new Set(lines));
+    const isFirst = !this.#hasListed;
+    this.#hasListed = true;
+    return isFirst && this.#anchors === undefined ? this.#store.anchors(new Set(lines)) : this.#knownEnds();
   }
 
   /** Lines were cut, and came back another way: what was known of their ends is asked for anew. */

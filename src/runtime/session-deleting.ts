@@ -63,8 +63,11 @@ async function surveyed(ground: Ground, id: SessionId, only: string | undefined)
   const all = children.flatMap((child, i) => (theirs[i] === undefined ? [] : [child, ...(theirs[i].answer.children ?? [])]));
   const own = await store.lines({ session: id });
   const family = await descendants(ground, own);
-  const snapshots = await snapshotsInto(ground, row, own);
-  const keptFor = [...new Set(family.flatMap(({ session }) => (session === null || session === id ? [] : session)))].sort();
+  const below = theirs.flatMap((their) => their?.answer ?? []);
+  const snapshots = [...new Set([...(await snapshotsInto(ground, row, own)), ...below.flatMap((one) => one.snapshots ?? [])])];
+  const goes = new Set<string>([id, ...all]);
+  const sharing = [...family.flatMap(({ session }) => session ?? []), ...below.flatMap(({ keptFor: theirKept }) => theirKept)];
+  const keptFor = [...new Set(sharing.filter((session) => !goes.has(session)))].sort();
   const answer: Deleted & JsonObject = {
     keptFor,
     ...(all.length === 0 ? undefined : { children: all }),

@@ -8,6 +8,7 @@ import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import type { Change, SessionRow, Witnesses } from "../store/port.js";
 import { type AppendOptions, type AppendResult, appendTo } from "./append.js";
+import { unlessDamaged } from "./damage.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
@@ -118,7 +119,8 @@ export class Sessions {
     const lines = (await Promise.all(begun)).flat().sort((a, b) => b.no - a.no);
     const forks = new Set(lines.flatMap((line) => line.session ?? []));
     forks.delete(session);
-    const found = await Promise.all([...forks].slice(0, most).map((fork) => this.get(fork)));
+    // One that is damaged does not hide the others.
+    const found = await Promise.all([...forks].slice(0, most).map((fork) => unlessDamaged(() => this.get(fork))));
     return found.filter((fork) => fork !== undefined);
   }
 
@@ -151,12 +153,14 @@ export class Sessions {
       limit: most + 1,
     });
     const shown = rows.slice(0, most);
-    const ends = await this.#ground.journal.endsOf(shown.map(({ head }) => head.line));
+    const ends = shown.length === 0 ? undefined : this.#ground.journal.endsOf(shown.map(({ head }) => head.line));
+    // Told of each session that needs them.
+    ends?.catch(() => {});
     const items: SessionSummary[] = [];
     const damaged: Damaged[] = [];
     for (const row of shown) {
       try {
-        items.push(await this.#summary(row, ends));
+        items.push(await this.#summary(row, await ends));
       } catch (error) {
         if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
         // What is missing may have been deleted with the session, a moment ago.

@@ -16,6 +16,12 @@ import { HoldfastError, quote } from "../core/errors.js";
 import type { Anchor } from "./port.js";
 
 const EVERY_MS = 10_000;
+/** Rows that may be there in vain. */
+const SPARED = 1_000;
+/** Of so many bytes and fewer no matter is made. */
+const SMALL_BYTES = 64 * 1024;
+
+const doublings = (bytes: number): number => Math.max(0, Math.floor(Math.log2(bytes / SMALL_BYTES)));
 
 type End = Omit<Anchor, "line">;
 /** Stands for "no witness any more". */
@@ -45,13 +51,7 @@ export class Anchors {
   async read(of?: ReadonlySet<string>): Promise<WitnessRows> {
     await this.#write().catch(() => {});
     const text = await this.#text();
-    const rows = new WitnessRows(text, this.#storeId, this.#path, of);
-    rows.ordered = () => {
-      if (rows.count <= 2 * rows.size + 1_000) return;
-      const tidied = () => this.#rewrite([...rows], text.length).catch(() => {});
-      this.#writing = this.#writing.then(tidied, tidied);
-    };
-    return rows;
+    return new WitnessRows(text, this.#storeId, this.#path, of);
   }
 
   async close(): Promise<void> {
@@ -95,7 +95,19 @@ export class Anchors {
     if (ends.length === 0) return;
     // A2: a line of its own, also after a row that a kill cut short.
     const text = `\n${ends.map(([line, end]) => this.#row(line, end)).join("")}`;
-    await withFile(this.#path, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT, (file) => file.appendFile(text));
+    const before = await withFile(this.#path, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT, async (file) => {
+      const { size } = await file.stat();
+      await file.appendFile(text);
+      return size;
+    });
+    // A look at all of it each time it has doubled: so it is never many times as long as it has to be, and seldom gone over.
+    if (doublings(before + text.length) > doublings(before)) await this.#tidy().catch(() => {});
+  }
+
+  async #tidy(): Promise<void> {
+    const text = await this.#text();
+    const rows = new WitnessRows(text, this.#storeId, this.#path);
+    if (rows.count > 2 * rows.size + SPARED) await this.#rewrite([...rows], text.length);
   }
 
   async #rewrite(anchors: readonly Anchor[], bytes: number): Promise<void> {
@@ -125,8 +137,8 @@ export class WitnessRows {
   /** How many rows there are, also of lines that were forgotten. */
   readonly count: number;
   #asked = 0;
-  /** Called when all rows were put in order. */
-  ordered: () => void = () => {};
+  /** What was asked for and found, or not. */
+  readonly #known = new Map<string, Anchor | undefined>();
   /** Where the rows of each line begin. */
   #places: Map<string, number | number[]> | undefined;
 
@@ -154,9 +166,12 @@ export class WitnessRows {
   }
 
   of(line: string): Anchor | undefined {
+    if (this.#known.has(line)) return this.#known.get(line);
     this.#asked += 1;
     const isLookedFor = this.#places === undefined && this.#asked <= LOOKED_FOR;
-    return this.#furthest(isLookedFor ? this.#lookFor(line) : this.#all().get(line));
+    const anchor = this.#furthest(isLookedFor ? this.#lookFor(line) : this.#all().get(line));
+    this.#known.set(line, anchor);
+    return anchor;
   }
 
   *[Symbol.iterator](): Generator<Anchor> {
@@ -205,7 +220,6 @@ export class WitnessRows {
     });
     for (const line of forgotten) if (this.#furthest(all.get(line)) === undefined) all.delete(line);
     this.#places = all;
-    this.ordered();
     return all;
   }
 

@@ -8,20 +8,32 @@ import type { Concern } from "./port.js";
 const IN_MEMORY: ReadonlySet<number> = new Set([0x01021994, 0x858458f6]);
 const LITTLE_ROOM_BYTES = 256 * 1024 * 1024;
 
-/** The file, and all that stands beside it under its name. */
+/** The file, and what stands beside it that is the store's own. */
 export function filesOf(file: string): readonly string[] {
   const name = basename(file);
-  return readdirSync(dirname(file))
-    .filter((other) => other === name || other.startsWith(`${name}-`))
-    .map((other) => join(dirname(file), other));
+  const isOwn = (other: string) =>
+    other === name || (other.startsWith(name) && /^-(wal|shm|anchors|search[\w-]*)$/.test(other.slice(name.length)));
+  return readdirSync(dirname(file), { withFileTypes: true })
+    .filter((entry) => entry.isFile() && isOwn(entry.name))
+    .map((entry) => join(dirname(file), entry.name));
 }
 
 /** Every file below a directory. Links are not followed. */
 export function* filesBelow(directory: string): Generator<string> {
-  for (const entry of readdirSync(directory, { withFileTypes: true })) {
+  for (const entry of entriesOf(directory)) {
     const path = join(directory, entry.name);
     if (entry.isDirectory()) yield* filesBelow(path);
     else if (entry.isFile()) yield path;
+  }
+}
+
+/** What others take away meanwhile is not there. */
+function entriesOf(directory: string) {
+  try {
+    return readdirSync(directory, { withFileTypes: true });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
   }
 }
 
@@ -52,9 +64,11 @@ export function concernsAbout(directory: string, open: readonly string[]): reado
     concerns.push({
       code: "OPEN_TO_OTHERS",
       message: `${readable.map((path) => quote(path)).join(", ")} can be read or written by others than the owner.`,
-      fix: `chmod go-rwx ${readable.map((path) => quote(path)).join(" ")}`,
+      fix: `chmod go-rwx ${readable.map(shellQuoted).join(" ")}`,
     });
   return concerns;
 }
+
+const shellQuoted = (path: string): string => `'${path.replaceAll("'", "'\\''")}'`;
 
 const isForOthers = (path: string): boolean => ((lstatSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o077) !== 0;

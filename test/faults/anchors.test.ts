@@ -1,5 +1,5 @@
 /** D3: anchors find a lost tail, and what was removed on purpose is no loss. */
-import { appendFileSync, copyFileSync, readFileSync, truncateSync } from "node:fs";
+import { appendFileSync, copyFileSync, readFileSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { open } from "../../src/index.js";
@@ -56,6 +56,30 @@ test("negative control: an older copy of the file put back is reported, by verif
   });
   await expect(hold.session("a")).rejects.toMatchObject({ code: "CORRUPT" });
   await hold.close();
+});
+
+test("the file stays as long as it has to be, also where each process saves once and looks at little", async () => {
+  const path = join(fresh(), "store.db");
+  await saved(path, "a", "one");
+  const anchors = `${path}-anchors`;
+  const [row = ""] = readFileSync(anchors, "utf8").split("\n").filter(Boolean);
+  // Just below the next doubling: whoever writes then goes over all of it.
+  appendFileSync(anchors, `${row}\n`.repeat(Math.floor((128 * 1024 - 20 - statSync(anchors).size) / (row.length + 1))));
+  const long = statSync(anchors).size;
+  await saved(path, "a", "two");
+  expect(statSync(anchors).size).toBeLessThan(long / 10);
+  const hold = await open(path);
+  expect(await hold.verify()).toMatchObject({ ok: true });
+  await hold.close();
+  // What is left of it still finds a loss.
+  copyFileSync(path, `${path}.old`);
+  await saved(path, "a", "three");
+  copyFileSync(`${path}.old`, path);
+  const again = await open(path);
+  expect(await again.verify()).toMatchObject({ ok: false });
+  expect((await again.sessions.list()).damaged).toHaveLength(1);
+  expect((await again.sessions.list()).damaged).toHaveLength(1);
+  await again.close();
 });
 
 test("A2: a row that was cut short says nothing, and the rows after it are read", async () => {

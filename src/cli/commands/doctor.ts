@@ -53,7 +53,7 @@ export const doctor = command({
                 .join(", ")}`
         }`,
       ],
-      ["leases", `${leases.held.length} held, ${leases.abandoned.length} left behind`],
+      ["leases", `${leases.counts.held} held, ${leases.counts.abandoned} left behind`],
       ["size", `${size(stats.sizeBytes)} stored, ${size(about.diskBytes)} on the disk`],
       ["growth", `${counted(sessions.lastWeek, "session")} in 7 days, about ${size(Math.round(perDay))} a day`],
     ];
@@ -132,7 +132,7 @@ function troublesIn(about: StoreAbout, sizeBytes: number, hasPolicy: boolean, li
     troubles.push({
       level: "note",
       code: "LEFT_BEHIND",
-      message: `${counted(leases.abandoned.length, "session was", "sessions were")} held by processes that are gone. Whoever comes next takes them up; their work is safe.`,
+      message: `${counted(leases.counts.abandoned, "session was", "sessions were")} held by processes that are gone. Whoever comes next takes them up; their work is safe.`,
       fix: `${line(propose("show", [left]))}   # then run its agent again, or a worker`,
     });
   if (index !== undefined && index.behind > MUCH_BEHIND)

@@ -281,7 +281,7 @@ export class DirStore implements Store {
 
   async about(): Promise<About> {
     this.#open();
-    return {
+    return this.#read(() => ({
       kind: "dir",
       place: this.#root,
       engine: "files",
@@ -289,7 +289,7 @@ export class DirStore implements Store {
       diskBytes: bytesOf(filesBelow(this.#root)),
       synced: "each journal and its directory, at every save",
       concerns: concernsAbout(this.#root, [this.#root]),
-    };
+    }));
   }
 
   line(id: string): Promise<LineRow | undefined> {

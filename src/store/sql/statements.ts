@@ -232,11 +232,17 @@ export function sessionsBy(
     readonly status: boolean;
     readonly tag: boolean;
     readonly archived: boolean | undefined;
+    /** No other tenant has sessions there. */
+    readonly alone: boolean;
   },
 ): string {
   const from = filter.tag ? `tag t JOIN session s ON s.no = t.session${tagsOfTenant}` : "session s";
   const wheres = [
-    ofTenant({ isNamed: filter.named, isFiltered: filter.agent || filter.status || filter.tag || filter.archived === true }),
+    ofTenant({
+      isNamed: filter.named,
+      isFiltered: filter.agent || filter.status || filter.tag || filter.archived === true,
+      isAlone: filter.alone,
+    }),
     filter.tag && "t.tag = ?",
     filter.agent && "s.agent = ?",
     filter.status && "s.status = ?",

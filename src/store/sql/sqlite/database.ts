@@ -2,7 +2,7 @@
 import { setImmediate as breathe, setTimeout as sleep } from "node:timers/promises";
 import type { LineId } from "../../../core/ids.js";
 import type { Save } from "../../../core/save.js";
-import type { About, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits, Witnesses } from "../../port.js";
+import type { About, Anchor, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits, Witnesses } from "../../port.js";
 import type { Ask, Begun, Database, Dialect, Job, Param, Row } from "../database.js";
 import { Appender } from "./append.js";
 import { Committer, translate } from "./committer.js";
@@ -152,11 +152,21 @@ export class SqliteDatabase implements Database {
   /** Anchors of lines that were cut on purpose are no witnesses: another process may have written them after that. */
   async anchors(of?: ReadonlySet<string>): Promise<Witnesses> {
     const anchors = await this.#medium.anchors(of);
-    const cut = new Set((await this.read("SELECT id FROM cut_line WHERE tenant = ?", [this.#tenant])).map(([id]) => String(id)));
+    const wasCut = this.#statements.of("SELECT 1 FROM cut_line WHERE tenant = ? AND id = ?");
+    const counts = (anchor: Anchor | undefined): boolean => {
+      try {
+        return anchor !== undefined && wasCut.get(this.#tenant, anchor.line) === undefined;
+      } catch (error) {
+        throw translate(error);
+      }
+    };
     return {
-      of: (line) => (cut.has(line) ? undefined : anchors.of(line)),
+      of(line) {
+        const anchor = anchors.of(line);
+        return counts(anchor) ? anchor : undefined;
+      },
       *[Symbol.iterator]() {
-        for (const anchor of anchors) if (!cut.has(anchor.line)) yield anchor;
+        for (const anchor of anchors) if (counts(anchor)) yield anchor;
       },
     };
   }
@@ -166,7 +176,11 @@ export class SqliteDatabase implements Database {
   }
 
   async about(): Promise<About> {
-    return this.#medium.about();
+    try {
+      return this.#medium.about();
+    } catch (error) {
+      throw translate(error);
+    }
   }
 
   async backup(path: string, o: BackupOptions): Promise<Backup> {
