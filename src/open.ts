@@ -7,11 +7,9 @@ import type { Clock } from "./runtime/ground.js";
 import { checkLeaseMs } from "./runtime/opening.js";
 import { callback, flag, invalid, options, pathOf, wholeNumber } from "./runtime/options.js";
 import type { Telemetry } from "./runtime/telemetry.js";
-import { openDir } from "./store/dir/open.js";
 import { thisMachine } from "./store/machine.js";
 import { MemoryStore } from "./store/memory.js";
 import type { Store } from "./store/port.js";
-import { openPostgres } from "./store/sql/postgres/postgres.js";
 import { type Restored, restoreSqlite } from "./store/sql/sqlite/restore.js";
 import { openSqlite } from "./store/sql/sqlite/sqlite.js";
 
@@ -110,7 +108,9 @@ export async function openStore(address: string = defaultAddress(), given: Store
   if (!address.isWellFormed()) throw invalid("store", "its address holds half a character (a lone surrogate)");
   const checked = checkStoreOptions(given);
   const scheme = schemeOf(address);
-  if (scheme === "postgres" || scheme === "postgresql") return openPostgres(address, checked);
+  // Loaded by those who use them: most start with a file.
+  if (scheme === "postgres" || scheme === "postgresql")
+    return (await import("./store/sql/postgres/postgres.js")).openPostgres(address, checked);
   for (const name of OF_POSTGRES) if (checked[name] !== undefined) throw invalid(name, "only a store in Postgres has it");
   if (scheme === undefined) return openSqlite(address, checked);
   if (scheme === "memory") {
@@ -120,7 +120,7 @@ export async function openStore(address: string = defaultAddress(), given: Store
   if (scheme === "dir") {
     const path = address.slice("dir:".length);
     if (path === "") throw invalid("store", 'a path comes after "dir:"');
-    return openDir(path, checked);
+    return (await import("./store/dir/open.js")).openDir(path, checked);
   }
   throw new HoldfastError(
     "UNSUPPORTED",

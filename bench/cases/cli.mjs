@@ -34,7 +34,7 @@ export async function cli({ directory, rounds, sessions }) {
     timed("bare", ["-e", "0"]);
     timed("version", [bin, "--version"]);
     timed("ls", [bin, "ls", "--store", store]);
-    const hold = await open(store);
+    const hold = await open(store, { checks: false });
     const began = now();
     await hold.sessions.list({ archived: false });
     taken.query.push((now() - began) / 1000);
@@ -49,8 +49,8 @@ export async function cli({ directory, rounds, sessions }) {
       note: `${version.toFixed(0)} ms, node -e 0 ${bare.toFixed(0)} ms`,
     },
     {
-      name: `holdfast ls in ${sessions.toLocaleString("en-US")} sessions, without its query, ms`,
-      value: ls - query,
+      name: `holdfast ls in ${sessions.toLocaleString("en-US")} sessions, over node -e 0 and its query, ms`,
+      value: ls - bare - query,
       floor: 150,
       unit: "ms",
       note: `${ls.toFixed(0)} ms in all, its query ${query.toFixed(1)} ms`,

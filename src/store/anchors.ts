@@ -61,7 +61,7 @@ export class Anchors {
 
   async #text(): Promise<string> {
     try {
-      return await withFile(this.#path, constants.O_RDONLY, (file) => file.readFile("latin1"));
+      return await withFile(this.#path, constants.O_RDONLY, whole);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
       throw new HoldfastError("IO", `The anchors beside the store could not be read (${quote(this.#path)}).`, {}, error);
@@ -269,6 +269,18 @@ export const anchoredSeq = (text: string, line: string): number =>
   furthest(text.split("\n").filter((row) => row.split(" ", 2)[1] === line))?.seq ?? 0;
 
 const sumOf = (text: string): string => digest(text).slice(0, 16);
+
+/** All of a file at once: in pieces, decoding takes longer than reading. Others may append to it meanwhile; that is read the next time. */
+async function whole(file: FileHandle): Promise<string> {
+  const bytes = Buffer.allocUnsafe((await file.stat()).size);
+  let filled = 0;
+  while (filled < bytes.length) {
+    const { bytesRead } = await file.read(bytes, filled, bytes.length - filled, filled);
+    if (bytesRead === 0) break;
+    filled += bytesRead;
+  }
+  return bytes.toString("latin1", 0, filled);
+}
 
 /** Opens a file and nothing else: a FIFO in its place would be waited at for ever. */
 async function withFile<T>(path: string, flags: number, use: (file: FileHandle) => Promise<T>): Promise<T> {
