@@ -4,6 +4,9 @@
  */
 import { baseTuning } from "../../dist/core/fold.js";
 import { open } from "../../dist/index.js";
+// Loaded now, and not while the store is being made.
+import "../../dist/store/dir/open.js";
+import "../../dist/store/sql/postgres/postgres.js";
 import { random } from "./random.mjs";
 import { hear, say } from "./said.mjs";
 
