@@ -66,6 +66,8 @@ export interface Word extends Described {
   readonly completes?: Completes;
 }
 
+export const SESSION: Word = { name: "SESSION", says: "its id, or the beginning of it", completes: "session" };
+
 /** What every command takes that looks into a store. */
 export const STORE_OPTIONS = {
   store: text("ADDRESS", "a file (SQLite), dir:PATH, postgres://… ; else HOLDFAST_STORE, else .holdfast/state.db", { completes: "file" }),

@@ -21,15 +21,18 @@ export const propose = (name: string, words: readonly string[] = [], options: Pr
 
 /** Options come first; words that look like one stand behind `--`. */
 export function shellLine({ name, words, options }: Proposal): string {
-  const given = Object.entries(options).flatMap(([option, value]) => {
+  const behind = words.some((word) => word.startsWith("-") && word !== "-") ? ["--"] : [];
+  return ["holdfast", name, ...shellOptions(options), ...behind, ...words.map(shellWord)].join(" ");
+}
+
+export function shellOptions(options: Proposal["options"]): readonly string[] {
+  return Object.entries(options).flatMap(([option, value]) => {
     if (value === undefined || value === false) return [];
     const flag = option.length === 1 ? `-${option}` : `--${option}`;
     if (value === true) return [flag];
     const text = String(value);
     return option.length > 1 && text.startsWith("-") ? [`${flag}=${shellWord(text)}`] : [flag, shellWord(text)];
   });
-  const behind = words.some((word) => word.startsWith("-") && word !== "-") ? ["--"] : [];
-  return ["holdfast", name, ...given, ...behind, ...words.map(shellWord)].join(" ");
 }
 
 /** As a shell takes it. What is not seen is written as an escape, which bash, zsh and fish 4 understand. */

@@ -7,7 +7,7 @@ import { commands } from "./commands.js";
 import { Declined } from "./declined.js";
 import { helpFor, overview, page } from "./help.js";
 import { type Parsed, parse } from "./parse.js";
-import { type Proposal, shellLine } from "./proposal.js";
+import { type Proposal, shellLine, shellOptions } from "./proposal.js";
 import { openStore, shownAddress } from "./store.js";
 import { closest } from "./suggest.js";
 import { Terminal } from "./terminal.js";
@@ -46,9 +46,8 @@ function commandFirst(words: readonly string[]): readonly string[] {
   const known: Options = { ...STORE_OPTIONS, ...COMMON_OPTIONS };
   let at = 0;
   for (let word = words[0]; word !== undefined && word.startsWith("--"); word = words[at]) {
-    const option = Object.hasOwn(known, word.slice(2).split("=", 1)[0] as string)
-      ? known[word.slice(2).split("=", 1)[0] as string]
-      : undefined;
+    const [name = ""] = word.slice(2).split("=", 1);
+    const option = Object.hasOwn(known, name) ? known[name] : undefined;
     if (option === undefined || word === "--help") return words;
     at += option.kind === "flag" || word.includes("=") ? 1 : 2;
   }
@@ -94,8 +93,7 @@ async function perform(command: Command, { words, options }: Parsed, version: st
 /** A message that ends with a command to run names the store that was meant. */
 function withStore(error: unknown, where: Proposal["options"] | undefined): unknown {
   if (!(error instanceof HoldfastError) || where === undefined || !/: holdfast [^"]*$/.test(error.message)) return error;
-  const options = shellLine({ name: "", words: [], options: where, says: "" }).slice("holdfast ".length);
-  return new HoldfastError(error.code, `${error.message}${options}`, error.details, error.cause);
+  return new HoldfastError(error.code, [error.message, ...shellOptions(where)].join(" "), error.details, error.cause);
 }
 
 async function show(

@@ -3,13 +3,13 @@
  * here it is a checkpoint of each of these sessions, and a snapshot of the agent. What the other files hold is how it all stands now.
  */
 import { quote } from "../core/errors.js";
+import { sortedText } from "../core/json.js";
 import type { Json, JsonObject } from "../index.js";
 import { checkChecksum } from "./aethershell-checksum.js";
 import { checkpointKind, conversationOf, type Heading, headingOf, recordOf } from "./aethershell-records.js";
-import { type Document, Documents } from "./documents.js";
+import { type Document, Documents, stepIn } from "./documents.js";
 import { at, isObject, listAt, objectAt, present, textAt } from "./fields.js";
 import { type FoundFile, jsonFiles, unreadable } from "./files.js";
-import { sortedText } from "./json.js";
 import type { Act, Content, Foreign, ForeignRecord, ForeignSession, Reading, Step } from "./model.js";
 import { clipped, digestOf, nameOf } from "./names.js";
 import type { Report } from "./report.js";
@@ -218,13 +218,7 @@ function actsOf(
   ];
 }
 
-const stepOf = ({ digest, time, file }: Copy, id: string): Omit<Step, "load"> => ({
-  id,
-  digest,
-  at: time?.ms ?? file.mtimeMs,
-  path: file.path,
-  bytes: file.bytes,
-});
+const stepOf = ({ digest, time, file }: Copy, id: string): Omit<Step, "load"> => stepIn(file, { id, digest, time });
 
 function placed(steps: Map<string, { step: Step; copy: Copy }[]>, copy: Copy, step: Step): { foreign: string; step: Step } {
   const own = steps.get(copy.foreign);

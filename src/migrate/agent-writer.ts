@@ -5,9 +5,9 @@
  * it here, and it is left alone.
  */
 import { quote } from "../core/errors.js";
+import { sortedText } from "../core/json.js";
 import type { AgentInput, AgentRecord, Holdfast, Json, JsonObject } from "../index.js";
 import { textAt, withSource } from "./fields.js";
-import { sortedText } from "./json.js";
 import type { ForeignRecord } from "./model.js";
 import { digestOf } from "./names.js";
 import { sourceIn } from "./plan.js";

@@ -4,7 +4,7 @@
  */
 import { quote } from "../core/errors.js";
 import type { Json, JsonObject, MessageInput } from "../index.js";
-import { type Document, Documents } from "./documents.js";
+import { type Document, Documents, stepIn } from "./documents.js";
 import { at, integerAt, isObject, listOrNone, present, textAt } from "./fields.js";
 import { type FoundFile, jsonFiles, unreadable } from "./files.js";
 import { roleOf } from "./messages.js";
@@ -75,11 +75,7 @@ function lightOf({ value, file, digest }: Document, documents: Documents, report
   if (session === undefined || step === undefined) return undefined;
   const time = momentOf(at(value, "timestamp"));
   const record: Step = {
-    id: textAt(value, "id") ?? `${session}-${step}`,
-    digest,
-    at: time?.ms ?? file.mtimeMs,
-    path: file.path,
-    bytes: file.bytes,
+    ...stepIn(file, { id: textAt(value, "id") ?? `${session}-${step}`, digest, time }),
     load: async () => contentOf((await documents.again(file, digest)).value, file.path, report),
   };
   return { session, agent: textAt(value, "agent_name"), step, time, record };

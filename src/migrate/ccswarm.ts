@@ -6,7 +6,7 @@ import { quote } from "../core/errors.js";
 import type { Json, JsonObject } from "../index.js";
 import { contextOf } from "./ccswarm-context.js";
 import { type Fork, forksOf } from "./ccswarm-forks.js";
-import { type Document, Documents } from "./documents.js";
+import { type Document, Documents, stepIn } from "./documents.js";
 import { inFamilies } from "./families.js";
 import { at, countAt, isObject, objectAt, present, textAt } from "./fields.js";
 import { type FoundFile, jsonFiles } from "./files.js";
@@ -56,11 +56,7 @@ function lightOf({ value, file, digest }: Document, documents: Documents, report
   if (id === undefined || session === undefined || at(value, "state") === undefined) return undefined;
   const time = momentOf(at(value, "created_at"));
   const record: Step = {
-    id,
-    digest,
-    at: time?.ms ?? file.mtimeMs,
-    path: file.path,
-    bytes: file.bytes,
+    ...stepIn(file, { id, digest, time }),
     load: async () => contentOf((await documents.again(file, digest)).value, file, report),
   };
   return { session, time, parent: textAt(objectAt(value, "metadata") ?? {}, "parent_checkpoint_id"), record };

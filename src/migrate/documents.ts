@@ -4,8 +4,10 @@ import type { JsonObject } from "../index.js";
 import { isObject } from "./fields.js";
 import { type FoundFile, readFound, textOfBytes, unreadable } from "./files.js";
 import { type Parsed, parseJson } from "./json.js";
+import type { Step } from "./model.js";
 import { digestOf } from "./names.js";
 import type { Report } from "./report.js";
+import type { Moment } from "./times.js";
 
 export interface Document extends Parsed {
   readonly file: FoundFile;
@@ -14,6 +16,18 @@ export interface Document extends Parsed {
   readonly digest: string;
   readonly value: JsonObject;
 }
+
+/** What a file says of a step without being read again. */
+export const stepIn = (
+  file: FoundFile,
+  { id, digest, time }: { readonly id: string; readonly digest: string; readonly time: Moment | undefined },
+): Omit<Step, "load"> => ({
+  id,
+  digest,
+  at: time?.ms ?? file.mtimeMs,
+  path: file.path,
+  bytes: file.bytes,
+});
 
 export class Documents {
   readonly #root: string;

@@ -6,7 +6,7 @@
  * N3  the time taken is linear in the text; nesting is bounded, so that whoever walks the value may do so by recursion.
  */
 import { HoldfastError, pathTo } from "../core/errors.js";
-import type { Json, JsonObject } from "../index.js";
+import type { Json } from "../index.js";
 
 /** Deeper than Holdfast stores, so that such a value is still refused by its path. */
 const MAX_NESTING = 1_000;
@@ -182,13 +182,4 @@ export function* compacted(text: string, [start, end]: Span): Generator<string> 
     i += 1;
   }
   yield pieces.join("") + text.slice(from, end);
-}
-
-/** The value's text with the keys of every object in order: the same for values that are equal. */
-export function sortedText(value: Json): string {
-  if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  if (Array.isArray(value)) return `[${value.map(sortedText).join(",")}]`;
-  const fields = value as JsonObject;
-  const keys = Object.keys(fields).sort();
-  return `{${keys.map((key) => `${JSON.stringify(key)}:${sortedText(fields[key] as Json)}`).join(",")}}`;
 }

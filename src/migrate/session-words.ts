@@ -5,9 +5,9 @@
  * W2  a word that Holdfast refuses is left out, and said; the others are written. What the import must know again is written last.
  */
 import { quote } from "../core/errors.js";
+import { sortedText } from "../core/json.js";
 import type { Json, JsonObject, SessionSummary } from "../index.js";
 import { objectAt, present, withSource } from "./fields.js";
-import { sortedText } from "./json.js";
 import type { ForeignSession } from "./model.js";
 import { digestOf } from "./names.js";
 import { sourceIn } from "./plan.js";

@@ -3,7 +3,7 @@
  * keep nanoseconds, the database only seconds.
  */
 import { quote } from "../core/errors.js";
-import { Documents } from "./documents.js";
+import { Documents, stepIn } from "./documents.js";
 import { at, integerAt, objectAt, textAt } from "./fields.js";
 import { jsonFiles, rootOf } from "./files.js";
 import { type Foreign, type ForeignSession, oneAfterAnother, type Reading, type Step } from "./model.js";
@@ -33,11 +33,7 @@ async function readFiles({ root, report, signal }: Reading): Promise<readonly Li
     }
     const time = momentOf(at(value, "created_at"));
     const record: Step = {
-      id,
-      digest,
-      at: time?.ms ?? file.mtimeMs,
-      path: file.path,
-      bytes: file.bytes,
+      ...stepIn(file, { id, digest, time }),
       load: async () => contentOf((await documents.again(file, digest)).value),
     };
     const iteration = integerAt(value, "iteration") ?? 0n;

@@ -14,7 +14,7 @@ export interface HeldLease {
 }
 
 export interface StoreAbout extends About {
-  /** Whose sessions these are that are counted below, and how an index for search stands; absent where there is none yet. */
+  /** How the index for search stands; absent where there is none yet. */
   readonly index?: { readonly behind: number };
   readonly sessions: {
     /** How many were looked at: the newest 100,000 at most. */

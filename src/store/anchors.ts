@@ -11,9 +11,9 @@
 import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, open, rename, rm, stat, writeFile } from "node:fs/promises";
-import { digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { Anchor } from "./port.js";
+import { furthest, sumOf, WitnessRows } from "./witness-rows.js";
 
 const EVERY_MS = 10_000;
 /** Rows that may be there in vain. */
@@ -124,151 +124,9 @@ export class Anchors {
   }
 }
 
-/** So many lines are looked for in the text; where more are asked for, all rows are put in order first. */
-const LOOKED_FOR = 8;
-
-/**
- * The rows of the file. There may be very many of them, and few be asked for by whoever only has a look: a row is found, and held against
- * its digest, when it is asked for.
- */
-export class WitnessRows {
-  readonly #text: string;
-  readonly #ours: string;
-  /** How many rows there are, also of lines that were forgotten. */
-  readonly count: number;
-  #asked = 0;
-  /** What was asked for and found, or not. */
-  readonly #known = new Map<string, Anchor | undefined>();
-  /** Where the rows of each line begin. */
-  #places: Map<string, number | number[]> | undefined;
-
-  /** Of all lines, or of those that are `wanted`. */
-  constructor(text: string, storeId: string, path: string, wanted?: ReadonlySet<string>) {
-    this.#text = text;
-    this.#ours = `${storeId} `;
-    if (wanted !== undefined) this.#places = new Map();
-    let count = 0;
-    this.#eachRow((at) => {
-      count += 1;
-      if (!text.startsWith(this.#ours, at)) {
-        if (anchorIn(this.#row(at)) !== undefined) throw exchanged(path);
-      } else if (wanted !== undefined) {
-        const line = this.#lineAt(at);
-        if (wanted.has(line)) note(this.#places as Map<string, number | number[]>, line, at);
-      }
-    });
-    this.count = count;
-  }
-
-  /** How many lines there are anchors of. */
-  get size(): number {
-    return this.#all().size;
-  }
-
-  of(line: string): Anchor | undefined {
-    if (this.#known.has(line)) return this.#known.get(line);
-    this.#asked += 1;
-    const isLookedFor = this.#places === undefined && this.#asked <= LOOKED_FOR;
-    const anchor = this.#furthest(isLookedFor ? this.#lookFor(line) : this.#all().get(line));
-    this.#known.set(line, anchor);
-    return anchor;
-  }
-
-  *[Symbol.iterator](): Generator<Anchor> {
-    for (const places of this.#all().values()) {
-      const anchor = this.#furthest(places);
-      if (anchor !== undefined) yield anchor;
-    }
-  }
-
-  #eachRow(visit: (at: number) => void): void {
-    for (let at = 0; at < this.#text.length; ) {
-      const end = endOfRow(this.#text, at);
-      if (end > at) visit(at);
-      at = end + 1;
-    }
-  }
-
-  #row(at: number): string {
-    return this.#text.slice(at, endOfRow(this.#text, at));
-  }
-
-  #lineAt(at: number): string {
-    const from = at + this.#ours.length;
-    return this.#text.slice(from, this.#text.indexOf(" ", from));
-  }
-
-  #lookFor(line: string): number[] {
-    const places: number[] = [];
-    for (let at = this.#text.indexOf(line); at !== -1; at = this.#text.indexOf(line, at + 1)) {
-      const from = at - this.#ours.length;
-      const isItsOwn = from >= 0 && this.#text.startsWith(this.#ours, from) && this.#text[at + line.length] === " ";
-      if (isItsOwn && (from === 0 || this.#text[from - 1] === "\n")) places.push(from);
-    }
-    return places;
-  }
-
-  #all(): ReadonlyMap<string, number | number[]> {
-    if (this.#places !== undefined) return this.#places;
-    const all = new Map<string, number | number[]>();
-    const forgotten = new Set<string>();
-    this.#eachRow((at) => {
-      if (!this.#text.startsWith(this.#ours, at)) return;
-      const line = this.#lineAt(at);
-      note(all, line, at);
-      if (this.#text.startsWith(" 0 ", at + this.#ours.length + line.length)) forgotten.add(line);
-    });
-    for (const line of forgotten) if (this.#furthest(all.get(line)) === undefined) all.delete(line);
-    this.#places = all;
-    return all;
-  }
-
-  #furthest(places: number | readonly number[] = []): Anchor | undefined {
-    return typeof places === "number" ? furthest([this.#row(places)]) : furthest(places.map((at) => this.#row(at)));
-  }
-}
-
-function note(places: Map<string, number | number[]>, line: string, at: number): void {
-  const before = places.get(line);
-  if (before === undefined) places.set(line, at);
-  else if (typeof before === "number") places.set(line, [before, at]);
-  else before.push(at);
-}
-
-function endOfRow(text: string, at: number): number {
-  const end = text.indexOf("\n", at);
-  return end === -1 ? text.length : end;
-}
-
-/** What rows of one line come to: a process that was slower to write may have known less, and one may have said that it is forgotten. */
-function furthest(rows: Iterable<string>): Anchor | undefined {
-  let found: Anchor | undefined;
-  for (const row of rows) {
-    const anchor = anchorIn(row);
-    if (anchor?.seq === 0) found = undefined;
-    else if (anchor !== undefined && anchor.seq >= (found?.seq ?? 0)) found = anchor;
-  }
-  return found;
-}
-
-const exchanged = (path: string): HoldfastError =>
-  new HoldfastError(
-    "CORRUPT",
-    `The anchors in ${quote(path)} belong to another store: a file, or its write-ahead log, was exchanged. Put back what belongs together, or delete the anchors to accept what is there.`,
-  );
-
-/** A2: what a row says, if it is whole. */
-function anchorIn(row: string): Anchor | undefined {
-  const [store, line, seq, check, sum] = row.split(" ");
-  if (store === undefined || line === undefined || sum === undefined || sum !== sumOf(row.slice(0, -sum.length))) return undefined;
-  return { line, seq: Number(seq), check: check ?? "" };
-}
-
 /** How far the anchors in a text say that a line has gone, or 0. */
 export const anchoredSeq = (text: string, line: string): number =>
   furthest(text.split("\n").filter((row) => row.split(" ", 2)[1] === line))?.seq ?? 0;
-
-const sumOf = (text: string): string => digest(text).slice(0, 16);
 
 /** All of a file at once: in pieces, decoding takes longer than reading. Others may append to it meanwhile; that is read the next time. */
 async function whole(file: FileHandle): Promise<string> {

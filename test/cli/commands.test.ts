@@ -326,6 +326,21 @@ test("show: a call is told by its own answer, though its id was used before, and
   expect((await cli("show", "order-44")).stdout).toContain('approved by ana with {"cents":5}: less');
 });
 
+test("show: lines that have no end are cut wherever they stand, and whole where somebody wants them so", async () => {
+  const cwd = fresh();
+  const long = "x".repeat(200_000);
+  const hold = await open(join(cwd, ".holdfast/state.db"));
+  const session = await hold.session("long");
+  session.append({ role: "user", content: long });
+  session.append({ role: "tool", content: [{ type: "tool-result", callId: "1", outcome: "ok", output: { long } }] });
+  session.set("long", long);
+  await session.checkpoint();
+  await session.close();
+  await hold.close();
+  expect((await run(["show", "long"], { cwd })).stdout.length).toBeLessThan(10_000);
+  expect((await run(["show", "long", "--full"], { cwd })).stdout.split(long)).toHaveLength(4);
+});
+
 test("options that every command takes may stand before it", async () => {
   const { cwd } = await made();
   expect((await run(["--store", ".holdfast/state.db", "--utc", "ls", "-q"], { cwd })).stdout).toBe(

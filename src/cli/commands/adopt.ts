@@ -1,6 +1,6 @@
 import { HoldfastError, quote } from "../../core/errors.js";
 import type { Checkpoint, Holdfast, SessionSummary } from "../../index.js";
-import { command, number } from "../command.js";
+import { command, number, SESSION } from "../command.js";
 import { allCheckpoints, requireCheckpoint, requireSessionToChange, short } from "../ids.js";
 import { propose } from "../proposal.js";
 import { inline } from "../text.js";
@@ -9,10 +9,7 @@ export const adopt = command({
   name: "adopt",
   group: "steer",
   says: "undoes a rewind: the line that a session has left becomes its main one again",
-  words: [
-    { name: "SESSION", says: "its id, or the beginning of it", completes: "session" },
-    { name: "CHECKPOINT", says: "any checkpoint of that line", completes: "checkpoint" },
-  ],
+  words: [SESSION, { name: "CHECKPOINT", says: "any checkpoint of that line", completes: "checkpoint" }],
   options: { wait: number("MS", "how long to wait for whoever holds the session", 0, 86_400_000) },
   examples: [["holdfast adopt order-42 7k3fa1b2-14", "takes a rewind back"]],
   async run({ words: [word = "", to = ""], options: { wait }, hold, terminal }) {

@@ -1,10 +1,10 @@
 /** `agents`, `snapshots`, `snapshot` and `restore`. */
 import type { CheckpointKind, RestoreReport } from "../../index.js";
+import { KINDS } from "../choices.js";
 import { command, flag, number, text } from "../command.js";
 import { requireSnapshot } from "../ids.js";
 import { propose } from "../proposal.js";
 import { table } from "../render/table.js";
-import { KINDS } from "../statuses.js";
 import { counted, inline, oneLine } from "../text.js";
 
 const limit = number("N", "how many, 20 by default", 1, 1_000, "n");

@@ -1,7 +1,7 @@
 /** `bisect`: at which checkpoint did it go wrong? */
 import { HoldfastError, quote } from "../../core/errors.js";
 import type { Checkpoint, Holdfast } from "../../index.js";
-import { type Answer, command, number, text } from "../command.js";
+import { type Answer, command, number, SESSION, text } from "../command.js";
 import { type Found, firstBad, type Judgement } from "../first-bad.js";
 import { allCheckpoints, requireCheckpointOf, requireSession, short } from "../ids.js";
 import { usage } from "../parse.js";
@@ -25,7 +25,7 @@ export const bisect = command({
     "in its environment. Exit code 0: good. 125: cannot be told, another is tried. 126, 127 and 128 and above: it could not be run, and the search ends.",
     "Anything else: bad. About the logarithm of the number of checkpoints are tried. Works along the whole past, also that which a fork shares.",
   ].join("\n"),
-  words: [{ name: "SESSION", says: "its id, or the beginning of it", completes: "session" }],
+  words: [SESSION],
   options: {
     run: text("COMMAND", "a line for the shell; required"),
     good: text("CHECKPOINT", "known to be good; the first one by default", { completes: "checkpoint" }),

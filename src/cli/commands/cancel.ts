@@ -1,4 +1,4 @@
-import { command, text } from "../command.js";
+import { command, SESSION, text } from "../command.js";
 import { requireSessionToChange } from "../ids.js";
 import { propose } from "../proposal.js";
 import { inline } from "../text.js";
@@ -7,7 +7,7 @@ export const cancel = command({
   name: "cancel",
   group: "steer",
   says: "stops a session, whoever holds it",
-  words: [{ name: "SESSION", says: "its id, or the beginning of it", completes: "session" }],
+  words: [SESSION],
   options: { reason: text("WHY", "kept with the session") },
   examples: [["holdfast cancel order-42 --reason 'stopped by the customer'", ""]],
   async run({ words: [word = ""], options: { reason }, hold, terminal }) {

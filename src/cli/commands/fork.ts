@@ -1,8 +1,8 @@
 import type { EffectPolicy } from "../../index.js";
+import { POLICIES } from "../choices.js";
 import { command, text } from "../command.js";
 import { requireCheckpoint, short } from "../ids.js";
 import { propose } from "../proposal.js";
-import { POLICIES } from "../statuses.js";
 import { inline } from "../text.js";
 
 export const effectsOption = text(

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createReadStream, type ReadStream } from "node:fs";
 import { HoldfastError, quote } from "../../core/errors.js";
 import type { ImportReport, TransferProgress } from "../../index.js";
-import type { MigrationReport } from "../../migrate/index.js";
+import type { MigrationKind, MigrationReport } from "../../migrate/index.js";
 import { type Answer, command, flag, type Run } from "../command.js";
 import { usage } from "../parse.js";
 import { propose } from "../proposal.js";
@@ -11,7 +11,7 @@ import { isMissing } from "../store.js";
 import type { Terminal } from "../terminal.js";
 import { counted, inline, size } from "../text.js";
 
-const FOREIGN = ["ares", "ccswarm", "smooth", "aethershell"] as const;
+const FOREIGN: readonly MigrationKind[] = ["ares", "ccswarm", "smooth", "aethershell"];
 const importOptions = {
   "dry-run": flag("read and check everything, say what would be imported, and change nothing"),
   moved: flag("holdfast: nobody goes on with these sessions where they come from, so they are not in doubt here"),
@@ -43,7 +43,7 @@ export const importCommand = command({
     } = run;
     if (kind === "holdfast") return importRows(path, run);
     if (options.moved) throw usage("--moved goes with holdfast import holdfast");
-    return migrateFiles(kind as (typeof FOREIGN)[number], path, run);
+    return migrateFiles(kind as MigrationKind, path, run);
   },
 });
 
@@ -106,7 +106,7 @@ function nextOf(
 
 // ---- other systems
 
-async function migrateFiles(kind: (typeof FOREIGN)[number], path: string, { options, terminal, signal }: Importing): Promise<Answer> {
+async function migrateFiles(kind: MigrationKind, path: string, { options, terminal, signal }: Importing): Promise<Answer> {
   const dryRun = options["dry-run"];
   const { migrate } = await import("../../migrate/index.js");
   const bar = terminal.progress("read");

@@ -1,9 +1,9 @@
 import type { SessionFilter, SessionStatus, SessionSummary } from "../../index.js";
+import { STATUSES } from "../choices.js";
 import { command, flag, number, text } from "../command.js";
 import { type Proposal, propose } from "../proposal.js";
 import { statusCell } from "../render/status.js";
 import { table } from "../render/table.js";
-import { STATUSES } from "../statuses.js";
 import { counted, inline, oneLine } from "../text.js";
 
 export const ls = command({

@@ -1,10 +1,10 @@
 import { HoldfastError } from "../../core/errors.js";
 import type { CheckpointKind, Holdfast, RetentionPolicy } from "../../index.js";
+import { KINDS } from "../choices.js";
 import { type Answer, command, flag, number, type Run, text, type Values } from "../command.js";
 import { requireSessionToChange, short } from "../ids.js";
 import { usage } from "../parse.js";
 import { propose } from "../proposal.js";
-import { KINDS } from "../statuses.js";
 import { counted, inline } from "../text.js";
 
 const policyOptions = {

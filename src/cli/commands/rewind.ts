@@ -1,5 +1,5 @@
 import type { EffectPolicy } from "../../index.js";
-import { command, number } from "../command.js";
+import { command, number, SESSION } from "../command.js";
 import { requireCheckpointOf, requireSessionToChange, short } from "../ids.js";
 import { propose } from "../proposal.js";
 import { counted, inline } from "../text.js";
@@ -10,7 +10,7 @@ export const rewind = command({
   group: "steer",
   says: "puts a session back to one of its checkpoints; what came after is kept, on another line",
   words: [
-    { name: "SESSION", says: "its id, or the beginning of it", completes: "session" },
+    SESSION,
     { name: "CHECKPOINT", says: "its id, its number, ~1 for the one before the newest, or its label", completes: "checkpoint" },
   ],
   options: {

@@ -103,6 +103,8 @@ function* head({ session, status, messages }: SessionState, at: Checkpoint | und
     );
 }
 
+const MOST_CHARS = 400;
+
 function* stateLines(state: { readonly [key: string]: Json }, terminal: Terminal, isFull: boolean): Generator<string> {
   const entries = Object.entries(state);
   if (entries.length === 0) return;
@@ -115,7 +117,8 @@ function* stateLines(state: { readonly [key: string]: Json }, terminal: Terminal
     else {
       yield `${name}  ${paint.dim(size(Buffer.byteLength(text)))}`;
       const lines = block(JSON.stringify(value, undefined, 2));
-      for (const line of isFull ? lines : lines.slice(0, 8)) for (const row of wrap(line, columns - 4)) yield `    ${row}`;
+      const shown = isFull ? lines : lines.slice(0, 8).map((line) => clip(line, MOST_CHARS));
+      for (const line of shown) for (const row of wrap(line, columns - 4)) yield `    ${row}`;
       if (!isFull && lines.length > 8) yield paint.dim(`    … ${lines.length - 8} more lines; --full shows them`);
     }
   }

@@ -1,5 +1,5 @@
 import type { Holdfast, SessionEvent } from "../../index.js";
-import { command, flag, number } from "../command.js";
+import { command, flag, number, SESSION } from "../command.js";
 import { requireSession, short } from "../ids.js";
 import { propose } from "../proposal.js";
 import { othersOf, textOf } from "../render/spoken.js";
@@ -14,7 +14,7 @@ export const tail = command({
   group: "look",
   looks: true,
   says: "the latest events of a session; with -f also those to come, from any process",
-  words: [{ name: "SESSION", says: "its id, or the beginning of it", completes: "session" }],
+  words: [SESSION],
   options: {
     follow: flag("go on, as it happens, until Ctrl-C or until the session is deleted", "f"),
     lines: number("N", `how many of what is past, ${LIMIT} by default`, 0, 100_000, "n"),

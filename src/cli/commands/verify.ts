@@ -1,4 +1,4 @@
-import { command } from "../command.js";
+import { command, SESSION } from "../command.js";
 import { requireSession } from "../ids.js";
 import { propose } from "../proposal.js";
 import { counted, inline } from "../text.js";
@@ -8,7 +8,7 @@ export const verify = command({
   group: "keep",
   says: "reads everything, or one session, and says what was changed, lost or damaged",
   more: "Ends with exit code 5 where something is.",
-  words: [{ name: "SESSION", says: "its id, or the beginning of it", completes: "session", optional: true }],
+  words: [{ ...SESSION, optional: true }],
   async run({ words: [word], terminal, hold }) {
     const store = await hold();
     const id = word === undefined ? undefined : (await requireSession(store, word)).id;
