@@ -16,8 +16,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   testing: ["core", "store", "runtime", "holdfast.ts", "node:"],
   otel: ["core/message.ts", "runtime/telemetry.ts", "@opentelemetry/api"],
   server: ["core", "runtime", "tools", "@modelcontextprotocol/server", "node:"],
-  cli: ["core/errors.ts", "index.ts", "migrate", "server", "node:"],
-  migrate: ["core/errors.ts", "core/json.ts", "index.ts", "store/sql/sqlite/driver.ts", "node:"],
+  cli: ["core/errors.ts", "core/lossless-json.ts", "index.ts", "migrate", "server", "node:"],
+  migrate: ["core/errors.ts", "core/json.ts", "core/lossless-json.ts", "index.ts", "store/sql/sqlite/driver.ts", "node:"],
   "open.ts": ["core", "store", "runtime", "holdfast.ts"],
   "index.ts": ["core", "store/port.ts", "runtime", "tools", "holdfast.ts", "open.ts"],
 };

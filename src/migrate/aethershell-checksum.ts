@@ -3,9 +3,9 @@
  * be had from the values: 1.0 would be 1, and keys would stand in another order.
  */
 import { createHash } from "node:crypto";
+import { compacted } from "../core/lossless-json.js";
 import type { Document } from "./documents.js";
 import { textAt } from "./fields.js";
-import { compacted } from "./json.js";
 
 /** By the length of the text that it gives. */
 const ALGORITHMS: ReadonlyMap<number, string> = new Map([

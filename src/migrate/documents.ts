@@ -1,9 +1,9 @@
 /** Files of JSON, read twice: lightly when the source is looked over, and one at a time when it is written. */
 import { HoldfastError } from "../core/errors.js";
+import { type Parsed, parseJson } from "../core/lossless-json.js";
 import type { JsonObject } from "../index.js";
 import { isObject } from "./fields.js";
 import { type FoundFile, readFound, textOfBytes, unreadable } from "./files.js";
-import { type Parsed, parseJson } from "./json.js";
 import type { Step } from "./model.js";
 import { digestOf } from "./names.js";
 import type { Report } from "./report.js";

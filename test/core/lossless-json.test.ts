@@ -3,8 +3,8 @@ import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { sortedText } from "../../src/core/json.js";
+import { compacted, parseJson } from "../../src/core/lossless-json.js";
 import type { Json, JsonObject } from "../../src/index.js";
-import { compacted, parseJson } from "../../src/migrate/json.js";
 import { errorOf } from "../support/error-of.js";
 
 const read = (text: string) => parseJson(text).value;

@@ -5,8 +5,8 @@
  * N2  what is not JSON is refused, also where it would be after N1.
  * N3  the time taken is linear in the text; nesting is bounded, so that whoever walks the value may do so by recursion.
  */
-import { HoldfastError, pathTo } from "../core/errors.js";
-import type { Json } from "../index.js";
+import { HoldfastError, pathTo } from "./errors.js";
+import type { Json } from "./json.js";
 
 /** Deeper than Holdfast stores, so that such a value is still refused by its path. */
 const MAX_NESTING = 1_000;
