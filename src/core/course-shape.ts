@@ -49,6 +49,7 @@ const intent = {
   same: text,
   validMs: maybe(number),
   whole: maybe(oneOf(true)),
+  model: maybe(oneOf(true)),
   waits: maybe(waits),
   attempt: maybe(attempt),
 };

@@ -3,7 +3,7 @@
  * that may be asked for again.
  */
 import { type Digest, digest } from "./digest.js";
-import { applyEvent, type Body, type Effect, type EffectEvent } from "./effect.js";
+import { acts, applyEvent, type Body, type Effect, type EffectEvent } from "./effect.js";
 import { type Json, jsonBytes } from "./json.js";
 import type { Owner } from "./lease.js";
 
@@ -68,16 +68,21 @@ export class Course {
   shape: number | undefined;
   /** By id: calls that are not over, and those that are but have no tool message yet. */
   #calls = new Map<string, Effect>();
-  /** Calls that were given a name, by tool and name: for ever. */
+  /** Calls that act and were given a name, by tool and name: for ever. */
   #named = new Map<string, Effect>();
-  /** Calls by hand without a name, by their keys, until the next checkpoint. */
+  /** Calls that do not act and were given a name: the latest MAX_NAMED. */
+  #reread = new Map<string, Effect>();
+  /** PLACE-1: calls by hand without a name, by their keys, that earlier saves recorded. A later change of messages or state drops them. */
   #passing = new Map<string, Effect>();
+  /** The same, recorded since the last save. */
+  #recent = new Map<string, Effect>();
+  #passingWeight = 0;
   #signals: readonly Signal[] = [];
   #children: readonly string[] = [];
   #replayed: readonly string[] = [];
   /** Short digests of the keys that turns were given, the newest last. */
   #turns: readonly string[] = [];
-  /** About how much a base must say of what stays: calls that were given a name, signals, children. */
+  /** About how much a base must say of what stays: calls by hand, calls that were given a name, signals, children. */
   weight = 0;
 
   copy(): Course {
@@ -85,7 +90,10 @@ export class Course {
     Object.assign(twin, this);
     twin.#calls = new Map(this.#calls);
     twin.#named = new Map(this.#named);
+    twin.#reread = new Map(this.#reread);
     twin.#passing = new Map(this.#passing);
+    twin.#recent = new Map(this.#recent);
+    twin.#passingWeight = this.#passingWeight;
     twin.#signals = this.#signals;
     twin.#children = this.#children;
     twin.#replayed = this.#replayed;
@@ -96,17 +104,27 @@ export class Course {
   // ---- what it holds
 
   get(id: string): Effect | undefined {
-    return this.#calls.get(id) ?? [...this.#named.values(), ...this.#passing.values()].find((effect) => effect.id === id);
+    return this.#calls.get(id) ?? this.#kept().find((effect) => effect.id === id);
+  }
+
+  #kept(): Effect[] {
+    return [this.#named, this.#reread, this.#passing, this.#recent].flatMap((calls) => [...calls.values()]);
   }
 
   /** The call of this name to this tool, whatever became of it. */
   named(tool: string, name: string): Effect | undefined {
-    return this.#named.get(nameKey(tool, name));
+    const key = nameKey({ name: tool, named: name });
+    return this.#named.get(key) ?? this.#reread.get(key);
   }
 
-  /** The call by hand under this key, if it was made since the last checkpoint. */
+  /** The recorded answer of `session.model` under this key of the caller's. */
+  reply(named: string): Effect | undefined {
+    return this.#reread.get(nameKey({ name: "model", named, model: true }));
+  }
+
+  /** The call by hand under this key of its place, if neither messages nor state have changed since the save that recorded it. */
   passing(key: string): Effect | undefined {
-    return this.#passing.get(key);
+    return this.#recent.get(key) ?? this.#passing.get(key);
   }
 
   /** The calls of a reply, by their index. */
@@ -206,13 +224,34 @@ export class Course {
     if (isOver && after.call === undefined) this.#calls.delete(after.id);
     else this.#calls.set(after.id, after);
     if (after.named !== undefined) this.#name(after.named, after);
-    else if (isOver && after.call === undefined) this.#passing.set(after.key, after);
+    else if (isOver && after.call === undefined) this.#pass(this.#recent, after);
   }
 
-  #name(name: string, effect: Effect): void {
-    const key = nameKey(effect.name, name);
-    this.weight += weightOf(effect) - weightOf(this.#named.get(key));
-    this.#named.set(key, effect);
+  /** Past the bound an answer is not kept, and asked for again after a crash: one that is dropped in the middle would shift the others. */
+  #pass(into: Map<string, Effect>, effect: Effect): void {
+    // Made again by a holder for which messages or state had changed in between, and back.
+    if (this.#passing.has(effect.key)) this.placeChanges();
+    const weight = weightOf(effect);
+    if (this.#passingWeight + weight > MAX_PASSING_WEIGHT) return;
+    this.#passingWeight += weight;
+    this.weight += weight;
+    into.set(effect.key, effect);
+  }
+
+  #name(named: string, effect: Effect): void {
+    const key = nameKey({ ...effect, named });
+    const into = acts(effect) ? this.#named : this.#reread;
+    this.#unname(key);
+    this.weight += weightOf(effect);
+    into.set(key, effect);
+    const [oldest] = this.#reread.size > MAX_NAMED ? this.#reread.keys() : [];
+    if (oldest !== undefined) this.#unname(oldest);
+  }
+
+  #unname(key: string): void {
+    this.weight -= weightOf(this.#named.get(key)) + weightOf(this.#reread.get(key));
+    this.#named.delete(key);
+    this.#reread.delete(key);
   }
 
   #answered(reply: number): void {
@@ -225,19 +264,37 @@ export class Course {
     }
   }
 
-  /** A checkpoint stands here: what was done by hand before it, without a name, is not asked for again. */
-  checkpointed(): void {
-    if (this.#passing.size > 0) this.#passing = new Map();
+  get hasPassing(): boolean {
+    return this.#passing.size > 0;
+  }
+
+  /** PLACE-1: messages or state change here. Answers that earlier saves recorded were given to a question that is no longer the last one. */
+  placeChanges(): void {
+    if (this.#passing.size > 0) this.#passing = this.#drop(this.#passing);
+  }
+
+  #drop(calls: Map<string, Effect>): Map<string, Effect> {
+    let weight = 0;
+    for (const effect of calls.values()) weight += weightOf(effect);
+    this.#passingWeight -= weight;
+    this.weight -= weight;
+    return new Map();
+  }
+
+  /** A save ends here. */
+  saveEnds(): void {
+    if (this.#recent.size === 0) return;
+    for (const [key, effect] of this.#recent) this.#passing.set(key, effect);
+    this.#recent = new Map();
   }
 
   /** Another line begins here: it does not own the calls that are open on the one it comes from. */
   leaveLine(): void {
     for (const [id, { phase }] of [...this.#calls]) if (phase !== "done") this.#calls.delete(id);
-    for (const [key, effect] of [...this.#named]) {
-      if (effect.phase === "done") continue;
-      this.#named.delete(key);
-      this.weight -= weightOf(effect);
-    }
+    for (const [key, { phase }] of [...this.#named, ...this.#reread]) if (phase !== "done") this.#unname(key);
+    // Their keys name the line that is left.
+    this.#passing = this.#drop(this.#passing);
+    this.#recent = this.#drop(this.#recent);
     this.holder = undefined;
   }
 
@@ -245,9 +302,7 @@ export class Course {
 
   toBase(): CourseBase | undefined {
     // Those that are not over come first, in their order: the first that waits for a signal is the one that is given it.
-    const effects = new Map(
-      [...this.#calls.values(), ...this.#named.values(), ...this.#passing.values()].map((effect) => [effect.id, effect]),
-    );
+    const effects = new Map([...this.#calls.values(), ...this.#kept()].map((effect) => [effect.id, effect]));
     const base: CourseBase = {
       ...(effects.size > 0 && { effects: [...effects.values()] }),
       ...(this.turn && { turn: this.turn }),
@@ -268,7 +323,7 @@ export class Course {
       const isOver = effect.phase === "done";
       if (!isOver || effect.call !== undefined) this.#calls.set(effect.id, effect);
       if (effect.named !== undefined) this.#name(effect.named, effect);
-      else if (isOver && effect.call === undefined) this.#passing.set(effect.key, effect);
+      else if (isOver && effect.call === undefined) this.#pass(this.#passing, effect);
     }
     this.turn = turn;
     this.holder = held;
@@ -295,7 +350,13 @@ const SHORT_CHARS = 11;
 const weightOfTurns = ({ length }: readonly string[]): number => length * (SHORT_CHARS + 3);
 const shortOf = (key: string): string => digest(key).slice(0, SHORT_CHARS);
 
-const nameKey = (tool: string, name: string): string => `${tool}\n${name}`;
+/** How many calls under a key that do not act are kept: one that is older is made again. */
+const MAX_NAMED = 1_000;
+/** How much is kept of calls by hand that have no name. */
+const MAX_PASSING_WEIGHT = 8 * 1024 * 1024;
+
+/** Calls of `session.model` have names of their own: a tool may be called `model`, too. */
+const nameKey = ({ name, named, model }: Pick<Effect, "name" | "named" | "model">): string => `${model ? "" : name}\n${named ?? ""}`;
 
 /** The blobs that a base's course refers to. */
 export function courseRefs({ effects = [], prefix, signals = [] }: CourseBase): readonly Digest[] {

@@ -59,6 +59,8 @@ interface Intent {
   readonly validMs?: number;
   /** No call of a tool: it stands for the session as a whole. While it is in doubt, nothing of the session goes on. */
   readonly whole?: true;
+  /** No call of a tool: a call of `session.model`. */
+  readonly model?: true;
 }
 
 /** What the journal says of a call, an event at a time. The body is the arguments of an intent or an approval, the result of a `done`. */
@@ -187,7 +189,7 @@ const MAX_HOLDERS = 20;
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 function intended(
-  { id, name, mode, key, named, call, same, validMs, whole, waits, attempt }: Extract<EffectEvent, { is: "intent" }>,
+  { id, name, mode, key, named, call, same, validMs, whole, model, waits, attempt }: Extract<EffectEvent, { is: "intent" }>,
   since: number,
   holder: Owner | undefined,
   args: Body | undefined,
@@ -198,6 +200,7 @@ function intended(
   if (call !== undefined) effect.call = call;
   if (validMs !== undefined) effect.validMs = validMs;
   if (whole) effect.whole = true;
+  if (model) effect.model = true;
   if (waits !== undefined) effect.waits = waits;
   if (args !== undefined) effect.args = args;
   if (attempt !== undefined) {

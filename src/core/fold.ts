@@ -5,7 +5,7 @@
  * It also keeps count of what loading this place would read, which decides when a base pays.
  */
 import { bodyIn, Course } from "./course.js";
-import type { Digest } from "./digest.js";
+import { type Digest, digest } from "./digest.js";
 import { HoldfastError, quote } from "./errors.js";
 import { deepFreeze, type Json, type JsonObject, jsonBytes, put, textBytes } from "./json.js";
 import { List } from "./list.js";
@@ -36,6 +36,8 @@ interface Kept {
   readonly value: Json | List<Json>;
   readonly bytes: number;
   readonly blob: Digest | undefined;
+  /** A digest of its text, once one was asked for. */
+  digest?: Digest;
   /** For a value that is still to be fetched: what is to be done to the list it will be. */
   readonly later: readonly ListChange[] | undefined;
 }
@@ -83,6 +85,7 @@ export class Fold {
   /** The same, growing with the transcript: a view of it is then one copy of pointers. */
   #flat: Message[] | undefined;
   #stateView: JsonObject | undefined;
+  #stateDigest: Digest | undefined;
   readonly #sized: boolean;
 
   /** Without sizes it only shows a place; a session that goes on from there needs them. */
@@ -146,6 +149,22 @@ export class Fold {
     return this.#stateView;
   }
 
+  /** The same for states that are equal, live and loaded. Costs what changed since it was last asked for, and a hash of all keys. */
+  get stateDigest(): Digest {
+    this.#stateDigest ??= digest(
+      [...this.#kept]
+        .map(([key, kept]) => `${JSON.stringify(key)}:${digestOf(kept)}`)
+        .sort()
+        .join("\n"),
+    );
+    return this.#stateDigest;
+  }
+
+  /** The record number of the last message; 0 where there is none. */
+  get lastMessage(): number {
+    return this.messageAt(-1)?.seq ?? 0;
+  }
+
   has(key: string): boolean {
     return this.#kept.has(key);
   }
@@ -153,6 +172,7 @@ export class Fold {
   // ---- operations
 
   append(message: Message, body: Body, row: Row): void {
+    this.course.placeChanges();
     this.#push(this.#entry(message, body, row, costOf(message), undefined));
   }
 
@@ -164,6 +184,7 @@ export class Fold {
   }
 
   spliceMessages(start: number, remove: number, item?: { message: Message; body: Body; row: Row }): void {
+    this.course.placeChanges();
     this.#splice(start, remove, item && this.#entry(item.message, item.body, item.row, costOf(item.message), undefined));
   }
 
@@ -184,7 +205,20 @@ export class Fold {
     return { message, later, bytes, born: this.#born, row, blob };
   }
 
-  set(key: string, value: Json, { bytes, blob }: Body): void {
+  set(key: string, value: Json, body: Body): void {
+    this.#placeChangesUnless(key, () => body.blob ?? digest(JSON.stringify(value)));
+    this.#set(key, value, body);
+  }
+
+  /** A program that is run again sets the same values again: that changes nothing. */
+  #placeChangesUnless(key: string, newDigest: () => Digest): void {
+    if (!this.course.hasPassing) return;
+    const kept = this.#kept.get(key);
+    const isSame = kept !== undefined && (kept.later ?? []).length === 0 && digestOf(kept) === newDigest();
+    if (!isSame) this.course.placeChanges();
+  }
+
+  #set(key: string, value: Json, { bytes, blob }: Body): void {
     this.#keep(key, { value, bytes, blob, later: undefined });
   }
 
@@ -193,14 +227,20 @@ export class Fold {
     if (before) this.#count(before.bytes, before.blob !== undefined, -1);
     this.#kept.set(key, kept);
     this.#count(kept.bytes, kept.blob !== undefined, 1);
+    this.#forgetState();
+  }
+
+  #forgetState(): void {
     this.#stateView = undefined;
+    this.#stateDigest = undefined;
   }
 
   unset(key: string): void {
+    this.course.placeChanges();
     const before = this.#kept.get(key);
     if (before) this.#count(before.bytes, before.blob !== undefined, -1);
     this.#kept.delete(key);
-    this.#stateView = undefined;
+    this.#forgetState();
   }
 
   /** The length of the list under a key, or undefined where there is none. */
@@ -210,6 +250,11 @@ export class Fold {
   }
 
   spliceList(key: string, start: number, remove: number, items: readonly Json[]): void {
+    this.course.placeChanges();
+    this.#spliceList(key, start, remove, items);
+  }
+
+  #spliceList(key: string, start: number, remove: number, items: readonly Json[]): void {
     const kept = this.#kept.get(key);
     if (kept?.later !== undefined) {
       this.#kept.set(key, { ...kept, later: [...kept.later, { start, remove, items }] });
@@ -227,7 +272,6 @@ export class Fold {
     bytes += commas(list.length);
     // Once it is changed in place a list no longer equals its blob: it counts as inline, as the next base will write it.
     this.#keep(key, { value: list, bytes, blob: undefined, later: undefined });
-    this.#stateView = undefined;
   }
 
   #count(bytes: number, blob: boolean, sign: 1 | -1): void {
@@ -269,6 +313,7 @@ export class Fold {
       const record = records[i] as JournalRecord;
       if (record.status !== undefined) this.setStatus(record.status as SessionStatus, record.reason, frozen(record.output));
       const entry = isMessage(record) ? this.#revived(record, sizes[i] ?? 0, first + i, save, row) : undefined;
+      if (record.splice !== undefined || entry !== undefined) this.course.placeChanges();
       if (record.splice !== undefined) this.#splice(record.splice[0], record.splice[1], entry);
       else if (entry !== undefined) this.#push(entry);
     }
@@ -305,7 +350,11 @@ export class Fold {
       if (record.set !== undefined) {
         if (record.blob === undefined)
           this.set(record.set, frozen(record.value as Json), { bytes: bodyBytes(record, sizes[i] ?? 0), blob: undefined });
-        else this.#setLater(record.set, record.blob, record.size as number);
+        else {
+          const { blob } = record;
+          this.#placeChangesUnless(record.set, () => blob);
+          this.#setLater(record.set, blob, record.size as number);
+        }
       } else if (record.unset !== undefined) this.unset(record.unset);
       else if (record.list !== undefined && record.splice !== undefined) {
         this.spliceList(record.list, record.splice[0], record.splice[1], bodyOf(record, record.items, bodies) as readonly Json[]);
@@ -315,7 +364,6 @@ export class Fold {
 
   #setLater(key: string, blob: Digest, bytes: number): void {
     this.#keep(key, { value: null, bytes, blob, later: [] });
-    this.#stateView = undefined;
   }
 
   /** The blobs whose bodies are still to be fetched: only what is there at the end of the fold. */
@@ -335,11 +383,11 @@ export class Fold {
     for (const [key, { later, blob, bytes }] of [...this.#kept]) {
       if (later === undefined) continue;
       this.#keep(key, { value: frozen(JSON.parse(bodies.text(blob as Digest)) as Json), bytes, blob, later: undefined });
-      for (const { start, remove, items } of later) this.spliceList(key, start, remove, items);
+      for (const { start, remove, items } of later) this.#spliceList(key, start, remove, items);
     }
     this.#messageView = undefined;
     this.#flat = undefined;
-    this.#stateView = undefined;
+    this.#forgetState();
   }
 
   /** Counts a text among those that loading this place reads. Answers its bytes, where sizes are wanted. */
@@ -401,7 +449,7 @@ export class Fold {
     this.tasks = base.tasks;
     if (base.course !== undefined) this.course.applyBase(frozen(base.course));
     for (const [key, value, blob, size] of base.state) {
-      if (blob === undefined) this.set(key, frozen(value), { bytes: jsonBytes(value), blob });
+      if (blob === undefined) this.#set(key, frozen(value), { bytes: jsonBytes(value), blob });
       else this.#setLater(key, blob, size as number);
     }
   }
@@ -436,6 +484,13 @@ export class Fold {
 /** Bodies kept as blobs, fetched before the fold. */
 export interface Bodies {
   text(digest: Digest): string;
+}
+
+/** A big value is kept under the digest of its text already. */
+function digestOf(kept: Kept): Digest {
+  const { value, blob } = kept;
+  kept.digest ??= blob ?? digest(JSON.stringify(value instanceof List ? value.toArray() : value));
+  return kept.digest;
 }
 
 const isMessage = (record: JournalRecord): boolean => record.append !== undefined || record.item !== undefined;

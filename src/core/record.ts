@@ -32,6 +32,10 @@ export interface JournalRecord extends CourseRecord {
   readonly ago?: number;
 }
 
+/** Whether a record of the state section changes a state key. Others speak of calls and turns. */
+export const changesState = ({ set, unset, list }: JournalRecord): boolean =>
+  set !== undefined || unset !== undefined || list !== undefined;
+
 /** What the fold knows at a place, apart from the transcript itself: bounds what a load has to read. */
 export interface Base {
   readonly status: string;

@@ -9,7 +9,7 @@ import { HoldfastError } from "../core/errors.js";
 import { type Bodies, Fold } from "../core/fold.js";
 import { type LineId, type Place, placeId } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
-import type { Base, JournalRecord } from "../core/record.js";
+import { type Base, changesState, type JournalRecord } from "../core/record.js";
 import { firstSeq, isGap, type Need, type Opened, open, type Save } from "../core/save.js";
 import type { SaveQuery, Store } from "../store/port.js";
 import { breathe } from "./breathe.js";
@@ -93,9 +93,8 @@ export class Loader {
     const course = new Course();
     const oldestFirst = (await this.#journal.segments(end.line, end.seq)).toReversed();
     if (end.base > 0) {
-      const { base, marked } = await this.base(oldestFirst, end.base);
+      const { base } = await this.base(oldestFirst, end.base);
       if (base.course !== undefined) course.applyBase(base.course);
-      if (marked) course.checkpointed();
     }
     let next = end.base + 1;
     for (const { line, from, to } of oldestFirst) {
@@ -104,8 +103,12 @@ export class Loader {
       for await (const saves of this.#pages(line, { from: next, to, items: false, state: true })) {
         for (const save of saves) {
           if (firstSeq(save) !== next) throw hole(line, next);
-          for (const record of openHere(save, { state: true }).state) course.apply(record, bodyIn(record), save.at - (record.ago ?? 0));
-          if (save.nMark > 0) course.checkpointed();
+          if (save.nMessages > 0) course.placeChanges();
+          for (const record of openHere(save, { state: true }).state) {
+            if (changesState(record)) course.placeChanges();
+            course.apply(record, bodyIn(record), save.at - (record.ago ?? 0));
+          }
+          course.saveEnds();
           next = save.seq + 1;
         }
       }
@@ -140,7 +143,7 @@ export class Loader {
           fold.applyItems(items, save);
           fold.applyState(state, save, bodies);
           if (save.mark !== null) mark = save.mark;
-          if (save.nMark > 0) fold.course.checkpointed();
+          fold.course.saveEnds();
           follows = digest;
           next = save.seq + 1;
         }
@@ -178,10 +181,9 @@ export class Loader {
   }
 
   async #loadBase(fold: Fold, oldestFirst: readonly Segment[], seq: number): Promise<void> {
-    const { base, bytes, marked } = await this.base(oldestFirst, seq);
+    const { base, bytes } = await this.base(oldestFirst, seq);
     fold.readBytes = bytes;
     fold.applyBase(base);
-    if (marked) fold.course.checkpointed();
     for (const [from, to] of base.ranges) {
       let at = from;
       for (const { line, ...segment } of oldestFirst) {
@@ -203,17 +205,14 @@ export class Loader {
     fold.markBase(seq, fold.readBytes);
   }
 
-  /** The base in a save, the bytes read to get it, and whether a checkpoint follows in the same save. */
-  async base(
-    segments: readonly Segment[],
-    seq: number,
-  ): Promise<{ readonly base: Base; readonly bytes: number; readonly marked: boolean }> {
+  /** The base in a save, and the bytes read to get it. */
+  async base(segments: readonly Segment[], seq: number): Promise<{ readonly base: Base; readonly bytes: number }> {
     const line = lineAt(segments, seq);
     const [save] = line === undefined ? [] : await this.#store.saves(line, { from: seq, to: seq, limit: 1, items: false, state: true });
     const base = save && openHere(save, { state: true }).state.find((record) => record.base !== undefined)?.base;
     if (save === undefined || base === undefined)
       throw new HoldfastError("CORRUPT", `The base at ${seq} of line ${line ?? "?"} is missing.`, { seq });
-    return { base, bytes: textBytes(save.state), marked: save.nMark > 0 };
+    return { base, bytes: textBytes(save.state) };
   }
 
   async #bodies(wanted: readonly Digest[]): Promise<Bodies> {

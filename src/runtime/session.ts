@@ -4,7 +4,7 @@ import { checkpointPlace, MAX_SEQ, type Place, type SessionId } from "../core/id
 import { encode, type Json, type JsonObject, type Storable } from "../core/json.js";
 import type { Message, MessageInput } from "../core/message.js";
 import type { SessionStatus, StatusEvent } from "../core/status.js";
-import { ByHand, type EffectOptions } from "./effects/by-hand.js";
+import { ByHand, type EffectOptions, type ModelOptions } from "./effects/by-hand.js";
 import { type Pending, pendingOf } from "./effects/pending.js";
 import type { EffectPolicy } from "./effects/repeats.js";
 import { historyOf } from "./history.js";
@@ -138,15 +138,20 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     return this.#byHand.effect(name, args, o as EffectOptions<never, unknown>, run as never) as Promise<R>;
   }
 
-  /** Asks a model. A call that was under way when the process ended is made again under the same key; one that has answered is not. */
+  /**
+   * Asks a model. The answer is durable when this resolves. After a crash a program that asks again at the same place is given that answer.
+   * The place is the line, the last message, the state, and how many answers this holder was given there. Once a later save has changed
+   * messages or state, the model is asked again. With a `key` the key alone decides.
+   */
   model<R>(
     run: (context: {
       readonly key: string;
       readonly signal: AbortSignal;
       readonly messages: readonly Message[];
     }) => Promise<R & Storable<R>>,
+    o?: ModelOptions,
   ): Promise<R> {
-    return this.#byHand.model(run as never) as Promise<R>;
+    return this.#byHand.model(run as never, o) as Promise<R>;
   }
 
   /** Calls that are not over: under way when a process ended, waiting for somebody, or in doubt. */

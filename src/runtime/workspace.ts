@@ -481,9 +481,9 @@ export class Workspace {
     this.#intents = 0;
     this.#end = digest;
     const checkpoint = mark && checkpointFrom(mark, save, digest, this.#id, (before) => lineAt(this.#segments, before) ?? this.#line);
+    fold.course.saveEnds();
     if (checkpoint !== undefined) {
       fold.prior = seq;
-      fold.course.checkpointed();
       this.#latest = checkpoint;
     }
     const head = this.takeHead();

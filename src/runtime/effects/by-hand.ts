@@ -1,4 +1,11 @@
-/** Calls of a session by hand: each has a name of the caller's, or, where repeating it does no harm, a place. */
+/**
+ * Calls of a session by hand: each has a name of the caller's, or, where repeating it does no harm, a place.
+ *
+ * PLACE-1  a recorded answer is dropped by the next save that changes messages or state (core/course.ts).
+ * PLACE-2  a place is the line, the number of the last message, a digest of the state, the call, and how many answers this holder was
+ *          already given there. A checkpoint does not change it. A call that fails does not count.
+ * PLACE-3  where a place cannot tell two calls apart, the call is made again: an answer paid for twice is better than a wrong one.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import { acts, type Effect, keyAt, NotDone, sameOf } from "../../core/effect.js";
 import { HoldfastError, quote } from "../../core/errors.js";
@@ -25,15 +32,23 @@ export type EffectOptions<A, R> = (
     }
 ) & { readonly timeoutMs?: number; readonly retry?: Retry; readonly keyValidMs?: number };
 
+export interface ModelOptions {
+  /** Your own name for this question: the same name is given the same answer, also after a crash. */
+  readonly key?: string;
+}
+
+type Ask = (context: { readonly key: string; readonly signal: AbortSignal; readonly messages: readonly unknown[] }) => unknown;
+
 type Run = (args: Json, context: { readonly key: string; readonly signal: AbortSignal }) => unknown;
 
 export class ByHand {
   readonly #held: Holding;
   readonly #caller: Caller;
   readonly #repeats: Repeats;
-  /** How often the same was asked for since the last checkpoint. */
-  #counts = new Map<string, number>();
-  #countsAt = -1;
+  /** Keys of calls without a name that are being made, and of those whose answers this holder was given. */
+  readonly #asked = new Set<string>();
+  readonly #given = new Set<string>();
+  #asking = 0;
   readonly #underWay = new Map<string, Promise<unknown>>();
 
   constructor(held: Holding) {
@@ -64,30 +79,66 @@ export class ByHand {
       run: ({ effect, args: given, handle }) => run(given, { key: effect.key, signal: handle.signal }),
       check: check && (async (request) => check(request)),
     };
-    if (call.named === undefined) return this.#passing(call, run);
+    if (call.named === undefined) return this.#passing(call, run, async () => {});
     return this.#once(`${tool}\n${call.named}`, () => this.#named(call, call.named as string));
   }
 
   /** Asks a model. What it answered is durable when this resolves, and is not asked for again after a crash. */
-  async model(
-    run: (context: { readonly key: string; readonly signal: AbortSignal; readonly messages: readonly unknown[] }) => unknown,
-  ): Promise<Json> {
+  async model(run: Ask, given?: ModelOptions): Promise<Json> {
     this.#held.usable();
     if (callback(run, "model") === undefined) throw invalid("model", "it must be a function");
+    const { key } = options(given, "model", ["key"]);
     const call: Call = {
       name: "model",
       args: null,
       same: sameOf(null),
       keepsArgs: false,
-      named: undefined,
+      named: key === undefined ? undefined : checkName(key, "model.key"),
+      model: true,
       place: undefined,
       options: callOptions({ mode: "repeatable" }, "model"),
       run: () => undefined,
       check: undefined,
     };
-    const answer = await this.#passing(call, (_args, context) => run({ ...context, messages: this.#held.work.fold.messages }));
-    await this.#held.commit();
-    return answer;
+    const { named } = call;
+    const ask: Run = (_args, context) => run({ ...context, messages: this.#held.work.fold.messages });
+    const commit = async () => {
+      await this.#held.commit();
+    };
+    return this.#whileAsking(() =>
+      named === undefined ? this.#passing(call, ask, commit) : this.#once(`\n${named}`, () => this.#namedReply(call, named, ask, commit)),
+    );
+  }
+
+  /** Messages from outside wait meanwhile: the model answers the transcript as it stands. */
+  async #whileAsking<T>(ask: () => Promise<T>): Promise<T> {
+    this.#asking += 1;
+    this.#held.isAsking = true;
+    try {
+      return await ask();
+    } finally {
+      // The caller appends the reply when this resolves, and it comes before what others have said meanwhile.
+      setImmediate(() => {
+        this.#asking -= 1;
+        if (this.#asking === 0) this.#held.isAsking = false;
+      });
+    }
+  }
+
+  /** The key alone decides. */
+  async #namedReply(call: Call, named: string, ask: Run, commit: () => Promise<void>): Promise<Json> {
+    const known = this.#held.work.fold.course.reply(named);
+    if (known !== undefined) {
+      const answer = await resultOf(this.#held.ground, known);
+      await commit();
+      return answer;
+    }
+    const key = keyAt("model", this.#held.id, named);
+    const made = await this.#repeat(call, key, ask);
+    this.#held.usable();
+    this.#record(call, key, undefined, made);
+    await commit();
+    return made.body.value;
   }
 
   /** Two that ask for the same at once are given the same answer. */
@@ -108,28 +159,39 @@ export class ByHand {
 
   // ---- without a name
 
-  async #passing(call: Call, run: Run): Promise<Json> {
-    const { work, ground } = this.#held;
+  /** `commit`: what is to be done before the answer counts as given. */
+  async #passing(call: Call, run: Run, commit: () => Promise<void>): Promise<Json> {
     const key = this.#placeKey(call);
-    const known = work.fold.course.passing(key);
-    if (known !== undefined) return resultOf(ground, known);
-    const body = await this.#repeat(call, key, run);
-    this.#held.usable();
-    this.#record(call, key, undefined, body);
-    return body.body.value;
+    this.#asked.add(key);
+    try {
+      const answer = await this.#answerAt(call, key, run);
+      await commit();
+      this.#given.add(key);
+      return answer;
+    } finally {
+      this.#asked.delete(key);
+    }
   }
 
-  /** Where it stands: behind which checkpoint, what it is, and which of its like. */
-  #placeKey({ name, same }: Call): string {
-    const { prior } = this.#held.work.fold;
-    if (this.#countsAt !== prior) {
-      this.#counts = new Map();
-      this.#countsAt = prior;
+  async #answerAt(call: Call, key: string, run: Run): Promise<Json> {
+    const known = this.#held.work.fold.course.passing(key);
+    if (known !== undefined) return resultOf(this.#held.ground, known);
+    const made = await this.#repeat(call, key, run);
+    this.#held.usable();
+    this.#record(call, key, undefined, made);
+    return made.body.value;
+  }
+
+  /** PLACE-2. An answer that was dropped no longer counts: the next holder does not know of it either. */
+  #placeKey({ name, same, model }: Call): string {
+    const { fold } = this.#held.work;
+    const { course } = fold;
+    if (this.#given.size > MAX_GIVEN) for (const key of this.#given) if (course.passing(key) === undefined) this.#given.delete(key);
+    for (let nth = 0; ; nth++) {
+      const key = keyAt(this.#held.line, fold.lastMessage, fold.stateDigest, model ? "model" : "effect", name, same, nth);
+      const isGiven = this.#given.has(key) && course.passing(key) !== undefined;
+      if (!isGiven && !this.#asked.has(key)) return key;
     }
-    const like = `${name}\n${same}`;
-    const nth = this.#counts.get(like) ?? 0;
-    this.#counts.set(like, nth + 1);
-    return keyAt(this.#held.line, prior, name, same, nth);
   }
 
   async #repeat({ name, options: { retry, timeoutMs }, args }: Call, key: string, run: Run): Promise<Finished> {
@@ -154,10 +216,10 @@ export class ByHand {
   }
 
   /** Rides with the next commit: an intent and its outcome at once. */
-  #record({ name, same, named, options: { mode } }: Call, key: string, from: string | undefined, { body, outcome }: Finished): void {
+  #record({ name, same, named, model, options: { mode } }: Call, key: string, from: string | undefined, { body, outcome }: Finished): void {
     const { work } = this.#held;
     const id = work.newEffectId();
-    work.course({ effect: { id, is: "intent", name, mode, key, ...(named !== undefined && { named }), same } });
+    work.course({ effect: { id, is: "intent", name, mode, key, ...(named !== undefined && { named }), same, ...(model && { model }) } });
     work.course({ effect: { id, is: "done", outcome, ...(from !== undefined && { from }) } }, body);
   }
 
@@ -272,6 +334,8 @@ export class ByHand {
 
 /** How often it is looked whether a call that another may be inside of is over: somebody may say so. */
 const LOOK_MS = 1_000;
+/** From so many on, keys of answers that were dropped are forgotten. */
+const MAX_GIVEN = 1_000;
 
 const neverSuspends = () => new Promise<never>(() => {});
 

@@ -23,6 +23,8 @@ export interface Call {
   /** Written into the intent: only where the transcript does not hold them. */
   readonly keepsArgs: boolean;
   readonly named: string | undefined;
+  /** A call of `session.model`, and not of a tool. */
+  readonly model?: true;
   readonly place: readonly [reply: number, index: number] | undefined;
   readonly options: CallOptions;
   readonly run: (call: { readonly handle: Handle; readonly effect: Effect; readonly args: Json; readonly attempt: number }) => unknown;
