@@ -61,7 +61,7 @@ const events: Readonly<Record<string, Is>> = {
   retry: fields({ id: text, by: maybe(text) }),
   signalled: fields({ id: text, name: text, nth: maybe(isCount) }),
   woken: fields({ id: text }),
-  doubt: fields({ id: text, inside: maybe(oneOf(true)) }),
+  doubt: fields({ id: text, inside: maybe(oneOf(true)), why: maybe(text) }),
   done: fields({ id: text, outcome, said: maybe(isCount), by: maybe(text), from: maybe(text) }),
 };
 const event: Is = (value) => isObject(value) && text(value["is"]) && (events[value["is"] as string]?.(value) ?? false);
@@ -73,6 +73,7 @@ const effect = fields({
   since: number,
   phase: oneOf("begun", "waiting", "ready", "doubt", "done"),
   inside: maybe(oneOf(true)),
+  why: maybe(text),
   first: maybe(attempt),
   waited: maybe(listOf(waits)),
   holder: maybe(owner),

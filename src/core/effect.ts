@@ -77,8 +77,8 @@ export type EffectEvent = { readonly id: string } & (
   | { readonly is: "retry"; readonly by?: string }
   | { readonly is: "signalled"; readonly name: string; readonly nth?: number }
   | { readonly is: "woken" }
-  /** `inside`: it was left there, and may say itself what became of it. */
-  | { readonly is: "doubt"; readonly inside?: true }
+  /** `inside`: it was left there, and may say itself what became of it. `why`: what kept `check` from having said it. */
+  | { readonly is: "doubt"; readonly inside?: true; readonly why?: string }
   /** `said`: the tool message that holds the result; `by`: a person, `check`, `late`; `from`: the call in another past that it was answered from. */
   | { readonly is: "done"; readonly outcome: Outcome; readonly said?: number; readonly by?: string; readonly from?: string }
 );
@@ -103,6 +103,8 @@ export interface Effect extends Intent {
   readonly attempt?: Attempt;
   /** In doubt: its last attempt may not have ended. */
   readonly inside?: true;
+  /** In doubt: what kept `check` from saying what became of it. */
+  readonly why?: string;
   /** The first attempt: from then on its key counts. */
   readonly first?: Attempt;
   /** Who began the last attempt, and who began those before it. */
@@ -141,6 +143,7 @@ export function applyEvent(before: Effect | undefined, event: EffectEvent, { at,
     delete after.waits;
   }
   delete after.inside;
+  delete after.why;
   switch (event.is) {
     case "begun":
       after.phase = "begun";
@@ -172,6 +175,7 @@ export function applyEvent(before: Effect | undefined, event: EffectEvent, { at,
     case "doubt":
       after.phase = "doubt";
       if (event.inside) after.inside = true;
+      if (event.why !== undefined) after.why = event.why;
       return after;
     case "done":
       after.phase = "done";

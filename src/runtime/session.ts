@@ -1,5 +1,7 @@
 /** A session by hand: operations are staged, shown at once, and durable when the next checkpoint resolves. */
 import { type Checkpoint, type CheckpointOptions, checkOptions, checkText, MAX_REASON } from "../core/checkpoint.js";
+import { acts, type Effect } from "../core/effect.js";
+import { HoldfastError, quote } from "../core/errors.js";
 import { checkpointPlace, MAX_SEQ, type Place, type SessionId } from "../core/ids.js";
 import { encode, type Json, type JsonObject, type Storable } from "../core/json.js";
 import type { Message, MessageInput } from "../core/message.js";
@@ -9,6 +11,7 @@ import { type Pending, pendingOf } from "./effects/pending.js";
 import type { EffectPolicy } from "./effects/repeats.js";
 import { historyOf } from "./history.js";
 import { type Holding, unsaved } from "./holding.js";
+import { restate } from "./inbox.js";
 import { adopt, checkPolicy, notFound, type RewindOptions, type Rewound, rewind } from "./lines.js";
 import { flag, limitOf, numberOf, options, type Page, wholeNumber } from "./options.js";
 import type { Standing } from "./workspace.js";
@@ -188,8 +191,25 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   ): Promise<void> {
     this.#held.usable();
     const mark = checkOptions(at);
+    await this.#refuseOpenCalls();
     this.#work.event(event, reason, output);
     await this.#held.checkpoint({ kind: "automatic", ...mark });
+  }
+
+  /** A session that ends must not hide a call whose outcome is unknown. */
+  async #refuseOpenCalls(): Promise<void> {
+    const begun = this.#work.fold.course.open.filter((effect) => effect.phase === "begun" && acts(effect));
+    const [first] = begun;
+    if (first === undefined) return;
+    const isHere = ({ id }: Effect) => this.#held.ground.running.has(id);
+    // From here on a person can see them and settle them. A keyed call can still be made again under its key.
+    const lost = begun.filter((effect) => effect.mode === "once" && !isHere(effect));
+    for (const { id } of lost) this.#work.course({ effect: { id, is: "doubt", inside: true } });
+    if (lost.length > 0) {
+      restate(this.#work);
+      await this.#held.commit();
+    }
+    throw stillOpen(this.id, first, isHere(first));
   }
 
   // ---- history
@@ -248,4 +268,15 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     await this.close({ discard: true });
     if (lost) throw unsaved(this.id, "It was discarded with the session.");
   }
+}
+
+function stillOpen(session: string, { id, name, named = "" }: Effect, isHere: boolean): HoldfastError {
+  const what = `Session ${quote(session)} cannot end: its call of ${quote(name)} (${id})`;
+  return isHere
+    ? new HoldfastError("BAD_STATUS", `${what} is still under way. Wait for it first.`, { sessionId: session, effectId: id })
+    : new HoldfastError(
+        "IN_DOUBT",
+        `${what} was begun, and its outcome is unknown. Call it again under its key ${quote(named)}, or settle it, first.`,
+        { sessionId: session, effectId: id },
+      );
 }

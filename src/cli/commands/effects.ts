@@ -42,12 +42,18 @@ export const effects = command({
     const [first] = items;
     return {
       json: { items },
-      lines: items.length === 0 ? ["Nothing waits, and nothing is in doubt."] : table(columns, rows, terminal),
+      lines: items.length === 0 ? ["Nothing waits, and nothing is in doubt."] : [...table(columns, rows, terminal), ...reasons(items)],
       next: first === undefined ? [propose("ls")] : deciding(first),
       pages: true,
     };
   },
 });
+
+/** Why `check` could not say what became of a call. */
+function reasons(items: readonly Pending[]): string[] {
+  const found = items.flatMap(({ effectId, why }) => (why === undefined ? [] : [`${effectId}: ${inline(why)}`]));
+  return found.length === 0 ? [] : ["", ...found];
+}
 
 /** What can be decided about a call, each with what it means. */
 export function deciding({ effectId, status, waitsFor, sessionId }: Pending): Proposal[] {

@@ -5,6 +5,7 @@ import { keyAt, sameOf } from "../../core/effect.js";
 import { type EncodedMessage, encodeMessage, type Message } from "../../core/message.js";
 import { onAbort } from "../aborting.js";
 import { backoff } from "../effects/spec.js";
+import { readable } from "../effects/thrown.js";
 import { invalid } from "../options.js";
 import { observed } from "../telemetry.js";
 import type { Delta, ModelRequest } from "./definition.js";
@@ -79,7 +80,8 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
           return reply;
         },
       );
-    } catch (error) {
+    } catch (thrown) {
+      const error = readable(thrown);
       if (shown) show(() => ({ type: "discard", step }));
       if (stop.aborted || tries >= modelRetry.attempts || !isWorthRepeating(error)) throw error;
     } finally {

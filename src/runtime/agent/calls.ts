@@ -190,7 +190,7 @@ export class Calls {
       case "waiting":
         return { is: "open" };
       case "doubt":
-        return this.#doubt(this.#course.get(id) ?? effect);
+        return this.#doubt(this.#course.get(id) ?? effect, made.why);
       case "pause":
         return { is: "open", pauseUntil: made.until };
       case "stopped":
@@ -198,8 +198,8 @@ export class Calls {
     }
   }
 
-  #doubt({ id, phase }: Effect): Ended {
-    if (phase !== "doubt") this.#running.held.work.course({ effect: { id, is: "doubt" } });
+  #doubt({ id, phase }: Effect, why?: string): Ended {
+    if (phase !== "doubt") this.#running.held.work.course({ effect: { id, is: "doubt", ...(why !== undefined && { why }) } });
     return { is: "open" };
   }
 

@@ -6,6 +6,7 @@ import type { Json } from "../../core/json.js";
 import type { Message, ToolCallPart } from "../../core/message.js";
 import { type Call, words } from "../effects/caller.js";
 import { Repeats } from "../effects/repeats.js";
+import { answerOf } from "../effects/thrown.js";
 import { observed } from "../telemetry.js";
 import type { ToolDefinition } from "./define.js";
 import type { Running } from "./running.js";
@@ -136,7 +137,7 @@ export class Decider {
           ground.telemetry,
           () => ({ type: "tool", ...about, mode: effect.mode, attempt, args }),
           async (tell) => {
-            const result = await run(parsed.value, context.asTool());
+            const result = await answerOf(run(parsed.value, context.asTool()));
             tell({ result });
             return result;
           },

@@ -2,6 +2,7 @@
 import { type Schema as CfSchema, Validator } from "@cfworker/json-schema";
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
 import { encode, type Json, type JsonObject } from "../../core/json.js";
+import { words } from "../effects/caller.js";
 import { invalid } from "../options.js";
 
 /** What was given, as the schema gives it out; or what is wrong with it, in words for the model. */
@@ -41,7 +42,7 @@ function standard(schema: StandardSchemaV1 & Partial<StandardJSONSchemaV1>, path
     try {
       json = jsonSchema.input({ target: "draft-07" });
     } catch (cause) {
-      throw invalid(path, `its JSON Schema cannot be told: ${cause instanceof Error ? cause.message : String(cause)}`);
+      throw invalid(path, `its JSON Schema cannot be told: ${words(cause)}`);
     }
   }
   return {
@@ -51,7 +52,7 @@ function standard(schema: StandardSchemaV1 & Partial<StandardJSONSchemaV1>, path
       try {
         return await validate(schema, value);
       } catch (error) {
-        return { flaw: error instanceof Error ? error.message : String(error) };
+        return { flaw: words(error) };
       }
     },
   };
@@ -95,7 +96,7 @@ function plain(given: unknown, parse: ((value: Json) => unknown) | undefined, pa
       try {
         return { value: parse(value) };
       } catch (error) {
-        return { flaw: error instanceof Error ? error.message : String(error) };
+        return { flaw: words(error) };
       }
     },
   };

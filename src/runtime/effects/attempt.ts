@@ -2,13 +2,14 @@
 import { NotDone, type WaitsFor } from "../../core/effect.js";
 import { onAbort } from "../aborting.js";
 import type { Ground } from "../ground.js";
+import { answerOf, readable, UnreadableAnswer } from "./thrown.js";
 
 export type Attempted =
   | { readonly is: "answered"; readonly value: unknown }
   /** The tool says that nothing happened. */
   | { readonly is: "not-done"; readonly error: unknown }
-  /** What became of it is not known. `inside`: it may still be at it. */
-  | { readonly is: "unknown"; readonly error: unknown; readonly inside: boolean }
+  /** What became of it is not known. `inside`: it may still be at it. `final`: it has answered, so that making it again finds out nothing. */
+  | { readonly is: "unknown"; readonly error: unknown; readonly inside: boolean; readonly final?: true }
   | { readonly is: "suspended"; readonly waits: WaitsFor }
   /** `begun`: what became of it is not known. */
   | { readonly is: "stopped"; readonly begun: boolean };
@@ -83,10 +84,7 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
       }
     }
   }
-  const answer = (async () => run(handle))().then(
-    (value): Attempted => ({ is: "answered", value }),
-    (error: unknown): Attempted => (error instanceof NotDone ? { is: "not-done", error } : { is: "unknown", error, inside: false }),
-  );
+  const answer = answered(() => run(handle));
   enter(ground, id);
   let isInside = true;
   const goesOut = () => {
@@ -140,6 +138,16 @@ export async function attempt(ground: Ground, { id, leftMs, stop, run, late }: A
   }
   // Told to stop, it threw: that is how calls stop, and says nothing else.
   return stop.aborted && attempted.is === "unknown" ? { is: "stopped", begun: true } : attempted;
+}
+
+async function answered(run: () => unknown): Promise<Attempted> {
+  try {
+    return { is: "answered", value: await answerOf(run()) };
+  } catch (thrown) {
+    const error = readable(thrown);
+    if (error instanceof NotDone) return { is: "not-done", error };
+    return { is: "unknown", error, inside: false, ...(error instanceof UnreadableAnswer && { final: true }) };
+  }
 }
 
 function enter({ running }: Ground, id: string): void {

@@ -302,11 +302,11 @@ export class ByHand {
         );
       case "doubt":
         if (effect.phase !== "doubt") {
-          work.course({ effect: { id, is: "doubt" } });
+          work.course({ effect: { id, is: "doubt", ...(made.why !== undefined && { why: made.why }) } });
           restate(work);
           await this.#held.commit();
         }
-        throw inDoubt(effect, this.#held.id, made.error);
+        throw inDoubt(effect, this.#held.id, made.why, made.error);
       case "finished": {
         const { outcome, by, body, error } = made;
         work.course({ effect: { id, is: "done", outcome, ...(by !== undefined && { by }) } }, body);
@@ -347,10 +347,11 @@ function otherArguments({ id, name }: Effect, named: string): HoldfastError {
   );
 }
 
-function inDoubt({ id, name, key }: Effect, session: string, cause: unknown): HoldfastError {
+function inDoubt({ id, name, key }: Effect, session: string, why: string | undefined, cause: unknown): HoldfastError {
+  const reason = why === undefined ? "" : ` ${why}`;
   return new HoldfastError(
     "IN_DOUBT",
-    `Nobody knows whether ${quote(name)} happened (key ${key}). Look where it would have happened, then settle ${id} with its result, its error, or { retry: true }.`,
+    `It is unknown whether ${quote(name)} happened (key ${key}).${reason} Look where it would have happened, then settle ${id} with its result, its error, or { retry: true }.`,
     { sessionId: session, effectId: id },
     cause,
   );

@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { acts, type Effect, type EffectEvent, nextMove, type Outcome, type WaitsFor } from "../../core/effect.js";
-import { HoldfastError } from "../../core/errors.js";
+import { HoldfastError, quote } from "../../core/errors.js";
 import { type Encoded, encode, type Json } from "../../core/json.js";
 import type { Owner } from "../../core/lease.js";
 import { isoTime } from "../../core/time.js";
@@ -13,6 +13,7 @@ import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
 import type { Settlement } from "../rows.js";
 import { type Attempted, attempt, type Handle } from "./attempt.js";
+import { readCheckAnswer, whyCheckFailed } from "./check-answer.js";
 import { backoff, type CallOptions, type CheckRequest, type Settled } from "./spec.js";
 
 /** A call to be made. */
@@ -50,7 +51,8 @@ export type Made =
   | { readonly is: "done"; readonly effect: Effect }
   | { readonly is: "waits"; readonly waits: WaitsFor }
   | { readonly is: "waiting" }
-  | { readonly is: "doubt"; readonly error: unknown }
+  /** `why`: what keeps `check` from having said it. */
+  | { readonly is: "doubt"; readonly error: unknown; readonly why?: string | undefined }
   /** Until then, by the store's clock, another process may be inside it. */
   | { readonly is: "pause"; readonly until: number }
   | { readonly is: "stopped" };
@@ -113,6 +115,7 @@ export class Caller {
     let mustRun = fresh;
     let inside = false;
     let error: unknown;
+    let why: string | undefined;
     /** Of an attempt before this one nobody knows what became: that the next did nothing is then no outcome. */
     let isOpen = !fresh && this.#held.work.fold.course.get(id)?.phase !== "ready";
     for (;;) {
@@ -140,16 +143,20 @@ export class Caller {
         case "pause":
           return { is: "pause", until: move.until };
         case "doubt":
-          return { is: "doubt", error };
+          return { is: "doubt", error, why };
         case "fail":
           return { ...failed(error, this.#cleaned(call)), error };
         case "check": {
           asked = true;
           const settled = await this.#check(effect, call, holder === "unknown" || inside ? "unknown" : "dead");
-          if (settled === undefined) continue;
-          if (!("retry" in settled)) return settled;
+          if (settled.is === "finished") return settled;
+          if (settled.is === "unknown") {
+            ({ why } = settled);
+            continue;
+          }
           rechecks += 1;
-          if (rechecks > RETRIES) return { is: "doubt", error };
+          if (rechecks > RETRIES)
+            return { is: "doubt", error, why: `The check of ${quote(call.name)} asked for another attempt ${RETRIES} times.` };
           mustRun = true;
           isOpen = false;
           continue;
@@ -184,6 +191,7 @@ export class Caller {
           // It stays inside, whatever the next attempt does.
           inside ||= attempted.inside;
           isOpen = true;
+          if (attempted.final) tries = call.options.retry.attempts;
           break;
       }
       if (tries < call.options.retry.attempts)
@@ -206,9 +214,10 @@ export class Caller {
     const move = nextMove(effect, { holder, ...clock, triesLeft: false, canCheck: call.check !== undefined });
     if (move.do === "answer") return { is: "done", effect };
     if (move.do === "pause") return { is: "pause", until: move.until };
-    const settled = move.do === "check" ? await this.#check(effect, call, holder === "unknown" ? "unknown" : "dead") : undefined;
-    if (settled === undefined) return { is: "doubt", error: undefined };
-    return "retry" in settled
+    if (move.do !== "check") return { is: "doubt", error: undefined };
+    const settled = await this.#check(effect, call, holder === "unknown" ? "unknown" : "dead");
+    if (settled.is === "unknown") return { is: "doubt", error: undefined, why: settled.why };
+    return settled.is === "retry"
       ? { ...failed("It did not happen, and was not made again: its turn is over.", undefined), by: "check" }
       : settled;
   }
@@ -271,18 +280,23 @@ export class Caller {
     { key, attempt: last, since }: Effect,
     { check, args, name }: Call,
     holder: "dead" | "unknown",
-  ): Promise<Finished | { readonly retry: true } | undefined> {
-    let settled: Settled<unknown>;
+  ): Promise<Finished | { readonly is: "retry" } | { readonly is: "unknown"; readonly why?: string }> {
+    let answer: unknown;
     try {
-      settled = await check?.({ key, args, startedAt: isoTime(last?.wall ?? since), holder });
-    } catch {
-      // It could not say: that is no answer.
-      return undefined;
+      answer = await check?.({ key, args, startedAt: isoTime(last?.wall ?? since), holder });
+    } catch (thrown) {
+      return { is: "unknown", why: whyCheckFailed(name, thrown) };
     }
-    if (settled === undefined || settled === null) return undefined;
-    if ("retry" in settled) return { retry: true };
+    const settled = readCheckAnswer(name, answer);
     const cleaned = this.#cleaned({ name });
-    return { ...("error" in settled ? failed(settled.error, cleaned) : finished(settled.result, cleaned)), by: "check" };
+    switch (settled.is) {
+      case "result":
+        return { ...finished(settled.result, cleaned), by: "check" };
+      case "error":
+        return { ...failed(settled.error, cleaned), by: "check" };
+      default:
+        return settled;
+    }
   }
 }
 

@@ -17,19 +17,22 @@ export interface Pending {
   readonly key: string;
   readonly status: "waiting" | "in-doubt" | "under-way";
   readonly waitsFor?: WaitsFor;
+  /** In doubt: why `check` could not say what became of it. */
+  readonly why?: string;
 }
 
 /** A call that was made in a past that was left. */
-export interface Passed extends Omit<Pending, "status" | "waitsFor"> {
+export interface Passed extends Omit<Pending, "status" | "waitsFor" | "why"> {
   readonly outcome: "ok" | "error" | "denied" | "unknown";
 }
 
 export async function pendingOf(ground: Ground, sessionId: string, segments: readonly Segment[], effect: Effect): Promise<Pending> {
-  const { phase, waits } = effect;
+  const { phase, waits, why } = effect;
   return {
     ...(await told(ground, sessionId, segments, effect)),
     status: phase === "waiting" ? "waiting" : phase === "doubt" ? "in-doubt" : "under-way",
     ...(waits !== undefined && { waitsFor: waits }),
+    ...(why !== undefined && { why }),
   };
 }
 
