@@ -20,6 +20,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { drop, seal } from "../src/core/save.js";
 import { open } from "../src/open.js";
+import { Catalogue } from "../src/store/dir/catalogue.js";
 import { Lock } from "../src/store/dir/lock.js";
 import { blobPath, isName, nameOf, sessionPath } from "../src/store/dir/names.js";
 import { openDir } from "../src/store/dir/open.js";
@@ -573,6 +574,26 @@ describe("long lines", () => {
 });
 
 describe("the index", () => {
+  test("X4: rows in any order list each session once, the highest number first", () => {
+    const row = fc.record({ id: fc.constantFrom("a", "b", "c"), no: fc.integer({ min: 0, max: 4 }), isThere: fc.boolean() });
+    const rest = { agent: null, due: null, archived: false, tags: [], lines: [], lastLine: 0, cut: [] };
+    fc.assert(
+      fc.property(fc.array(row, { maxLength: 12 }), (rows) => {
+        const catalogue = new Catalogue();
+        const there = new Map<string, number>();
+        for (const { id, no, isThere } of rows) {
+          catalogue.set({ ...rest, id, no, status: isThere ? "in-progress" : null });
+          if (isThere) there.set(id, no);
+          else there.delete(id);
+          const listed = [...catalogue.sessions({ limit: 10 })];
+          expect(listed.map((entry) => entry.id).toSorted()).toEqual([...there.keys()].toSorted());
+          expect(listed.map((entry) => entry.no)).toEqual([...there.values()].toSorted((a, b) => b - a));
+        }
+      }),
+      { seed: 9, numRuns: 500 },
+    );
+  });
+
   const ids = async (path: string, options: object = {}): Promise<string[]> => {
     const store = await openDir(path, options);
     const rows = await store.sessions({ limit: 100 });

@@ -69,7 +69,7 @@ export class Catalogue {
   readonly #cut = new Set<string>();
   /** Sessions that are, or will be, due, by their agent. */
   readonly #due = new Map<string, Set<string>>();
-  /** Sessions by rising number. One that was made anew under another number is skipped where it stood before. */
+  /** Sessions by rising number, each number once while `#sorted`. One that was made anew is skipped where it stood before. */
   #order: { readonly no: number; readonly id: string }[] = [];
   #sorted = true;
   lastSession = 0;
@@ -119,16 +119,9 @@ export class Catalogue {
     this.lastSession = Math.max(this.lastSession, entry.no);
     this.lastLine = Math.max(this.lastLine, entry.lastLine);
     if (entry.status === null || (before?.status != null && before.no === entry.no)) return;
-    if (entry.no < (this.#order.at(-1)?.no ?? Number.NEGATIVE_INFINITY)) this.#sorted = false;
+    // X4: a number that is not above all others may be in the order already. Then the order is made again before it is read.
+    if (entry.no <= (this.#order.at(-1)?.no ?? Number.NEGATIVE_INFINITY)) this.#sorted = false;
     this.#order.push(entry);
-  }
-
-  drop(id: string): void {
-    const entry = this.#entries.get(id);
-    if (entry === undefined) return;
-    for (const line of entry.lines) this.#dropLine(line, id);
-    this.#dropDue(entry);
-    this.#entries.delete(id);
   }
 
   #dropDue({ id, agent }: Entry): void {

@@ -6,6 +6,7 @@
  * X2  after a power cut rows may be missing: an index that was not closed, of another boot than this, is made again. So is one with a
  *     row that is not whole.
  * X3  readers follow it as it grows, and begin again when it was exchanged.
+ * X4  a session is listed once, however often rows announce it, take it back and announce it again.
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, ftruncateSync, lstatSync } from "node:fs";
