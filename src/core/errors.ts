@@ -35,7 +35,7 @@ export const errorTable = {
   UNREACHABLE: { http: 503, exit: 6, retryable: true, says: "The database server does not answer, or takes no writes." },
   DENIED: { http: 500, exit: 1, retryable: false, says: "The database refuses this role or password." },
   DISK_FULL: { http: 507, exit: 1, retryable: true, says: "There is no room left; nothing was half written." },
-  IO: { http: 500, exit: 1, retryable: false, says: "The disk or the driver failed; open the store again." },
+  IO: { http: 500, exit: 1, retryable: false, says: "The disk or the driver failed, or the store's files are gone; open the store again." },
 } as const satisfies Record<string, ErrorKind>;
 
 export type ErrorCode = keyof typeof errorTable;

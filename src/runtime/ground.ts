@@ -3,6 +3,7 @@ import { HoldfastError } from "../core/errors.js";
 import { type LineId, lineId, type SessionId } from "../core/ids.js";
 import type { Owner } from "../core/lease.js";
 import type { Store } from "../store/port.js";
+import { onAbort } from "./aborting.js";
 import { type PostOptions, postMail } from "./inbox.js";
 import { Journal } from "./journal.js";
 import { LeaseKeeper } from "./lease-keeper.js";
@@ -61,6 +62,15 @@ export class Ground {
     this.journal = new Journal(store);
     this.loader = new Loader(store, this.journal);
     this.keeper = new LeaseKeeper(store, () => this.now());
+    const { gone } = store;
+    if (gone) onAbort(gone, () => this.#lost(gone.reason as HoldfastError));
+  }
+
+  /** The store's files are gone. Open sessions end. Followers are woken, and find it out; a worker has no call that fails, so we warn. */
+  #lost(error: HoldfastError): void {
+    process.emitWarning(error.message, "HoldfastWarning");
+    this.keeper.endAll(error);
+    this.watchers.wakeAll();
   }
 
   /** Posts to a session, and tells who holds it, if that is somebody here. */

@@ -38,6 +38,13 @@ export class LeaseKeeper {
   add(holder: Holder): void {
     this.#holders.add(holder);
     if (holder.leaseMs / 3 < this.#everyMs) this.#start(holder.leaseMs / 3);
+    // It was being opened when the store's files went.
+    if (this.#store.gone?.aborted) this.endAll(this.#store.gone.reason as HoldfastError);
+  }
+
+  /** Tells all holders that they cannot save any more. */
+  endAll(error: HoldfastError): void {
+    for (const holder of this.holders) holder.superseded(error);
   }
 
   remove(holder: Holder): void {

@@ -175,7 +175,8 @@ export class Worker {
       try {
         took = await this.#takeSome();
       } catch {
-        // The store is busy or away: the next look tries again.
+        // The store is busy or away: the next look tries again. Where its files are gone there is nothing more to take.
+        if (this.#ground.store.gone?.aborted) return;
       }
       if (this.#looking === undefined) return;
       await this.#rest(took ? LEAST_MS : this.#pollMs);

@@ -13,6 +13,7 @@ import { constants } from "node:fs";
 import { type FileHandle, open, rename, rm, stat, writeFile } from "node:fs/promises";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { Anchor } from "./port.js";
+import type { Presence } from "./presence.js";
 import { furthest, sumOf, WitnessRows } from "./witness-rows.js";
 
 const EVERY_MS = 10_000;
@@ -31,15 +32,17 @@ export class Anchors {
   readonly #path: string;
   readonly #storeId: string;
   readonly #isGone: (line: string) => boolean;
+  readonly #presence: Presence;
   readonly #timer: NodeJS.Timeout;
   #fresh = new Map<string, End>();
   #writing: Promise<void> = Promise.resolve();
 
   /** `isGone` says of a line whether it, or its session, was deleted. */
-  constructor(path: string, storeId: string, isGone: (line: string) => boolean) {
+  constructor(path: string, storeId: string, isGone: (line: string) => boolean, presence: Presence) {
     this.#path = path;
     this.#storeId = storeId;
     this.#isGone = isGone;
+    this.#presence = presence;
     this.#timer = setInterval(() => void this.#write().catch(() => {}), EVERY_MS).unref();
   }
 
@@ -85,6 +88,8 @@ export class Anchors {
   }
 
   async #append(fresh: ReadonlyMap<string, End>): Promise<void> {
+    // Another store may stand in the place of a store that is gone. These rows would witness against it.
+    this.#presence.check();
     const wanted = [...fresh].filter(([line]) => !this.#isGone(line));
     await this.#appendRows(wanted);
     // A1: a session that was deleted while its rows were being written leaves them without a line to witness for.

@@ -374,6 +374,11 @@ export interface Store {
   readonly traits: Traits;
   /** An index for search, where the store has one. */
   readonly index?: SearchIndex;
+  /**
+   * Aborts when the store's files were deleted, moved or replaced while it is open. The reason is the error (IO) that every call but `close`
+   * gives from then on. Absent where a store has no files.
+   */
+  readonly gone?: AbortSignal;
 
   apply(changes: readonly Change[], docs?: readonly DocChange[]): Promise<Applied>;
   /**

@@ -9,6 +9,7 @@ import { Holdfast } from "../../src/holdfast.js";
 import { HoldfastError, open, type Session } from "../../src/index.js";
 import { monotonicMs, thisMachine } from "../../src/store/machine.js";
 import { noWitnesses } from "../../src/store/port.js";
+import { Presence } from "../../src/store/presence.js";
 import { type Medium, SqliteDatabase } from "../../src/store/sql/sqlite/database.js";
 import { type Driver, openDriver } from "../../src/store/sql/sqlite/driver.js";
 import { SqlStore } from "../../src/store/sql/store.js";
@@ -23,6 +24,7 @@ const template = join(directory, "template.db");
 
 const medium = (db: Driver): Medium => ({
   traits: { durable: true, oneMachine: true, shared: true },
+  presence: new Presence(() => undefined),
   now: monotonicMs,
   saved() {},
   anchors: async () => noWitnesses,

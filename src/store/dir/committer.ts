@@ -3,11 +3,13 @@
  *
  * C4  what comes in one tick is written together and synced together, but succeeds and fails apart.
  * C5  after a failed sync, or a write that could not be taken back, nothing more is written through this store.
+ * C6  nor after a file or directory of the store is no longer the one that was opened. What was written to it is not acknowledged (G1).
  */
 import { HoldfastError } from "../../core/errors.js";
 import type { Save } from "../../core/save.js";
+import type { Presence } from "../presence.js";
 import { queueFull } from "../refusals.js";
-import { isLasting, translate } from "./failures.js";
+import { isLasting, missingPath, translate } from "./failures.js";
 import type { Done, Writer } from "./writer.js";
 
 interface Waiting {
@@ -28,15 +30,17 @@ const MAX_GROUP = 200;
 export class Committer {
   readonly #writerOf: () => Writer | Promise<Writer>;
   readonly #saved: (save: Save) => void;
+  readonly #presence: Presence;
   #queue: Waiting[] = [];
   #isRunning = false;
   #failed: HoldfastError | undefined;
   #idle: (() => void)[] = [];
 
   /** `writerOf` gives what writes, once nobody else does. `saved` is told of every save that was made. */
-  constructor(writerOf: () => Writer | Promise<Writer>, saved: (save: Save) => void) {
+  constructor(writerOf: () => Writer | Promise<Writer>, saved: (save: Save) => void, presence: Presence) {
     this.#writerOf = writerOf;
     this.#saved = saved;
+    this.#presence = presence;
   }
 
   get hasFailed(): boolean {
@@ -117,8 +121,11 @@ export class Committer {
   #told(error: unknown): unknown {
     // A caller's mistake, and no failure of ours.
     if (error instanceof TypeError) return error;
-    const translated = translate(error);
-    if (isLasting(error)) this.#failed ??= translated;
+    const missing = missingPath(error);
+    if (missing !== undefined) this.#presence.lose(missing);
+    const { gone } = this.#presence;
+    const translated = gone.aborted ? (gone.reason as HoldfastError) : translate(error);
+    if (gone.aborted || isLasting(error)) this.#failed ??= translated;
     return translated;
   }
 }

@@ -1,4 +1,6 @@
 /** What goes wrong with files, as our errors. Never shown raw. */
+import { existsSync } from "node:fs";
+import { dirname } from "node:path";
 import { HoldfastError, quote } from "../../core/errors.js";
 
 /**
@@ -41,6 +43,13 @@ export function translate(error: unknown): HoldfastError {
   if (NOT_A_FILE.includes(code))
     return new HoldfastError("CORRUPT", `Something else stands in the place of one of the store's files (${said}).`, {}, error);
   return new HoldfastError("IO", `A file of the store could not be used (${said}).`, {}, error);
+}
+
+/** The directory or file of the store that a call did not find. */
+export function missingPath(error: unknown): string | undefined {
+  const { code, path } = ((error instanceof Unsure ? error.cause : error) ?? {}) as NodeJS.ErrnoException;
+  if (code !== "ENOENT" || path === undefined) return undefined;
+  return existsSync(dirname(path)) ? path : dirname(path);
 }
 
 /** Whether nothing more may be written after this failure. */

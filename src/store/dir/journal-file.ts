@@ -6,7 +6,7 @@
  *          that follows it; until then nothing else stands behind them.
  * K3       a file changes in place only at its end. To change what stands before, it is written anew and exchanged.
  */
-import { closeSync, ftruncateSync, lstatSync, type Stats } from "node:fs";
+import { closeSync, fstatSync, ftruncateSync, lstatSync, type Stats } from "node:fs";
 import { dirname } from "node:path";
 import type { Digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
@@ -281,9 +281,20 @@ export class JournalFile {
     this.#end = this.#whole = this.#size = from + body.length;
   }
 
+  /** Whether the file that is open here still stands at its path. */
+  get isInPlace(): boolean {
+    if (this.#fd === undefined) return true;
+    try {
+      return lstatSync(this.path, { throwIfNoEntry: false })?.ino === this.#inode;
+    } catch {
+      // The system does not let us see it: that says nothing of the file.
+      return true;
+    }
+  }
+
   #create(): void {
     this.#fd = createFile(this.path);
-    this.#inode = 0;
+    this.#inode = fstatSync(this.#fd).ino;
     this.#isNew = true;
     this.#toBeginning = true;
   }

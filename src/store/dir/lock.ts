@@ -13,6 +13,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { describeOwner, type Owner } from "../../core/lease.js";
 import { thisMachine } from "../machine.js";
+import { identityOf, isMoved } from "../presence.js";
 import { translate } from "./failures.js";
 import { addFile, checkDirectory, isDraft, namesIn, putFile, readFile, remove } from "./files.js";
 
@@ -29,6 +30,7 @@ export class Lock {
   readonly #root: string;
   readonly #machine = thisMachine();
   #number: number | undefined;
+  #identity = "";
 
   constructor(root: string) {
     this.#root = root;
@@ -73,6 +75,7 @@ export class Lock {
       return false;
     }
     this.#number = number;
+    this.#identity = identityOf(this.#path(number));
     for (const name of namesIn(this.#root)) {
       const older = Number(NAME.exec(name)?.[1] ?? number) < number;
       // Drafts of those who were killed, and perhaps of one who is just trying: it will find that it has to wait.
@@ -91,6 +94,12 @@ export class Lock {
       if (this.#read(number)?.owner?.nonce === this.#machine.self.nonce) remove(this.#path(number));
       throw translate(error);
     }
+  }
+
+  /** The path of the lock that is held here, where it is no longer our file: then others may be writing. */
+  findMoved(): string | undefined {
+    const path = this.#number === undefined ? undefined : this.#path(this.#number);
+    return path !== undefined && isMoved(path, this.#identity) ? path : undefined;
   }
 
   #text(released: boolean): string {

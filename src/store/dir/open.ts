@@ -7,6 +7,7 @@ import { setImmediate as breathe } from "node:timers/promises";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { refuseNetworkFileSystem } from "../file-system.js";
 import { newIncarnation } from "../incarnation.js";
+import { identityOf, isMoved } from "../presence.js";
 import { translate } from "./failures.js";
 import { addFile, isDraft, makeDirectory, namesIn, putFile, readFile } from "./files.js";
 import { nameOf } from "./names.js";
@@ -59,6 +60,7 @@ export async function openDir(
       busyMs,
       format: FORMAT,
       onProgress,
+      findMoved: movedFrom(at, store),
       bringUpToDate: () => bringUpToDate(at, tenant),
       incarnation: () => born(top, "").incarnation ?? "",
       beginIncarnation: () => beginIncarnation(top),
@@ -98,6 +100,28 @@ function born(root: string, tenant: string): Birth {
   }
   if ((found.tenant ?? "") !== tenant) throw notAStore(root, "belongs to another tenant");
   return found;
+}
+
+/**
+ * Answers how to find that another directory stands at the path, or another store in it. Processes replace holdfast.json, when they bring a
+ * store up to date or begin an incarnation: then the id in it is the same.
+ */
+function movedFrom(root: string, store: string): () => string | undefined {
+  const path = join(root, "holdfast.json");
+  const directory = identityOf(root);
+  let file = identityOf(path);
+  return () => {
+    if (isMoved(root, directory)) return root;
+    if (!isMoved(path, file)) return undefined;
+    try {
+      const now = identityOf(path);
+      if (parse(readFile(path)?.toString() ?? "")?.store !== store) return path;
+      file = now;
+      return undefined;
+    } catch {
+      return path;
+    }
+  };
 }
 
 function parse(text: string): Birth | undefined {

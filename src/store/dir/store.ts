@@ -43,6 +43,7 @@ import type {
   Traits,
   Witnesses,
 } from "../port.js";
+import { Presence } from "../presence.js";
 import { noBackup, storeClosed } from "../refusals.js";
 import { Approach } from "./approach.js";
 import { Blobs } from "./blobs.js";
@@ -67,6 +68,8 @@ export interface DirStoreOptions {
   readonly busyMs: number;
   readonly format: number;
   readonly onProgress?: Progress | undefined;
+  /** The path of what is no longer the directory, or the store, that was opened. */
+  readonly findMoved: () => string | undefined;
   /** Brings what an older Holdfast has written up to date. Called with the lock held, before anything is written. */
   readonly bringUpToDate: () => Promise<void>;
   readonly incarnation: () => string;
@@ -90,6 +93,7 @@ export class DirStore implements Store {
   readonly #lock: Lock;
   readonly #anchors: Anchors;
   readonly #committer: Committer;
+  readonly #presence: Presence;
   readonly #watches = new Set<() => void>();
   #writer: Writer | undefined;
   #taking: Promise<Writer> | undefined;
@@ -122,11 +126,18 @@ export class DirStore implements Store {
       due: this.#due,
       read: (look) => this.#read(look),
     });
-    this.#anchors = new Anchors(join(root, "anchors"), storeId, (line) => this.#index.catalogue.line(line)?.owner == null);
+    this.#presence = new Presence(() => options.findMoved() ?? this.#lock.findMoved());
+    const isDeleted = (line: string) => this.#index.catalogue.line(line)?.owner == null;
+    this.#anchors = new Anchors(join(root, "anchors"), storeId, isDeleted, this.#presence);
     this.#committer = new Committer(
       () => this.#writer ?? this.#beginWriting(),
       ({ line, seq, check }) => this.#anchors.note(line, seq, check),
+      this.#presence,
     );
+  }
+
+  get gone(): AbortSignal {
+    return this.#presence.gone;
   }
 
   // ---- the index, and who writes
@@ -164,6 +175,7 @@ export class DirStore implements Store {
   }
 
   async #take(): Promise<Writer> {
+    this.#presence.check();
     await this.#lock.take(this.#options.busyMs);
     try {
       await this.#rebuilding;
@@ -184,6 +196,7 @@ export class DirStore implements Store {
         index: this.#index,
         blobs: this.#blobs,
         due: this.#due,
+        presence: this.#presence,
         // What was cut on purpose is no witness of a loss.
         anchored: (line) =>
           this.#index.catalogue.wasCut(line) ? 0 : anchoredSeq(readFile(join(this.#root, "anchors"))?.toString() ?? "", line),
@@ -333,7 +346,12 @@ export class DirStore implements Store {
   }
 
   post(session: string, mail: Mail): Promise<Posted> {
-    return this.#read(() => this.#reader.post(session, mail));
+    return this.#read(() => {
+      this.#presence.check();
+      const posted = this.#reader.post(session, mail);
+      this.#presence.check();
+      return posted;
+    });
   }
 
   inbox(session: string, query: InboxQuery): Promise<readonly Mail[]> {
@@ -405,6 +423,7 @@ export class DirStore implements Store {
 
   async beginIncarnation(): Promise<string> {
     this.#open();
+    this.#presence.check();
     return this.#options.beginIncarnation();
   }
 
@@ -422,6 +441,7 @@ export class DirStore implements Store {
   async compact(): Promise<Freed> {
     this.#open();
     await this.#committer.drain();
+    this.#presence.check();
     return { count: 0, bytes: this.#index.compact() };
   }
 
@@ -437,15 +457,18 @@ export class DirStore implements Store {
     await this.#committer.drain();
     await this.#anchors.close();
     this.#journals.close();
+    const isThere = this.#presence.isThere();
+    this.#presence.close();
     try {
       // Where a write has failed nobody knows what the index should say: it is left as a kill would leave it.
-      if (!this.#committer.hasFailed) this.#index.close();
+      if (!this.#committer.hasFailed && isThere) this.#index.close();
     } catch {
       // There is no room to say that it was closed: the next one who opens it looks more closely.
     }
     this.#index.abandon();
     try {
-      this.#lock.release();
+      // A lock in another store's directory is not ours to write.
+      if (isThere) this.#lock.release();
     } catch (error) {
       throw translate(error);
     } finally {
@@ -455,5 +478,6 @@ export class DirStore implements Store {
 
   #open(): void {
     if (this.#closed) throw storeClosed();
+    this.gone.throwIfAborted();
   }
 }

@@ -26,6 +26,7 @@ import type {
   Scrubbed,
   SessionRow,
 } from "../port.js";
+import type { Presence } from "../presence.js";
 import type { Blobs } from "./blobs.js";
 import type { Standing } from "./catalogue.js";
 import { entryOf, isSameEntry } from "./catalogue.js";
@@ -54,6 +55,7 @@ export interface Parts {
   readonly index: IndexFile;
   readonly blobs: Blobs;
   readonly due: Due;
+  readonly presence: Presence;
   /** How far a line is known to have gone, or 0. */
   readonly anchored: (line: string) => number;
 }
@@ -142,7 +144,10 @@ export class Writer {
 
   /** C2 */
   #commit(plan: Plan): void {
-    const { sessions, index } = this.#parts;
+    const { sessions, index, journals, presence } = this.#parts;
+    // Files are named by their paths: they must not be put into a directory that stands in the place of this one.
+    presence.check();
+    for (const { lines } of plan.docs) for (const { id } of lines) this.#checkInPlace(journals.open(id));
     // What this change goes on from must not be lost before it: it may be a fork of a save that is not synced yet.
     this.sync();
     const appends = [...plan.appends.values()];
@@ -170,6 +175,7 @@ export class Writer {
       if (!(error instanceof Unsure)) takeBack(undo);
       throw error;
     }
+    presence.check();
     this.#clearMail(plan);
   }
 
@@ -188,6 +194,14 @@ export class Writer {
     undo.push(() => journal.cutBack(end));
     journal.append(append.saves, version, () => this.#header(append));
     journal.sync();
+    this.#checkInPlace(journal);
+  }
+
+  /** What is appended to a file that was deleted or replaced is lost (G1). */
+  #checkInPlace(journal: JournalFile | undefined): void {
+    if (journal === undefined || journal.isInPlace) return;
+    this.#parts.presence.lose(journal.path);
+    this.#parts.presence.check();
   }
 
   #header({ line: { id, no, origin }, home }: Append): string {
@@ -289,7 +303,10 @@ export class Writer {
   /** Makes what was saved last. */
   sync(): void {
     const { dirty } = this.#parts.journals;
-    for (const journal of dirty) journal.sync();
+    for (const journal of dirty) {
+      journal.sync();
+      this.#checkInPlace(journal);
+    }
     dirty.clear();
   }
 
@@ -307,8 +324,10 @@ export class Writer {
     const syncs = Promise.allSettled(later.map((journal) => syncLater(journal.fdToSync as number)));
     for (const journal of dirty) if (journal.fdToSync === undefined) journal.sync();
     const failed = (await syncs).find(({ status }) => status === "rejected");
+    const written = [...dirty];
     dirty.clear();
     if (failed !== undefined) throw new Unsure((failed as PromiseRejectedResult).reason);
+    for (const journal of written) this.#checkInPlace(journal);
   }
 
   // ---- what only removes
@@ -333,7 +352,8 @@ export class Writer {
 
   /** The journal, if it may be done as far as forks and pins go. */
   #toReplace(line: LineId, known: KnownNeeds): JournalFile | undefined {
-    const { index, sessions } = this.#parts;
+    const { index, sessions, presence } = this.#parts;
+    presence.check();
     const standing = index.catalogue.line(line);
     if (standing === undefined || index.catalogue.forksOf(line).some((fork) => fork.no > known.line)) return undefined;
     if (sessions.documents.pins(line).some(({ doc }) => doc > known.doc)) return undefined;
@@ -342,7 +362,8 @@ export class Writer {
   }
 
   cut(line: LineId, after: number, limit: number): Done<Freed> {
-    const { sessions, index, journals } = this.#parts;
+    const { sessions, index, journals, presence } = this.#parts;
+    presence.check();
     const standing = index.catalogue.line(line);
     const doc = standing && sessions.get(standing.home);
     if (standing === undefined || doc === undefined || standing.owner !== null) return { answer: freedOf([]), saves: [] };
@@ -373,8 +394,9 @@ export class Writer {
    * do not count are gone where they hold such texts.
    */
   scrub(root: string, holds: (text: string) => boolean): Done<Scrubbed> {
-    const { index, sessions, journals } = this.#parts;
+    const { index, sessions, journals, presence } = this.#parts;
     const left: string[] = [];
+    presence.check();
     this.sync();
     sessions.finish();
     for (const { id: home, lines } of index.catalogue.entries()) {

@@ -105,6 +105,8 @@ export interface Dialect {
 
 export interface Database {
   readonly traits: Traits;
+  /** As the port's. */
+  readonly gone?: AbortSignal;
   readonly dialect: Dialect;
   /** Takes a session's lock if nobody has it, and answers whether it did. Undefined where transactions that write are alone. */
   readonly tryLock: ((session: string) => Ask) | undefined;

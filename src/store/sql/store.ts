@@ -56,6 +56,7 @@ const none: readonly never[] = [];
 export class SqlStore implements Store {
   readonly traits: Traits;
   readonly index?: SearchIndex;
+  readonly gone?: AbortSignal;
   readonly #db: Database;
   readonly #tenant: string;
   readonly #sql: Statements;
@@ -68,6 +69,7 @@ export class SqlStore implements Store {
 
   constructor(db: Database, tenant: string, index?: SearchIndex & { close(): Promise<void> }) {
     this.#db = db;
+    if (db.gone) this.gone = db.gone;
     if (index) this.index = index;
     this.#leaveIndex = async () => index?.close();
     this.#tenant = tenant;
@@ -347,6 +349,7 @@ export class SqlStore implements Store {
 
   #open(): void {
     if (this.#closed) throw storeClosed();
+    this.gone?.throwIfAborted();
   }
 }
 

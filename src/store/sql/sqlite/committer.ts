@@ -7,8 +7,10 @@
  * C3        a busy database is waited for in short blocks with jitter between them, and the event loop runs meanwhile.
  * C4        after a failed write or sync nothing more is written through this connection: the system may have forgotten the pages
  *           it could not write, and a second sync would report success.
+ * C5        nor after the file, or its log, is no longer the one that was opened: what was committed to it is not acknowledged (G1).
  */
 import { HoldfastError } from "../../../core/errors.js";
+import type { Presence } from "../../presence.js";
 import { queueFull } from "../../refusals.js";
 import { type Driver, failureOf } from "./driver.js";
 
@@ -33,6 +35,7 @@ interface Waiting {
 export interface CommitterOptions {
   /** How long a busy database is waited for. */
   readonly busyMs: number;
+  readonly presence: Presence;
 }
 
 const MAX_QUEUE = 100_000;
@@ -47,14 +50,16 @@ export class Committer {
   readonly #release;
   readonly #undo;
   readonly #busyMs: number;
+  readonly #presence: Presence;
   #queue: Waiting[] = [];
   #scheduled = false;
   #failed: HoldfastError | undefined;
   #idle: (() => void)[] = [];
 
-  constructor(db: Driver, { busyMs }: CommitterOptions) {
+  constructor(db: Driver, { busyMs, presence }: CommitterOptions) {
     this.#db = db;
     this.#busyMs = busyMs;
+    this.#presence = presence;
     this.#begin = db.prepare("BEGIN IMMEDIATE");
     this.#commit = db.prepare("COMMIT");
     this.#rollback = db.prepare("ROLLBACK");
@@ -108,6 +113,7 @@ export class Committer {
       this.#takeBack();
       return this.#failedGroup(group, error);
     }
+    if (!this.#presence.isThere()) return this.#giveUp(group, this.#presence.gone.reason as HoldfastError);
     // Committed: from here on nothing may make it seem otherwise.
     for (const [i, { job, resolve }] of group.entries()) {
       job.committed?.(answers[i]);
@@ -119,16 +125,19 @@ export class Committer {
   #failedGroup(group: readonly Waiting[], error: unknown): Waiting[] {
     const failure = failureOf(error);
     if (failure === "busy" && !this.#failed) return this.#stillInTime(group, error);
-    if (failure === "io" || this.#failed) {
-      this.#failed ??= translate(error);
-      for (const { reject } of [...group, ...this.#queue.splice(0)]) reject(this.#failed);
-      return [];
-    }
+    if (failure === "io" || this.#failed) return this.#giveUp(group, translate(error));
     if (group.length === 1) {
       group[0]?.reject(translate(error));
       return [];
     }
     return group.flatMap((waiting) => (this.#failed ? (waiting.reject(this.#failed), []) : this.#runGroup([waiting])));
+  }
+
+  /** Writes no more. All who wait are told. */
+  #giveUp(group: readonly Waiting[], error: HoldfastError): Waiting[] {
+    this.#failed ??= error;
+    for (const { reject } of [...group, ...this.#queue.splice(0)]) reject(this.#failed);
+    return [];
   }
 
   #stillInTime(group: readonly Waiting[], error: unknown): Waiting[] {

@@ -3,6 +3,7 @@ import { setImmediate as breathe, setTimeout as sleep } from "node:timers/promis
 import type { LineId } from "../../../core/ids.js";
 import type { Save } from "../../../core/save.js";
 import type { About, Anchor, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits, Witnesses } from "../../port.js";
+import type { Presence } from "../../presence.js";
 import type { Ask, Begun, Database, Dialect, Job, Param, Row } from "../database.js";
 import { Appender } from "./append.js";
 import { Committer, translate } from "./committer.js";
@@ -16,6 +17,8 @@ import { Watch } from "./watch.js";
 /** What the file a database is in adds to it. */
 export interface Medium {
   readonly traits: Traits;
+  /** Whether its files are still those that were opened. */
+  readonly presence: Presence;
   now(): number;
   /** Told of every save that was committed. */
   saved(line: LineId, seq: number, check: string): void;
@@ -52,12 +55,16 @@ export class SqliteDatabase implements Database {
     this.#busyMs = busyMs;
     this.traits = medium.traits;
     this.dialect = sqliteDialect(() => medium.now());
-    this.#committer = new Committer(db, { busyMs });
+    this.#committer = new Committer(db, { busyMs, presence: medium.presence });
     this.#statements = new Prepared(db);
     this.#lines = new LineKeys(db, this.#statements, tenant);
     this.#appender = new Appender(this.#statements, this.#lines, tenant, (save) => this.#saved(save));
     this.#watch = new Watch(db);
     this.#room = new Room(db);
+  }
+
+  get gone(): AbortSignal {
+    return this.#medium.presence.gone;
   }
 
   append(change: Change, { save, refs }: NewSave): Promise<Applied> | undefined {
@@ -125,6 +132,7 @@ export class SqliteDatabase implements Database {
 
   /** Reads wait for nobody but a process that is just recovering the file or its log. */
   async #patiently<T>(look: () => T): Promise<T> {
+    this.gone.throwIfAborted();
     for (let deadline: number | undefined; ; ) {
       try {
         return look();

@@ -2,16 +2,10 @@
  * Which stores are open in this process. Systems forget every lock that a process has on a file when the process closes it anywhere: one that
  * is open here must not be opened and closed again behind SQLite's back, not even to look at its first bytes.
  */
-import { statSync } from "node:fs";
+import { identityOf } from "../../presence.js";
 
 /** By device and inode, with how often. */
 const openHere = new Map<string, number>();
-
-/** Two names of one file have one of these; empty where there is none. */
-export function inode(file: string): string {
-  const found = statSync(file, { throwIfNoEntry: false, bigint: true });
-  return found ? `${found.dev}:${found.ino}` : "";
-}
 
 /** Keeps a file among those that are open here. Answers how to end that. */
 export function stay(key: string): () => void {
@@ -23,4 +17,4 @@ export function stay(key: string): () => void {
   };
 }
 
-export const isOpenHere = (file: string): boolean => openHere.has(inode(file));
+export const isOpenHere = (file: string): boolean => openHere.has(identityOf(file));

@@ -11,13 +11,14 @@ import { copyFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { HoldfastError, quote } from "../../../core/errors.js";
 import { refuseNetworkFileSystem } from "../../file-system.js";
+import { identityOf } from "../../presence.js";
 import { mark, markedAt, restamp } from "./backup.js";
 import { checkFile } from "./check-thread.js";
 import { translate } from "./committer.js";
 import { dropDraft, newDraft, putInPlace } from "./drafts.js";
 import { type Driver, type DriverName, defaultDriver, failureOf, openDriver } from "./driver.js";
 import { checkHeaderOf, inspect, kindOf } from "./header.js";
-import { inode, isOpenHere } from "./open-files.js";
+import { isOpenHere } from "./open-files.js";
 
 export interface RestoreOptions {
   /** Whether a store that stands in the place is put aside. */
@@ -82,7 +83,7 @@ const notABackup = (source: string): HoldfastError =>
 function refuseTarget(source: string, target: string, force: boolean): boolean {
   const there = statSync(target, { throwIfNoEntry: false });
   if (there && !there.isFile()) throw new HoldfastError("NOT_A_STORE", `${quote(target)} is not a file. It was left untouched.`);
-  if (there && inode(target) === inode(source))
+  if (there && identityOf(target) === identityOf(source))
     throw new HoldfastError("CONFLICT", `${quote(target)} is the backup itself. Restore it to another path.`);
   if (isOpenHere(target)) throw inUse(target);
   const isTaken = (there?.size ?? 0) > 0 || SIDES.some((suffix) => existsSync(target + suffix));

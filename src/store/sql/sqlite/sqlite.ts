@@ -20,13 +20,14 @@ import { newIncarnation } from "../../incarnation.js";
 import { monotonicMs } from "../../machine.js";
 import { bytesOf, concernsAbout, filesOf } from "../../place.js";
 import type { Anchor, Scrubbed } from "../../port.js";
+import { identityOf, isMoved, Presence } from "../../presence.js";
 import { SqlStore } from "../store.js";
 import { backup, markedAt } from "./backup.js";
 import { translate } from "./committer.js";
 import { type Medium, SqliteDatabase } from "./database.js";
 import { type Driver, type DriverName, failureOf, openDriver } from "./driver.js";
 import { checkIdentity, inspect } from "./header.js";
-import { inode, isOpenHere, stay } from "./open-files.js";
+import { isOpenHere, stay } from "./open-files.js";
 import { APPLICATION_ID, formatOf, migrations, PAGE_BYTES, STAMPS, stampOf, userVersionOf } from "./schema.js";
 import { SqliteIndex } from "./search/sqlite-index.js";
 
@@ -60,8 +61,9 @@ export async function openSqlite(
     await retry(deadline, () => becomeStore(opened, file));
     refuseExchanged(file, key);
     const gone = await retry(deadline, () => isGone(opened));
-    const anchors = new Anchors(`${file}-anchors`, storeId, gone);
-    const database = new SqliteDatabase(opened, medium(opened, file, anchors, tenant, leave), { tenant, busyMs });
+    const presence = presenceOf(file);
+    const anchors = new Anchors(`${file}-anchors`, storeId, gone, presence);
+    const database = new SqliteDatabase(opened, medium(opened, file, anchors, tenant, leave, presence), { tenant, busyMs });
     return new SqlStore(database, tenant, new SqliteIndex(database, { store: file, tenant, driver: opened.name }, storeId));
   } catch (error) {
     db?.close();
@@ -83,7 +85,7 @@ function enter(path: string): { readonly file: string; readonly key: string; rea
       inspect(file);
       create(file);
     }
-    const key = inode(file);
+    const key = identityOf(file);
     return { file, key, leave: stay(key) };
   } catch (error) {
     if (error instanceof HoldfastError) throw error;
@@ -93,7 +95,20 @@ function enter(path: string): { readonly file: string; readonly key: string; rea
 
 /** A backup was put in its place while it was being opened: its log would be taken for that of the other. */
 function refuseExchanged(file: string, key: string): void {
-  if (inode(file) !== key) throw new HoldfastError("BUSY", `${quote(file)} was replaced while it was being opened. Open it again.`);
+  if (identityOf(file) !== key) throw new HoldfastError("BUSY", `${quote(file)} was replaced while it was being opened. Open it again.`);
+}
+
+/**
+ * SQLite deletes the log and its index when the last connection is closed, and makes new ones at the next open. While this connection is
+ * open, all three files stay the same: VACUUM, checkpoints and backups write into them, or beside them.
+ */
+function presenceOf(file: string): Presence {
+  const watched = (paths: readonly string[]) => {
+    const opened = paths.map((path) => ({ path, identity: identityOf(path) }));
+    return () => opened.find(({ path, identity }) => isMoved(path, identity))?.path;
+  };
+  // What was written stands in the first two. The third tells processes of each other, and without it they damage the log.
+  return new Presence(watched([file, `${file}-wal`]), watched([file, `${file}-wal`, `${file}-shm`]));
 }
 
 function create(file: string): void {
@@ -260,11 +275,13 @@ function isGone(db: Driver): (witness: string) => boolean {
 const witnessOf = (tenant: string, line: string): string => (tenant === "" ? line : `${line}@${digest(tenant).slice(0, 16)}`);
 const lineOf = (witness: string): string => witness.split("@")[0] as string;
 
-function medium(db: Driver, file: string, anchors: Anchors, tenant: string, leave: () => void): Medium {
+function medium(db: Driver, file: string, anchors: Anchors, tenant: string, leave: () => void, presence: Presence): Medium {
   return {
+    presence,
     async backup(path, o) {
+      presence.check();
       // It has a connection of its own, which outlasts the store if that is closed meanwhile.
-      const left = stay(inode(file));
+      const left = stay(identityOf(file));
       try {
         return await backup(file, db.name, path, o);
       } finally {
@@ -302,6 +319,7 @@ function medium(db: Driver, file: string, anchors: Anchors, tenant: string, leav
     scrub: (withinMs) => scrub(db, performance.now() + withinMs),
     async close() {
       await anchors.close();
+      presence.close();
       try {
         db.close();
       } finally {

@@ -8,8 +8,9 @@
  *     not to be damaged.
  */
 import { createHash, randomBytes } from "node:crypto";
-import { closeSync, lstatSync, openSync, readSync, renameSync, rmSync, statSync } from "node:fs";
+import { closeSync, lstatSync, openSync, readSync, renameSync, rmSync } from "node:fs";
 import { WORDS_VERSION } from "../../../../core/search/words.js";
+import { identityOf } from "../../../presence.js";
 import { type Driver, type DriverName, failureOf, openDriver } from "../driver.js";
 
 /** "HOLS" */
@@ -57,7 +58,7 @@ export class IndexFile {
     this.#path = path;
     this.writer = writer;
     this.reader = reader;
-    this.#inode = inodeOf(path);
+    this.#inode = identityOf(path);
   }
 
   /** Opens it, or makes it. `identity` says whose it must be. */
@@ -89,7 +90,7 @@ export class IndexFile {
 
   /** Whether it is still the one that others use. */
   isThere(): boolean {
-    return inodeOf(this.#path) === this.#inode;
+    return identityOf(this.#path) === this.#inode;
   }
 
   close(): void {
@@ -194,9 +195,4 @@ function expectedEntries(driver: DriverName): readonly string[] {
     db.close();
   }
   return known;
-}
-
-function inodeOf(path: string): string {
-  const found = statSync(path, { throwIfNoEntry: false, bigint: true });
-  return found ? `${found.dev}:${found.ino}` : "";
 }
