@@ -38,7 +38,7 @@ export interface OpenOptions {
   readonly checks?: boolean;
   /** Whose sessions these are. Tenants share a place and see nothing of each other; the same id in two tenants is two sessions. */
   readonly tenant?: string;
-  /** Postgres: the schema that the tables are in, `holdfast` by default. */
+  /** Postgres: the schema that the tables are in, `holdfast` by default. At most 63 bytes, without `$`. */
   readonly schema?: string;
   /** Postgres: how many connections at most, 10 by default. */
   readonly connections?: number;
@@ -136,7 +136,7 @@ function checkStoreOptions({ busyMs, checks, tenant, schema, connections, queue,
     busyMs: busyMs === undefined ? BUSY_MS : wholeNumber(busyMs, "busyMs", 0, 3_600_000),
     ...(isChecked === undefined ? undefined : { checks: isChecked }),
     ...(tenant === undefined ? undefined : { tenant: checkName(tenant, "tenant") }),
-    ...(schema === undefined ? undefined : { schema: checkName(schema, "schema") }),
+    ...(schema === undefined ? undefined : { schema }),
     ...(connections === undefined ? undefined : { connections: wholeNumber(connections, "connections", 1, 1_000) }),
     ...(queue === undefined ? undefined : { queue: wholeNumber(queue, "queue", 0, 1_000_000) }),
     ...(checkedPrepare === undefined ? undefined : { prepare: checkedPrepare }),

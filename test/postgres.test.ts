@@ -61,6 +61,68 @@ describe("opening", () => {
     },
   );
 
+  const cut = "s".repeat(63);
+
+  test.each([
+    ["63 bytes", cut],
+    ["63 bytes of longer characters", "ü".repeat(31).concat("s")],
+  ])("M4: a name of %s is a schema of that name", async (_, schema) => {
+    await saveOne(at(schema));
+    expect(await server.run("SELECT 1 FROM pg_namespace WHERE nspname = $1", { values: [schema] })).toHaveLength(1);
+  });
+
+  test.each([
+    ["64 bytes", `${cut}1`, "64 bytes"],
+    ["64 bytes of longer characters", "ü".repeat(32), "64 bytes"],
+    ["a dollar sign", "a$b", '"$"'],
+    ["dollar quotes", "a$$; DROP SCHEMA public; --", '"$"'],
+    ["a line break", "a\nb", "control character"],
+    ["the beginning of the server's own", "pg_mine", '"pg_"'],
+    ["nothing in it", "", "empty"],
+  ])("M4: a schema name with %s is refused, in the options and in the address", async (_, schema, said) => {
+    const before = await server.run("SELECT nspname FROM pg_namespace ORDER BY 1");
+    for (const call of [() => open(server.url(), { schema }), () => open(at(schema))]) {
+      const error = await refusal(call);
+      expect(error).toMatchObject({ code: "INVALID_OPTION", details: { path: "schema" } });
+      expect(error.message).toContain(said);
+    }
+    expect(await server.run("SELECT nspname FROM pg_namespace ORDER BY 1")).toEqual(before);
+  });
+
+  test("M4: a database or a role whose name would be cut is refused", async () => {
+    await server.run(`CREATE DATABASE "${cut}" OWNER holdfast`);
+    const address = (change: (url: URL) => void): string => {
+      const url = new URL(server.url());
+      change(url);
+      return url.toString();
+    };
+    await saveOne(address((url) => (url.pathname = cut)));
+    const database = await refusal(() => open(address((url) => (url.pathname = `${cut}1`))));
+    expect(database).toMatchObject({ code: "INVALID_OPTION", details: { path: "database", limit: 63 } });
+    const user = await refusal(() => open(address((url) => (url.username = `${cut}1`))));
+    expect(user).toMatchObject({ code: "INVALID_OPTION", details: { path: "user", limit: 63 } });
+  });
+
+  test("a schema that is dropped while it is open acknowledges nothing, also once it is made again", async () => {
+    const schema = freshSchema();
+    const hold = await open(at(schema));
+    const session = await hold.session("a");
+    const save = async (): Promise<unknown> => {
+      session.append({ role: "user", content: "hello" });
+      return session.checkpoint();
+    };
+    await save();
+    await server.run(`DROP SCHEMA "${schema}" CASCADE`);
+    expect(await refusal(save)).toMatchObject({ code: "NOT_A_STORE" });
+    expect(await refusal(() => hold.sessions.list())).toMatchObject({ code: "NOT_A_STORE" });
+    const again = await open(at(schema));
+    expect(await refusal(save)).toMatchObject({ code: "STALE_LEASE" });
+    expect(session.signal.aborted).toBe(true);
+    expect((await again.sessions.list()).items).toEqual([]);
+    await again.close();
+    await hold.close();
+  });
+
   test("the address may name the schema, and two schemas are two stores", async () => {
     const [one, two] = [freshSchema(), freshSchema()];
     await saveOne(at(one));

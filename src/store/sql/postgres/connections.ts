@@ -9,6 +9,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError } from "../../../core/errors.js";
 import { failureOf, isRefused, translate } from "./failures.js";
+import { refuseCut } from "./names.js";
 import { type Answer, Batch, type Client, type ConnectOptions, loadPg, type Statement } from "./wire.js";
 
 export interface ConnectionSettings {
@@ -68,6 +69,8 @@ export class Connections {
     const { Client } = loadPg();
     this.#connect = async () => {
       const client = new Client(connectOptions(settings));
+      // As the driver has read them, from the address or the environment.
+      for (const what of ["database", "user"] as const) refuseCut(client[what] ?? "", what);
       // An idle connection that ends is no news: the next caller gets another.
       client.on("error", () => this.#drop(client));
       client.on("end", () => this.#drop(client));

@@ -12,6 +12,7 @@ import { SqlStore } from "../store.js";
 import { indexKey } from "../writer.js";
 import { type Connection, Connections } from "./connections.js";
 import { PostgresDatabase } from "./database.js";
+import { checkSchema } from "./names.js";
 import { Notices } from "./notices.js";
 import { migrations } from "./schema.js";
 import { PostgresIndex } from "./search/postgres-index.js";
@@ -42,11 +43,12 @@ export async function openPostgres(address: string, given: PostgresOptions = {})
   const {
     tenant = "",
     busyMs = BUSY_MS,
-    schema = inAddress ?? SCHEMA,
+    schema: named = inAddress ?? SCHEMA,
     connections: size = CONNECTIONS,
     queue = QUEUE,
     prepare = false,
   } = given;
+  const schema = checkSchema(named);
   const connections = new Connections({ url, connections: size, queue, busyMs, prepare });
   // Never empty: what a transaction that named no tenant finds in the setting is the empty text.
   const key = `=${tenant}`;

@@ -32,6 +32,8 @@ interface Wire {
 }
 
 export interface Client {
+  readonly database?: string | null;
+  readonly user?: string | null;
   connect(): Promise<unknown>;
   query(batch: Batch): unknown;
   query(text: string, values?: readonly unknown[]): Promise<{ rows: Record<string, unknown>[] }>;
