@@ -29,7 +29,7 @@ async function say(session: Session, content: string): Promise<void> {
 /** What happens to a store at a path, and what the error then names. */
 interface Loss {
   readonly name: string;
-  readonly act: (path: string) => Promise<unknown> | unknown;
+  readonly act: (path: string) => unknown;
   readonly names: (path: string) => string;
   /** It is only noticed by the look of every second. */
   readonly isLate?: true;
@@ -125,7 +125,7 @@ const place = (file: string): string => {
 };
 
 describe.each(kinds)("$kind", ({ kind, file, losses }) => {
-  test.each(losses)("G1: of a store that $name while it is open, no save is acknowledged", async ({ act, names, isLate }) => {
+  test.each(losses)("GONE-1: of a store that $name while it is open, no save is acknowledged", async ({ act, names, isLate }) => {
     const path = place(file);
     const hold = await opens(scheme(path));
     const session = await hold.session("a");
@@ -153,7 +153,7 @@ describe.each(kinds)("$kind", ({ kind, file, losses }) => {
     await hold.close();
   });
 
-  test("G2: a store without an open session, and all who wait in it, learn of it", async () => {
+  test("GONE-2: a store without an open session, and all who wait in it, learn of it", async () => {
     const path = place(file);
     const hold = await opens(scheme(path));
     const session = await hold.session("a", { agent: "bot" });
@@ -176,7 +176,7 @@ describe.each(kinds)("$kind", ({ kind, file, losses }) => {
     await expect.poll(() => other.sessions.list().catch(({ code }: { code: string }) => code), { timeout: 5_000 }).toBe("IO");
   });
 
-  test("G3: a store that is back under its name is not taken for the one that was opened, and is not written to", async () => {
+  test("GONE-3: a store that is back under its name is not taken for the one that was opened, and is not written to", async () => {
     const path = place(file);
     const hold = await opens(scheme(path));
     const session = await hold.session("a");

@@ -2,9 +2,9 @@
  * Notices that the files of an open store were deleted, moved or replaced. The system lets a process write on to such files, and what it
  * writes there is found by no other process.
  *
- * G1  nothing is acknowledged after that: the store looks between each write and its answer.
- * G2  a store that only reads or waits learns of it too: it looks once a second.
- * G3  once gone, it stays gone. A file that comes back under the same name may be another store.
+ * GONE-1  nothing is acknowledged after that: the store looks between each write and its answer.
+ * GONE-2  a store that only reads or waits learns of it too: it looks once a second.
+ * GONE-3  once gone, it stays gone. A file that comes back under the same name may be another store.
  */
 import { statSync } from "node:fs";
 import { HoldfastError, quote } from "../core/errors.js";

@@ -3,7 +3,7 @@
  *
  * C4  what comes in one tick is written together and synced together, but succeeds and fails apart.
  * C5  after a failed sync, or a write that could not be taken back, nothing more is written through this store.
- * C6  nor after a file or directory of the store is no longer the one that was opened. What was written to it is not acknowledged (G1).
+ * C6  nor after a file or directory of the store is no longer the one that was opened. What was written to it is not acknowledged (GONE-1).
  */
 import { HoldfastError } from "../../core/errors.js";
 import type { Save } from "../../core/save.js";

@@ -197,7 +197,7 @@ export class Writer {
     this.#checkInPlace(journal);
   }
 
-  /** What is appended to a file that was deleted or replaced is lost (G1). */
+  /** What is appended to a file that was deleted or replaced is lost (GONE-1). */
   #checkInPlace(journal: JournalFile | undefined): void {
     if (journal === undefined || journal.isInPlace) return;
     this.#parts.presence.lose(journal.path);

@@ -7,7 +7,7 @@
  * C3        a busy database is waited for in short blocks with jitter between them, and the event loop runs meanwhile.
  * C4        after a failed write or sync nothing more is written through this connection: the system may have forgotten the pages
  *           it could not write, and a second sync would report success.
- * C5        nor after the file, or its log, is no longer the one that was opened: what was committed to it is not acknowledged (G1).
+ * C5        nor after the file, or its log, is no longer the one that was opened: what was committed to it is not acknowledged (GONE-1).
  */
 import { HoldfastError } from "../../../core/errors.js";
 import type { Presence } from "../../presence.js";
