@@ -44,6 +44,8 @@ export {
   type Check,
   type Delta,
   type Input,
+  type InputMessage,
+  type InputPart,
   type InputSchema,
   type Limits,
   type ModelReply,

@@ -11,6 +11,7 @@ import {
   type Holdfast,
   type Json,
   type JsonObject,
+  type MessageInput,
   type ModelReply,
   type Pending,
   type RunResult,
@@ -182,6 +183,22 @@ const compiled = {
     void plain.run("a", "go").then((result) => {
       if (result.status === "completed") expectTypeOf(result.output).toEqualTypeOf<string>();
     });
+  },
+
+  inputs() {
+    const plain = hold.agent({ name: "x", model });
+    void plain.run("a", { role: "user", content: [{ type: "text", text: "hi" }], id: "m-1", metadata: { from: "web" } });
+    void plain.submit("a", [{ type: "file", mediaType: "image/png", data: { url: "https://example.com/a.png" } }]);
+    // @ts-expect-error an input comes from the user
+    void plain.run("a", { role: "assistant", content: "hi" });
+    // @ts-expect-error an input comes from the user
+    plain.stream("a", { role: "system", content: "hi" });
+    // @ts-expect-error an input holds no calls
+    void plain.submit("a", [{ type: "tool-call", callId: "1", name: "refund", input: {} }]);
+    // @ts-expect-error an input holds no results
+    void plain.run("a", { role: "user", content: [{ type: "tool-result", callId: "1", outcome: "ok", output: 1 }] });
+    // @ts-expect-error a message of any role is not an input
+    void plain.run("a", {} as MessageInput);
   },
 
   definedAlone() {

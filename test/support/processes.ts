@@ -107,7 +107,7 @@ export const asks = (...calls: readonly (readonly [name: string, args: unknown, 
   toolCalls: calls.map(([name, args, id], i) => ({ id: id ?? `${name}-${i}`, name, arguments: args as never })),
 });
 
-type Scripted = string | ModelReply | ((request: ModelRequest) => string | ModelReply | Promise<string | ModelReply>);
+export type Scripted = string | ModelReply | ((request: ModelRequest) => string | ModelReply | Promise<string | ModelReply>);
 
 /** A model that says what stands in its script at that place of the transcript; past its end, "done". */
 export function script(...lines: readonly Scripted[]) {

@@ -1,9 +1,10 @@
 /** What is asked of an agent: an input, and how it is known again. */
 import { sameInput } from "../../core/effect.js";
 import { HoldfastError, quote } from "../../core/errors.js";
+import { withBytes } from "../../core/formats/plain.js";
 import { checkName } from "../../core/ids.js";
-import type { Json } from "../../core/json.js";
-import { encodeMessage, type MessageInput } from "../../core/message.js";
+import { invalidValue, type Json } from "../../core/json.js";
+import { type EncodedMessage, encodeMessage, type MessageInput } from "../../core/message.js";
 import type { Redactor } from "../redactor.js";
 import type { Input } from "./definition.js";
 
@@ -21,8 +22,28 @@ export function askingOf(input: Input, key: unknown, redactor: Redactor | undefi
       ? { role: "user", content: input as MessageInput["content"] }
       : (input as MessageInput);
   const encoded = encodeMessage(message, "input");
+  checkInput(encoded.value);
   const { value } = redactor?.message(encoded, "input") ?? encoded;
-  return { message, same: sameInput(value), key: key === undefined ? undefined : checkName(key, "key") };
+  return { message: copyOf(encoded), same: sameInput(value), key: key === undefined ? undefined : checkName(key, "key") };
+}
+
+/** The loop would make calls that stand in an input, and take results for answers. A client that could write them could act as the model. */
+function checkInput({ role, content, reply }: MessageInput): void {
+  if (role !== "user")
+    throw invalidValue(
+      "input.role",
+      `it is ${quote(role)}, and an input has the role "user". Add other messages with hold.sessions.append`,
+    );
+  if (reply !== undefined) throw invalidValue("input.reply", "an input has no reply: only a model's message says how the model was asked");
+  if (typeof content === "string") return;
+  for (const [i, { type }] of content.entries())
+    if (type === "tool-call" || type === "tool-result")
+      throw invalidValue(`input.content[${i}].type`, `an input cannot hold a ${type}: calls come from the model, and results from tools`);
+}
+
+/** The message as it was checked: its owner may change the original before it is stored. */
+function copyOf({ value, blobs }: EncodedMessage): MessageInput {
+  return blobs.length === 0 ? value : withBytes(value, new Map(blobs.map(({ digest, bytes }) => [digest, bytes])));
 }
 
 /** Whether a turn is the one that is asked for. The same key with another input is a CONFLICT. */

@@ -1,7 +1,7 @@
 /** What an agent is, as its author says it; the types by which arguments, context, state and output are inferred. */
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
 import type { Json, JsonObject, Storable } from "../../core/json.js";
-import type { Finish, Message, MessageInput, Part, Provider, Usage } from "../../core/message.js";
+import type { Finish, Message, MessageInput, Part, Provider, ToolCallPart, ToolResultPart, Usage } from "../../core/message.js";
 import type { Strategy } from "../../core/strategy.js";
 import type { CheckRequest, Retry, Settled } from "../effects/spec.js";
 import type { RunResult } from "./result.js";
@@ -176,7 +176,16 @@ export interface Agent<C = any, S = any, O = any> {
   readonly [types]: (context: C, state: S) => O;
 }
 
-export type Input = string | readonly Part[] | MessageInput;
+/** What an input may consist of: calls are the model's to ask for, and their results come from tools. */
+export type InputPart = Exclude<Part, ToolCallPart | ToolResultPart>;
+
+export interface InputMessage extends Omit<MessageInput, "role" | "content" | "reply"> {
+  readonly role: "user";
+  readonly content: string | readonly InputPart[];
+}
+
+/** What the user says: a text, parts, or a message of the user. Other roles are refused, because a client may have made the message. */
+export type Input = string | readonly InputPart[] | InputMessage;
 
 export interface RunOptions<C = any> {
   /** Names the turn: the same key is the same turn. Code for chats always passes one. */

@@ -270,8 +270,9 @@ export class Loop {
     const decisions = round === undefined ? await this.#calls.decide(calls, undefined) : [];
     this.#running.stop.throwIfAborted();
     const message = this.#append(encoded);
+    const ids = round === undefined ? this.#calls.intend(message, decisions) : new Map();
+    this.#owns(message);
     if (round !== undefined) return this.#end("halt", round);
-    const ids = this.#calls.intend(message, decisions);
     await this.#running.held.commitStep(this.#markBefore(calls.map(({ name }) => name)) ?? this.#mark("model"));
     this.#tellMessages();
     return this.#make(message, calls, decisions, ids);
@@ -283,12 +284,18 @@ export class Loop {
     return this.#fold.messageAt(-1) as Message;
   }
 
+  /** Notes that the calls of a reply are the agent's own, where no intent says so. Calls of other messages are never made. */
+  #owns({ seq }: Message): void {
+    if (this.#fold.course.asked !== seq) this.#work.course({ asked: seq });
+  }
+
   // ---- ending
 
   /** A reply that asks for nothing more, or that must not be acted on. */
   async #last(reply: EncodedMessage): Promise<LoopEnd | undefined> {
     const { definition } = this.#running;
     const message = this.#append(reply);
+    if (callsIn(message).length > 0) this.#owns(message);
     switch (message.reply?.finish) {
       case "length":
         return this.#end("halt", "The model's reply was cut off at its length limit.");

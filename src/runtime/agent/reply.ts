@@ -51,15 +51,31 @@ export function* backwards(fold: Fold): Generator<Message> {
   for (let i = fold.messageCount - 1; i >= 0; i--) yield fold.messageAt(i) as Message;
 }
 
-/** The newest reply whose calls have not all been answered, and those calls by their index; undefined where there is none. */
-export function unanswered(fold: Fold): { readonly reply: Message; readonly calls: readonly ToolCallPart[] } | undefined {
+export interface Unanswered {
+  readonly reply: Message;
+  /** All calls of the agent's own reply, by their index. Of messages from outside, which may be several, those without an answer. */
+  readonly calls: readonly ToolCallPart[];
+}
+
+/** The newest reply whose calls have not all been answered; undefined where there is none. */
+export function unanswered(fold: Fold): Unanswered | undefined {
   const answered = new Set<string>();
+  const isOpen = ({ callId }: ToolCallPart) => !answered.has(callId);
+  let reply: Message | undefined;
+  const others: ToolCallPart[] = [];
   for (const message of backwards(fold)) {
-    if (message.role === "assistant") {
-      const calls = callsIn(message);
-      return calls.length > 0 && calls.some(({ callId }) => !answered.has(callId)) ? { reply: message, calls } : undefined;
+    if (message.role !== "assistant") {
+      if (reply !== undefined) break;
+      if (typeof message.content !== "string")
+        for (const part of message.content) if (part.type === "tool-result") answered.add(part.callId);
+      continue;
     }
-    if (typeof message.content !== "string") for (const part of message.content) if (part.type === "tool-result") answered.add(part.callId);
+    const calls = callsIn(message);
+    const isOwn = message.seq === fold.course.asked;
+    if (isOwn && reply === undefined) return calls.some(isOpen) ? { reply: message, calls } : undefined;
+    if (isOwn || calls.length === 0) break;
+    reply ??= message;
+    others.unshift(...calls.filter(isOpen));
   }
-  return undefined;
+  return reply === undefined || others.length === 0 ? undefined : { reply, calls: others };
 }

@@ -1,14 +1,14 @@
 /** One turn of a session that is held: begun, gone on with, or found to be over. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
+import { sameOf } from "../../core/effect.js";
 import type { SessionId } from "../../core/ids.js";
-import type { MessageInput } from "../../core/message.js";
 import { isUnderWay } from "../../core/status.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
 import { cancel, isOpen, leaveInDoubt, readMail, restate } from "../inbox.js";
 import { isMailOfBefore, standstillOf } from "../restored.js";
-import { askingOf, isMeant, noTurn, turnOpen } from "./asking.js";
+import { type Asking, askingOf, isMeant, noTurn, turnOpen } from "./asking.js";
 import { boundsOf, type Definition } from "./define.js";
 import type { Input } from "./definition.js";
 import { Loop, type LoopEnd, type NewTurn } from "./loop.js";
@@ -108,14 +108,10 @@ export class Turns {
     const next = wasOpen ? undefined : (await readMail(this.#ground, held.id)).find(({ doc }) => doc.kind === "turn");
     if (next?.doc.kind === "turn") {
       const { turn: id, key, input } = next.doc;
-      const message = input as unknown as MessageInput;
       // That it cannot be appended may be why it could not be begun. The turn is over without it.
-      const fits = await held.tryMessage(message).then(
-        () => true,
-        () => false,
-      );
-      work.turn({ id, ...(key !== undefined && { key }), same: askingOf(message, undefined, this.#ground.redactor).same });
-      if (fits) work.append([message]);
+      const asking = await this.#fitting(held, input as unknown as Input);
+      work.turn({ id, ...(key !== undefined && { key }), same: asking?.same ?? sameOf(input) });
+      if (asking !== undefined) work.append([asking.message]);
       // On its own: a save that begins a turn does not say how one ended.
       await held.commit(undefined, [next.id]);
     }
@@ -131,12 +127,22 @@ export class Turns {
     await held.commit({ kind: "automatic" });
   }
 
+  /** An input that can be appended; undefined for others. */
+  async #fitting(held: Holding, input: Input): Promise<Asking | undefined> {
+    try {
+      const asking = askingOf(input, undefined, this.#ground.redactor);
+      await held.tryMessage(asking.message);
+      return asking;
+    } catch {
+      return undefined;
+    }
+  }
+
   /** Begins the oldest turn that waits in the inbox, if there is one. */
   async #beginNext(held: Holding, stop: AbortSignal, loop: Loop): Promise<boolean> {
     for (const { id, doc } of await readMail(this.#ground, held.id)) {
       if (doc.kind !== "turn") continue;
-      const message = doc.input as unknown as MessageInput;
-      const { same } = askingOf(message, undefined, this.#ground.redactor);
+      const { message, same } = askingOf(doc.input as unknown as Input, undefined, this.#ground.redactor);
       // Run by somebody under the same key since it was submitted.
       if (doc.key !== undefined && held.work.fold.course.hadTurn(doc.key)) await held.commit(undefined, [id]);
       else {
