@@ -6,7 +6,7 @@
  */
 import { isUint8Array } from "node:util/types";
 import { type Digest, digest, isDigest } from "./digest.js";
-import { pathTo } from "./errors.js";
+import { type HoldfastError, pathTo } from "./errors.js";
 import { checkName, typeName } from "./ids.js";
 import { type Encoded, encode, fieldsOf, invalidValue, isList, itemsOf, type Json, type JsonObject, MAX_DEPTH, TOO_DEEP } from "./json.js";
 
@@ -111,7 +111,15 @@ export interface EncodedMessage extends Encoded<MessageInput> {
 }
 
 const ROLES: ReadonlySet<unknown> = new Set<Role>(["system", "user", "assistant", "tool"]);
-const FINISHES: ReadonlySet<unknown> = new Set<Finish>(["stop", "tool-calls", "length", "content-filter", "pause", "error", "other"]);
+export const FINISHES: ReadonlySet<unknown> = new Set<Finish>([
+  "stop",
+  "tool-calls",
+  "length",
+  "content-filter",
+  "pause",
+  "error",
+  "other",
+]);
 const OUTCOMES: ReadonlySet<unknown> = new Set<ToolResultPart["outcome"]>(["ok", "error", "denied"]);
 /** Of file data that is stored. */
 const DATA_KINDS = ["digest", "url", "text", "ref"] as const;
@@ -257,10 +265,19 @@ const PARTS: ReadonlyMap<unknown, readonly [needs: Fields, may: Fields]> = new M
   ["opaque", [fields({ format: "string", value: "any" }), fields({ text: "string" })]],
 ]);
 
+export const noSuchPart = (path: string): HoldfastError =>
+  invalidValue(`${path}.type`, "a part's type is text, reasoning, file, tool-call, tool-result or opaque");
+
+/** The fields that a part of a type may have; undefined where there is no such type. */
+export function fieldsOfPart(type: unknown): readonly string[] | undefined {
+  const known = PARTS.get(type);
+  return known && ["type", ...[...known[0], ...known[1], ...OF_ALL_PARTS].map(([name]) => name)];
+}
+
 function checkPart(part: Json, path: string): void {
   if (!isObject(part)) throw invalidValue(path, "a part is an object with a type");
   const known = PARTS.get(part.type);
-  if (known === undefined) throw invalidValue(`${path}.type`, "a part's type is text, reasoning, file, tool-call, tool-result or opaque");
+  if (known === undefined) throw noSuchPart(path);
   checkFields(part, known[0], path, part.type as string);
   checkFields(part, known[1], path);
   checkFields(part, OF_ALL_PARTS, path);

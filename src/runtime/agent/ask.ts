@@ -37,6 +37,7 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
     // What an attempt that was given up still says is not shown.
     let isOver = false;
     let shown = false;
+    let isReply = true;
     const emit = (delta: Delta) => {
       if (isOver) return;
       shown = true;
@@ -72,8 +73,12 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
           tools,
         }),
         async (tell) => {
+          const given = await untilStopped(definition.model(request), stop);
+          isReply = false;
+          const message = messageOf(given);
+          isReply = true;
           // What cannot be stored is a failure of the model's like others: it is asked again, and then the turn says so.
-          const said = encodeMessage(messageOf(await untilStopped(definition.model(request), stop)), "reply");
+          const said = encodeMessage(message, "reply");
           // Here, so that calls are made with what will be found in the transcript.
           const reply = ground.redactor?.message(said, "reply") ?? said;
           tell({ reply: reply.value });
@@ -83,7 +88,8 @@ export async function ask(running: Running, { system, tools }: Prefix, step: num
     } catch (thrown) {
       const error = readable(thrown);
       if (shown) show(() => ({ type: "discard", step }));
-      if (stop.aborted || tries >= modelRetry.attempts || !isWorthRepeating(error)) throw error;
+      // A reply of another shape is made by the author's code, which asking again does not change.
+      if (stop.aborted || tries >= modelRetry.attempts || !isReply || !isWorthRepeating(error)) throw error;
     } finally {
       isOver = true;
     }

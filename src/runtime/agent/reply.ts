@@ -1,18 +1,14 @@
 /** What a model answered, as a message: parts are kept as they are. */
-import { HoldfastError } from "../../core/errors.js";
 import type { Fold } from "../../core/fold.js";
 import type { Json } from "../../core/json.js";
-import type { Message, MessageInput, Part, Reply, ToolCallPart } from "../../core/message.js";
+import type { Message, MessageInput, Reply, ToolCallPart } from "../../core/message.js";
 import { callsIn } from "../effects/bodies.js";
-import type { ModelReply } from "./definition.js";
+import { type GivenCall, replyOf } from "./reply-shape.js";
 
 /** The message of a reply. Whatever in it cannot be stored is refused when it is staged. */
-export function messageOf(given: ModelReply): MessageInput {
-  if (typeof given !== "object" || given === null) throw notAReply("it is no object");
-  const { content, toolCalls = [], finish, rawFinish, usage, provider, model, responseId } = given;
-  if (typeof content !== "string" && !Array.isArray(content)) throw notAReply("its content is neither text nor a list of parts");
-  if (!Array.isArray(toolCalls)) throw notAReply("its toolCalls are no list");
-  const parts: readonly Part[] = typeof content === "string" ? (content === "" ? [] : [{ type: "text", text: content }]) : content;
+export function messageOf(given: unknown): MessageInput {
+  const { content, toolCalls, finish, rawFinish, usage, provider, model, responseId } = replyOf(given);
+  const parts = typeof content === "string" ? (content === "" ? [] : [{ type: "text", text: content } as const]) : content;
   const known = new Set(parts.flatMap((part) => (part.type === "tool-call" ? [part.callId] : [])));
   const calls = toolCalls.flatMap((call) => (known.has(call.id) ? [] : [callPart(call)]));
   const asksForMore = calls.length > 0 || callsIn({ role: "assistant", content: parts }).length > 0;
@@ -25,25 +21,21 @@ export function messageOf(given: ModelReply): MessageInput {
   };
   return {
     role: "assistant",
-    content: calls.length === 0 ? content : [...parts, ...calls],
+    content: calls.length === 0 && typeof content === "string" ? content : [...parts, ...calls],
     ...(provider !== undefined && { provider }),
     reply,
   };
 }
 
-function callPart({ id, name, arguments: given }: NonNullable<ModelReply["toolCalls"]>[number]): ToolCallPart {
+function callPart({ id, name, arguments: given }: GivenCall): ToolCallPart {
   const base = { type: "tool-call", callId: id, name } as const;
-  if (typeof given !== "string") return { ...base, input: given };
+  if (typeof given !== "string") return { ...base, input: given as Json };
   if (given.trim() === "") return { ...base, input: {} };
   try {
     return { ...base, input: JSON.parse(given) as Json };
   } catch {
     return { ...base, input: null, raw: given };
   }
-}
-
-function notAReply(why: string): HoldfastError {
-  return new HoldfastError("INVALID_VALUE", `The model's reply cannot be used: ${why}.`, { path: "reply" });
 }
 
 /** The transcript from its end. */
