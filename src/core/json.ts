@@ -101,7 +101,7 @@ class Walk {
       case "undefined":
         throw this.#refuse("undefined is not JSON");
       case "bigint":
-        throw this.#refuse("a bigint is not JSON; store it as a string");
+        throw this.#refuse(BIGINT);
       default:
         throw this.#refuse(`a ${typeof value} is not JSON`);
     }
@@ -185,6 +185,12 @@ class Walk {
 
 export const TOO_DEEP = `nested deeper than ${MAX_DEPTH} levels, or in a circle`;
 const HALF_A_CHARACTER = "the text holds half a character (a lone surrogate)";
+const BIGINT = "a bigint is not JSON; store it as a string";
+
+/** What text of JSON can lead to, whoever parsed it; all else that is refused is a type of the program's own. */
+const OF_TEXT = [TOO_DEEP, HALF_A_CHARACTER, BIGINT, "Infinity is not JSON"];
+export const isOfText = ({ code, message }: HoldfastError): boolean =>
+  code === "TOO_LARGE" || OF_TEXT.some((why) => message.endsWith(`${why}.`));
 
 /** The own properties of an object that must be plain, each read once. One that is undefined is still there. */
 export function fieldsOf(value: object, path: string): Record<string, unknown> {

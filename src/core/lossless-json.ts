@@ -31,6 +31,26 @@ export function parseJson(text: string): Parsed {
   return { value, texts: { count: numbers.length, paths }, spans };
 }
 
+/** Which numbers became text, and what to do about it, in words for whoever wrote them; undefined where none did. */
+export function lossIn({ texts: { count, paths } }: Parsed): string | undefined {
+  if (count === 0) return undefined;
+  const named = paths.map((path) => (path === "" ? "the root" : path)).join(", ");
+  if (count === 1) return `the number at ${named} is past 2^53 and cannot be kept exactly; send it as a string`;
+  const more = count > paths.length ? ` and ${count - paths.length} more places` : "";
+  return `the numbers at ${named}${more} are past 2^53 and cannot be kept exactly; send them as strings`;
+}
+
+/** The value of a text that holds no such number. `path` names the text in errors. */
+export function parseExact(text: string, path: string): Json {
+  const parsed = parseJson(text);
+  const loss = lossIn(parsed);
+  if (loss === undefined) return parsed.value;
+  const [first = ""] = parsed.texts.paths;
+  throw new HoldfastError("INVALID_VALUE", `${path}: ${loss}.`, {
+    path: first.startsWith("[") || first === "" ? path + first : `${path}.${first}`,
+  });
+}
+
 function parsePlain(text: string): Json {
   try {
     return JSON.parse(text) as Json;

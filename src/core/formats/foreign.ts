@@ -1,4 +1,5 @@
 /** What the formats of providers have in common: objects with fields that we know, and others that are kept as they are. */
+import { type CallArguments, readArguments, whyUnstorable } from "../call-arguments.js";
 import type { Json, JsonObject } from "../json.js";
 import { isObject, type Provider } from "../message.js";
 import { isBase64, type PlainData, type PlainPart, partsOfOutput } from "./plain.js";
@@ -60,17 +61,12 @@ export const isMediaType = (mediaType: string): boolean => /^[\w.+*-]+\/[\w.+*-]
 // ---- arguments and results as text
 
 /** The arguments of a call, from their text: kept too, where it is not the one that we would write. */
-export function inputOf(text: string): { readonly input: Json; readonly raw?: string } {
-  if (text.trim() === "") return { input: {}, raw: text };
-  try {
-    const input = JSON.parse(text) as Json;
-    return JSON.stringify(input) === text ? { input } : { input, raw: text };
-  } catch {
-    return { input: null, raw: text };
-  }
+export function inputOf(text: string): CallArguments {
+  const { input, flaw } = readArguments(text);
+  return flaw === undefined && JSON.stringify(input) === text ? { input } : { input, raw: text };
 }
 
-export const inputText = ({ input, raw }: { readonly input: Json; readonly raw?: string }): string => raw ?? JSON.stringify(input);
+export const inputText = ({ input, raw }: CallArguments): string => raw ?? JSON.stringify(input);
 
 /** What a tool answered, as text. Answers undefined for a list of parts. */
 export function outputText(output: Json | readonly PlainPart[]): string | undefined {
@@ -83,7 +79,8 @@ export function outputOf(text: string): Json {
   if (!/^[[{]/.test(text)) return text;
   try {
     const value = JSON.parse(text) as Json;
-    return JSON.stringify(value) === text && partsOfOutput(value) === undefined ? value : text;
+    const isSame = JSON.stringify(value) === text && whyUnstorable(value) === undefined;
+    return isSame && partsOfOutput(value) === undefined ? value : text;
   } catch {
     return text;
   }

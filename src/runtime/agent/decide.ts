@@ -1,4 +1,5 @@
 /** What is to be done about the calls of a reply: decided before anything is staged, so that what is staged is one save. */
+import { argumentsFlaw } from "../../core/call-arguments.js";
 import { type Effect, NotDone, sameOf, type WaitsFor } from "../../core/effect.js";
 import { quote } from "../../core/errors.js";
 import { checkName } from "../../core/ids.js";
@@ -70,7 +71,8 @@ export class Decider {
     const tool = this.#running.definition.tools.get(part.name);
     if (tool === undefined)
       return refuse(`There is no tool ${quote(part.name)}. Known are: ${[...this.#running.definition.tools.keys()].join(", ") || "none"}.`);
-    if (part.raw !== undefined) return refuse(`The arguments of ${quote(part.name)} are not JSON: ${part.raw.slice(0, 500)}`);
+    const bad = argumentsFlaw(part);
+    if (bad !== undefined) return refuse(`The arguments of ${quote(part.name)} ${bad}`);
     const parsed = await tool.schema.parse(part.input);
     if ("flaw" in parsed) return refuse(`The arguments of ${quote(part.name)} do not fit: ${parsed.flaw}`);
     const same = sameOf(part.input);

@@ -1,5 +1,6 @@
 /** What an agent answers, where its answer has a schema. */
 import { encode, type Json } from "../../core/json.js";
+import { lossIn, parseJson } from "../../core/lossless-json.js";
 import { type Message, textOf } from "../../core/message.js";
 import { words } from "../effects/caller.js";
 import type { Definition } from "./define.js";
@@ -12,7 +13,10 @@ export async function answerIn(
 ): Promise<{ readonly value: Json } | { readonly flaw: string }> {
   let value: Json;
   try {
-    value = encode(JSON.parse(unfenced(textOf(message))), "output").value;
+    const parsed = parseJson(unfenced(textOf(message)));
+    const loss = lossIn(parsed);
+    if (loss !== undefined) return { flaw: loss };
+    value = encode(parsed.value, "output").value;
   } catch (error) {
     return { flaw: `it is not JSON (${words(error)})` };
   }

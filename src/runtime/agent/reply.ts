@@ -1,14 +1,14 @@
 /** What a model answered, as a message: parts are kept as they are. */
+import { argumentsOf, whyUnstorable } from "../../core/call-arguments.js";
 import type { Fold } from "../../core/fold.js";
-import type { Json } from "../../core/json.js";
-import type { Message, MessageInput, Reply, ToolCallPart } from "../../core/message.js";
+import type { Message, MessageInput, Part, Reply, ToolCallPart } from "../../core/message.js";
 import { callsIn } from "../effects/bodies.js";
 import { type GivenCall, replyOf } from "./reply-shape.js";
 
-/** The message of a reply. Whatever in it cannot be stored is refused when it is staged. */
+/** The message of a reply. Arguments that cannot be used are kept beside the call, and the model is told; all else must be storable. */
 export function messageOf(given: unknown): MessageInput {
   const { content, toolCalls, finish, rawFinish, usage, provider, model, responseId } = replyOf(given);
-  const parts = typeof content === "string" ? (content === "" ? [] : [{ type: "text", text: content } as const]) : content;
+  const parts = typeof content === "string" ? (content === "" ? [] : [{ type: "text", text: content } as const]) : content.map(storable);
   const known = new Set(parts.flatMap((part) => (part.type === "tool-call" ? [part.callId] : [])));
   const calls = toolCalls.flatMap((call) => (known.has(call.id) ? [] : [callPart(call)]));
   const asksForMore = calls.length > 0 || callsIn({ role: "assistant", content: parts }).length > 0;
@@ -27,15 +27,17 @@ export function messageOf(given: unknown): MessageInput {
   };
 }
 
-function callPart({ id, name, arguments: given }: GivenCall): ToolCallPart {
-  const base = { type: "tool-call", callId: id, name } as const;
-  if (typeof given !== "string") return { ...base, input: given as Json };
-  if (given.trim() === "") return { ...base, input: {} };
-  try {
-    return { ...base, input: JSON.parse(given) as Json };
-  } catch {
-    return { ...base, input: null, raw: given };
-  }
+const callPart = ({ id, name, arguments: given }: GivenCall): ToolCallPart => ({
+  type: "tool-call",
+  callId: id,
+  name,
+  ...argumentsOf(given),
+});
+
+/** A call among the parts: its input was parsed before it came here, and may be text all the same. */
+function storable(part: Part): Part {
+  if (part.type !== "tool-call" || part.input === undefined || whyUnstorable(part.input) === undefined) return part;
+  return { ...part, ...argumentsOf(part.input) };
 }
 
 /** The transcript from its end. */
