@@ -40,17 +40,6 @@ export function lossIn({ texts: { count, paths } }: Parsed): string | undefined 
   return `the numbers at ${named}${more} are past 2^53 and cannot be kept exactly; send them as strings`;
 }
 
-/** The value of a text that holds no such number. `path` names the text in errors. */
-export function parseExact(text: string, path: string): Json {
-  const parsed = parseJson(text);
-  const loss = lossIn(parsed);
-  if (loss === undefined) return parsed.value;
-  const [first = ""] = parsed.texts.paths;
-  throw new HoldfastError("INVALID_VALUE", `${path}: ${loss}.`, {
-    path: first.startsWith("[") || first === "" ? path + first : `${path}.${first}`,
-  });
-}
-
 function parsePlain(text: string): Json {
   try {
     return JSON.parse(text) as Json;

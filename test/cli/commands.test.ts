@@ -363,6 +363,21 @@ test("ids may be shortened, as long as one fits", async () => {
   expect((await cli("approve", world.effects.waiting.slice(0, 5))).exit).toBe(0);
 });
 
+test("a number that JavaScript would change is refused by --result and --args, and decides nothing", async () => {
+  const { cli, world, json } = await made();
+  for (const [decision, option, effect] of [
+    ["settle", "--result", world.effects.inDoubt],
+    ["approve", "--args", world.effects.waiting],
+  ] as const) {
+    const answer = await cli(decision, effect, option, '{"order":[9007199254740993]}');
+    expect(answer).toMatchObject({ exit: 2, stderr: expect.stringMatching(`${option}: .*order\\[0\\].*send it as a string`) });
+    expect(await cli(decision, effect, option, "{order}")).toMatchObject({ exit: 2, stderr: expect.stringContaining("is not JSON (") });
+  }
+  expect((await json("effects")).items).toHaveLength(2);
+  await cli("approve", world.effects.waiting, "--args", '{"order":"9007199254740993"}');
+  expect((await json("effects")).items).toHaveLength(1);
+});
+
 test("a store in Postgres is looked at by the same words, and its password is shown nowhere", async () => {
   const cwd = fresh();
   const store = stores.find(({ name }) => name === "postgres")?.address() as string;

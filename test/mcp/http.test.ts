@@ -129,6 +129,19 @@ test("what is no request for MCP is refused, and the next is answered", async ()
   expect((await send(server.url)).status).toBe(200);
 });
 
+test("a number that JavaScript would change is refused with its path, and nothing is done with another", async () => {
+  const call = (name: string, args: string) =>
+    send(server.url, { body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"${name}","arguments":${args}}}` });
+  const refused = await call("agent_save", '{"id":"ann","state":{"order":9007199254740993}}');
+  expect([refused.status, JSON.parse(refused.body)]).toMatchObject([
+    400,
+    { id: 1, error: { code: -32_602, message: expect.stringMatching("params.arguments.state.order .*send it as a string") } },
+  ]);
+  expect((await call("agent_load", '{"id":"ann"}')).body).toContain("NOT_FOUND");
+  await call("agent_save", '{"id":"ann","state":{"order":"9007199254740993"}}');
+  expect((await call("agent_load", '{"id":"ann"}')).body).toContain('"order":"9007199254740993"');
+});
+
 test("a body of 1 GB is not read, one that comes a byte at a time holds nobody up, and one that breaks off is forgotten", async () => {
   const { hostname, port } = new URL(server.url);
   const head = (length: number | string) =>

@@ -143,6 +143,32 @@ test("what is no message of the protocol is answered where it can be told who as
   expect((await raw.answer(12)).result.structuredContent.items).toEqual([]);
 });
 
+test("a number that JavaScript would change is refused with its path, and nothing is done with another", async () => {
+  const raw = await greeted();
+  const save = (id: string, state: string) =>
+    `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"agent_save","arguments":{"id":"ann","state":${state}}}}`;
+  const path = "params.arguments.state.order";
+  await raw.write(`${save("1", '{"order":9007199254740993}')}\n`);
+  expect(await raw.answer(1)).toMatchObject({ error: { code: -32_602, message: expect.stringMatching(`${path} .*send it as a string`) } });
+  await raw.write(`${save("2", '{"order":1e400}')}\n`);
+  expect(await raw.answer(2)).toMatchObject({ error: { code: -32_602, message: expect.stringContaining(path) } });
+  await raw.write(`[${raw.line(3, "ping").trim()},${save("4", '{"order":9007199254740993}')}]\n`);
+  for (const id of [3, 4]) expect(await raw.answer(id)).toMatchObject({ error: { code: -32_602 } });
+  await raw.write(`${save("5", `{"x":${"[".repeat(1_200)}${"]".repeat(1_200)}}`)}\n`);
+  expect(await raw.answer(5)).toMatchObject({ error: { message: expect.stringContaining("nested") } });
+  // The id itself would be another's.
+  const before = raw.out.length;
+  await raw.write(`${save("9007199254740993", "{}")}\n`);
+  while (!raw.out.slice(before).includes("\n")) await sleep(5);
+  expect(JSON.parse(raw.out.slice(before))).toMatchObject({ id: null, error: { code: -32_602 } });
+  await raw.write(raw.call(6, "agent_load", { id: "ann" }));
+  expect((await raw.answer(6)).result).toMatchObject({ isError: true });
+  await raw.write(`${save("7", '{"order":"9007199254740993","n":9007199254740991}')}\n`);
+  await raw.answer(7);
+  await raw.write(raw.call(8, "agent_load", { id: "ann" }));
+  expect((await raw.answer(8)).result.structuredContent.agent.state).toEqual({ order: "9007199254740993", n: 9007199254740991 });
+});
+
 test("what was asked before the end of the input is answered", async () => {
   const store = place();
   const raw = await greeted(store);

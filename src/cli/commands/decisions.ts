@@ -1,6 +1,7 @@
 /** `approve`, `deny` and `settle`: what somebody decides about a call. */
 import { userInfo } from "node:os";
 import { HoldfastError } from "../../core/errors.js";
+import { lossIn, type Parsed, parseJson } from "../../core/lossless-json.js";
 import type { Holdfast, Json, Pending } from "../../index.js";
 import { type Answer, command, flag, text } from "../command.js";
 import { requireEffect } from "../ids.js";
@@ -100,13 +101,16 @@ function user(): string {
 }
 
 function jsonOf(name: string, given: string): Json {
+  let parsed: Parsed;
   try {
-    return JSON.parse(given) as Json;
+    parsed = parseJson(given);
   } catch (cause) {
-    throw new HoldfastError(
-      "INVALID_OPTION",
-      `${name} is not JSON (${(cause as Error).message}). A text needs quotes of its own: ${name} '"done"'`,
-      { path: name },
-    );
+    const { message } = ((cause as Error).cause ?? cause) as Error;
+    throw new HoldfastError("INVALID_OPTION", `${name} is not JSON (${message}). A text needs quotes of its own: ${name} '"done"'`, {
+      path: name,
+    });
   }
+  const loss = lossIn(parsed);
+  if (loss !== undefined) throw new HoldfastError("INVALID_OPTION", `${name}: ${loss}.`, { path: name });
+  return parsed.value;
 }

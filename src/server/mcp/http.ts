@@ -8,6 +8,7 @@ import { PassThrough, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createMcpHandler, localhostAllowedOrigins, originValidationResponse } from "@modelcontextprotocol/server";
 import { errorTable, HoldfastError } from "../../core/errors.js";
+import { readExactly, refusalOf } from "./exact.js";
 import { Running } from "./running.js";
 import { type Served, type Source, told } from "./served.js";
 import { mcpServer } from "./server.js";
@@ -64,7 +65,12 @@ export async function serveOverHttp({ port, tokens, holdOf, ...served }: HttpOpt
       const status = error instanceof HoldfastError ? errorTable[error.code].http : 500;
       return refusal(status, told(error, served.failed));
     }
-    return handler.fetch(request, { authInfo: { token, clientId: known.tenant ?? "", scopes: [], extra: { tenant: known.tenant } } });
+    const read = request.method === "POST" ? await readBody(request) : undefined;
+    if (read instanceof Response) return read;
+    return handler.fetch(request, {
+      authInfo: { token, clientId: known.tenant ?? "", scopes: [], extra: { tenant: known.tenant } },
+      ...(read !== undefined && { parsedBody: read }),
+    });
   }
 
   const server = createServer({ requestTimeout: 60_000, headersTimeout: 20_000, maxHeaderSize: 32 * 1024 }, (incoming, outgoing) => {
@@ -100,6 +106,30 @@ const tenantIn = (extra: Record<string, unknown> | undefined): string | undefine
 function refusal(status: number, message: string, headers: Record<string, string> = {}): Response {
   return Response.json({ jsonrpc: "2.0", error: { code: -32_000, message }, id: null }, { status, headers });
 }
+
+/** What a request asks for, read without loss; or why it is refused. The SDK would round numbers. */
+async function readBody(request: Request): Promise<unknown> {
+  if (Number(request.headers.get("content-length")) > MAX_BODY_BYTES) return tooLarge();
+  if (!/^application\/json\b/i.test(request.headers.get("content-type") ?? ""))
+    return refusal(415, "Send JSON: content-type: application/json.");
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
+      bytes += chunk.length;
+      if (bytes > MAX_BODY_BYTES) return tooLarge();
+      chunks.push(chunk);
+    }
+  } catch {
+    return refusal(400, "The body cannot be read.");
+  }
+  const read = readExactly(new TextDecoder().decode(Buffer.concat(chunks)));
+  if ("value" in read) return read.value;
+  const answers = read.refused.map(refusalOf);
+  return Response.json(answers.length === 1 ? answers[0] : answers, { status: 400 });
+}
+
+const tooLarge = (): Response => refusal(413, `A body may have ${MAX_BODY_BYTES} bytes. Say it in several calls.`);
 
 async function respond(
   incoming: IncomingMessage,

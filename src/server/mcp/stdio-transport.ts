@@ -6,6 +6,7 @@
 
 import type { Readable, Writable } from "node:stream";
 import { type JSONRPCMessage, parseJSONRPCMessage, serializeMessage, type Transport } from "@modelcontextprotocol/server";
+import { type Id, INVALID_REQUEST, idOf, type Refusal, readExactly, refusalOf } from "./exact.js";
 import { Lines, MAX_LINE_BYTES, type TooLong } from "./lines.js";
 
 /** Past these nothing more is read until some of it is answered, and heard. */
@@ -16,12 +17,7 @@ const MAX_BATCH = 1_000;
 /** How long whoever has asked is waited for with its answers, once the input is at its end. */
 const GRACE_MS = 10_000;
 
-const PARSE_ERROR = -32_700;
-const INVALID_REQUEST = -32_600;
-
 const LISTEN = "subscriptions/listen";
-
-type Id = string | number;
 
 export interface StdioStreams {
   readonly input: Readable;
@@ -122,17 +118,20 @@ export class StdioTransport implements Transport {
 
   #line(text: string): void {
     if (text === "") return;
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch {
-      this.#refuse(undefined, PARSE_ERROR, "The line is no JSON.");
+    const read = readExactly(text);
+    if ("refused" in read) {
+      for (const refusal of read.refused) this.#refuse(refusal);
       return;
     }
+    const { value } = read;
     // Some ages of the protocol say several things on one line.
     if (!Array.isArray(value)) this.#message(value);
     else if (value.length === 0 || value.length > MAX_BATCH)
-      this.#refuse(undefined, INVALID_REQUEST, `A batch has 1 to ${MAX_BATCH} messages, and this one ${value.length}.`);
+      this.#refuse({
+        id: undefined,
+        code: INVALID_REQUEST,
+        message: `A batch has 1 to ${MAX_BATCH} messages, and this one ${value.length}.`,
+      });
     else for (const one of value) this.#message(one);
   }
 
@@ -141,7 +140,7 @@ export class StdioTransport implements Transport {
     try {
       message = parseJSONRPCMessage(value);
     } catch {
-      this.#refuse(idOf(value), INVALID_REQUEST, "It is no message of the protocol.");
+      this.#refuse({ id: idOf(value), code: INVALID_REQUEST, message: "It is no message of the protocol." });
       return;
     }
     if ("method" in message) {
@@ -155,16 +154,12 @@ export class StdioTransport implements Transport {
   }
 
   #tooLong({ bytes, id }: TooLong): void {
-    this.#refuse(id, INVALID_REQUEST, `A line of ${bytes} bytes: a message may have ${MAX_LINE_BYTES}. Say it in several calls.`);
+    const message = `A line of ${bytes} bytes: a message may have ${MAX_LINE_BYTES}. Say it in several calls.`;
+    this.#refuse({ id, code: INVALID_REQUEST, message });
   }
 
-  #refuse(id: Id | undefined, code: number, message: string): void {
-    this.#failed(message);
-    if (!this.#isClosed) this.#write(`${JSON.stringify({ jsonrpc: "2.0", id: id ?? null, error: { code, message } })}\n`);
+  #refuse(refusal: Refusal): void {
+    this.#failed(refusal.message);
+    if (!this.#isClosed) this.#write(`${JSON.stringify(refusalOf(refusal))}\n`);
   }
-}
-
-function idOf(value: unknown): Id | undefined {
-  const id: unknown = typeof value === "object" && value !== null && "id" in value ? value.id : undefined;
-  return typeof id === "string" || Number.isSafeInteger(id) ? (id as Id) : undefined;
 }
