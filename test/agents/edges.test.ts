@@ -341,6 +341,43 @@ describe("edges", () => {
     expect(model.requests[1]?.messages.at(-1)?.content).toMatchObject([{ output: expect.stringMatching(/^run\.as: .* bytes at most/) }]);
   });
 
+  test("a child that was given a name is never one that was counted, nor one of another name", async () => {
+    const { hold } = on.start();
+    const names = ["1", "2", "#2", "2/1", "/2", "as:2", "as:as:2", ":2", "3"];
+    const ran: (readonly [as: string | undefined, session: string])[] = [];
+    const grandchild = hold.agent({ name: "grandchild", model: script("small") });
+    const child = hold.agent({
+      name: "child",
+      model: script(asks(["sub", {}])),
+      tools: { sub: { mode: "repeatable", run: async (_, { run }) => (await run(grandchild, "go", { as: "1" })).sessionId } },
+    });
+    const bot = hold.agent({
+      name: "bot",
+      model: script(asks(["sub", {}])),
+      tools: {
+        sub: {
+          mode: "repeatable",
+          run: async (_, { run }) => {
+            for (const as of [undefined, ...names, undefined, undefined, "1"])
+              ran.push([as, (await run(child, `for ${as}`, as === undefined ? {} : { as })).sessionId]);
+          },
+        },
+      },
+    });
+    expect(await bot.run("s", "go")).toMatchObject({ status: "completed" });
+    expect(ran).toHaveLength(names.length + 4);
+    const distinct = new Set(ran.map(([, session]) => session));
+    expect(distinct.size).toBe(names.length + 3);
+    // The same name again is the same child.
+    expect(ran.at(-1)).toEqual(ran[1]);
+    const ids = (await hold.sessions.list({ agent: "child", limit: 100 })).items.map(({ id }) => id);
+    expect(ids.toSorted()).toEqual([...distinct].toSorted());
+    // A child of a child belongs to a call of its own: the same name is another session.
+    expect((await hold.sessions.list({ agent: "grandchild", limit: 100 })).items).toHaveLength(names.length + 3);
+    await hold.sessions.delete("s");
+    expect((await hold.sessions.list({ limit: 100 })).items).toEqual([]);
+  });
+
   test("a listener that gives back nothing, or swallows an error, changes nothing", async () => {
     const hold = caught(
       {},

@@ -40,6 +40,8 @@ export interface ToolContext<C = any, S = any> {
   /**
    * Runs another agent in a session of its own, which is found again after a crash. While that waits for somebody, so does this call, and
    * the tool is then run again from its beginning: not in a tool that may run only once.
+   *
+   * `as` names the child: the same name in the same call is the same session. Children without a name are counted, apart from those.
    */
   run<O>(this: void, agent: Agent<any, any, O>, input: Input, o?: { readonly as?: string }): Promise<RunResult<O>>;
   /**

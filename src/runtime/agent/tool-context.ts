@@ -12,6 +12,9 @@ import type { Running } from "./running.js";
 import { validate } from "./schema.js";
 import { checkState } from "./state.js";
 
+/** Begins what a named child adds to the id of the call that runs it. No number begins so. */
+const NAMED = "as:";
+
 const MAX_WAIT_MS = 10 * 365 * 24 * 60 * 60_000;
 
 /** One attempt at a call: what it has set so far, and how often it has asked for what. */
@@ -113,10 +116,13 @@ export class CallContext {
     const { as } = options(o, "run", ["as"]);
     if (this.#effect.mode === "once")
       throw invalid("run", "a tool that may run only once cannot run an agent: it is run again from its beginning when that has waited");
-    const nth = this.#nth("child");
-    const id = `${this.#effect.id}/${as === undefined ? nth + 1 : checkName(as, "as")}`;
+    // Children without a name are counted. The prefix keeps them apart: `2` is the second one, and `as:2` the one that is named so.
+    const id = `${this.#effect.id}/${as === undefined ? this.#nth("child") + 1 : `${NAMED}${checkName(as, "as")}`}`;
     if (Buffer.byteLength(id) > MAX_ID_BYTES)
-      throw invalid("run.as", `it must be ${MAX_ID_BYTES - this.#effect.id.length - 1} bytes at most: it is part of a session's id`);
+      throw invalid(
+        "run.as",
+        `it must be ${MAX_ID_BYTES - this.#effect.id.length - 1 - NAMED.length} bytes at most: it is part of a session's id`,
+      );
     const { held, runChild } = this.#running;
     if (!held.work.fold.course.children.includes(id)) {
       held.work.adopts(id as SessionId);
