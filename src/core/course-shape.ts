@@ -30,6 +30,7 @@ const attempt = fields({ no: isCount, at: number, wall: number, forMs: number })
 const waits = fields({
   for: oneOf("approval", "repeat", "signal", "child"),
   of: maybe(text),
+  uncertain: maybe(oneOf(true)),
   name: maybe(text),
   nth: maybe(isCount),
   until: maybe(number),

@@ -12,7 +12,7 @@ export interface Turn {
   readonly id: string;
   /** The caller's own name for it. */
   readonly key?: string;
-  /** A digest of its input. */
+  /** A digest of its input, or `UNKNOWN`. */
   readonly same: string;
   /** The number of its first message. */
   readonly from: number;

@@ -25,7 +25,8 @@ export class NotDone extends Error {
 /** A person is asked first; the call equals one in a past that was left; it waits for a signal, or for a child session. */
 export type WaitsFor =
   | { readonly for: "approval" }
-  | { readonly for: "repeat"; readonly of: string }
+  /** `uncertain`: the arguments of that call were redacted or deleted, so Holdfast cannot tell whether this is the same call. */
+  | { readonly for: "repeat"; readonly of: string; readonly uncertain?: true }
   /** `nth`: which of the waits for this name it is, where it is not the first. */
   | { readonly for: "signal"; readonly name: string; readonly nth?: number; readonly until?: number }
   | { readonly for: "child"; readonly session: string };
@@ -53,7 +54,7 @@ interface Intent {
   readonly named?: string;
   /** In the loop: the number of the reply that asks for it, and which of its calls it is. */
   readonly call?: readonly [reply: number, index: number];
-  /** A digest of its arguments. */
+  /** A digest of its arguments, or `UNKNOWN`. */
   readonly same: string;
   /** For how long its key keeps a second call from acting twice. */
   readonly validMs?: number;
@@ -284,6 +285,12 @@ function isKeyValid({ validMs, first, attempt }: Effect, { now, wall }: Situatio
 export const isUnknownInCopy = ({ mode, phase, validMs }: Pick<Effect, "mode" | "phase" | "validMs">): boolean =>
   (phase === "begun" && mode === "once") || (phase === "ready" && (mode === "once" || (mode === "keyed" && validMs !== undefined)));
 
+/** The digest of arguments or of an input that were redacted: nothing can be compared with them any more. */
+export const UNKNOWN = "";
+
+/** Whether two digests certainly stand for different texts. */
+export const differs = (a: string, b: string): boolean => a !== b && a !== UNKNOWN && b !== UNKNOWN;
+
 /** A digest of arguments: the same for those that are equal, however their keys are ordered. */
 export const sameOf = (args: Json): string => digest(sortedText(args)).slice(0, 22);
 
@@ -305,6 +312,16 @@ export function keyAt(...place: readonly (string | number)[]): string {
 /** Whether a call acts on the world, so that making it twice matters. */
 export const acts = ({ mode }: { readonly mode: Mode }): boolean => mode !== "repeatable";
 
-/** Whether a call is the same as one that was made in a past that was left behind. */
-export const isRepeat = (call: Pick<Effect, "name" | "same" | "named">, made: Pick<Effect, "name" | "same" | "named" | "mode">): boolean =>
-  acts(made) && call.name === made.name && (call.same === made.same || (call.named !== undefined && call.named === made.named));
+type Compared = Pick<Effect, "name" | "same" | "named">;
+
+/**
+ * Compare a call with one that was made in a past that was left behind. Equal arguments or equal names are the same call. If arguments were
+ * redacted, only two names can tell; without them the answer is "unknown".
+ */
+export function likeness(call: Compared, made: Compared & Pick<Effect, "mode">): "same" | "other" | "unknown" {
+  if (!acts(made) || call.name !== made.name) return "other";
+  const haveNames = call.named !== undefined && made.named !== undefined;
+  if (haveNames && call.named === made.named) return "same";
+  if (call.same === UNKNOWN || made.same === UNKNOWN) return haveNames ? "other" : "unknown";
+  return call.same === made.same ? "same" : "other";
+}

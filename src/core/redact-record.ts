@@ -2,14 +2,14 @@
  * Records with their texts edited: everything a journal holds that somebody said. Numbers, places and names stay, and there are as many
  * records as before, so that whatever refers to one still finds it.
  *
- * Z1  digests that are kept of what was edited are made anew from what is left: of arguments and of inputs. Which those are is known once
- *     all that holds such texts was seen (`sames`), so a journal is gone over twice.
+ * Z1  a digest of arguments or of an input that were edited becomes `UNKNOWN`: nothing may be taken for the same, or for another, by what is
+ *     left. Which digests those are is known once all that holds such texts was seen (`forgotten`), so a journal is gone over twice.
  * Z2  arguments of calls that are not over stay, wherever they stand: whoever makes them must find them as they were.
  */
 import type { Mark } from "./checkpoint.js";
 import type { CourseBase, Turn } from "./course.js";
 import type { Digest } from "./digest.js";
-import { type Body, type Effect, type EffectEvent, sameInput, sameOf } from "./effect.js";
+import { type Body, type Effect, type EffectEvent, sameInput, sameOf, UNKNOWN } from "./effect.js";
 import type { Json, JsonObject } from "./json.js";
 import { type MessageInput, partsOf } from "./message.js";
 import type { Base, JournalRecord } from "./record.js";
@@ -36,8 +36,8 @@ export interface RecordEdit {
   readonly exempt: (effectId: string) => void;
   /** Told of messages that were edited. */
   readonly edited: (before: MessageInput, after: MessageInput) => void;
-  /** Z1: what digests become. Filled while records are edited, and looked up by those that are edited then or later. */
-  readonly sames: Map<string, string>;
+  /** Z1: digests of what was edited. Filled while records are edited, and looked up by those that are edited then or later. */
+  readonly forgotten: Set<string>;
   readonly whole?: Whole;
 }
 
@@ -156,7 +156,7 @@ class Editing {
     });
     if (after === before) return record;
     this.#edit.edited(before, after);
-    this.#noteSames(before, after);
+    this.#forget(before, after);
     const named = record.files?.map((name) => files.get(name)?.digest ?? name);
     const body = record.blob === undefined ? { [field]: after } : this.#keep(after);
     return { ...record, ...body, ...(named && { files: named }) };
@@ -186,15 +186,10 @@ class Editing {
   }
 
   /** Z1 */
-  #noteSames(before: MessageInput, after: MessageInput): void {
-    const { sames } = this.#edit;
-    sames.set(sameInput(before), sameInput(after));
+  #forget(before: MessageInput, after: MessageInput): void {
+    this.#edit.forgotten.add(sameInput(before));
     const calls = callsIn(after);
-    for (const [i, { input }] of callsIn(before).entries()) this.#noteArgs(input, calls[i]?.input ?? null);
-  }
-
-  #noteArgs(before: Json, after: Json): void {
-    if (after !== before) this.#edit.sames.set(sameOf(before), sameOf(after));
+    for (const [i, { input }] of callsIn(before).entries()) if (calls[i]?.input !== input) this.#edit.forgotten.add(sameOf(input));
   }
 
   #status(record: JournalRecord): JournalRecord {
@@ -208,7 +203,7 @@ class Editing {
   // ---- calls and turns
 
   #same(same: string): string {
-    return this.#edit.sames.get(same) ?? same;
+    return this.#edit.forgotten.has(same) ? UNKNOWN : same;
   }
 
   #turn(turn: Turn): Turn {
@@ -262,7 +257,7 @@ class Editing {
       this.#edit.exempt(id);
       return record;
     }
-    this.#noteArgs(before, after);
+    this.#edit.forgotten.add(sameOf(before));
     return { ...record, ...(record.blob === undefined ? { body: after } : this.#keep(after)) };
   }
 
@@ -327,6 +322,8 @@ class Editing {
       this.#edit.exempt(id);
       return args;
     }
+    // The record that this was copied from may have been redacted before, from another session that shares it.
+    this.#edit.forgotten.add(sameOf("value" in args ? args.value : this.#parsed(args.blob)));
     return after;
   }
 }

@@ -4,6 +4,7 @@ import type { JsonObject } from "../core/json.js";
 import type { LineRow, SessionRow } from "../store/port.js";
 import { contentsOf, SNAPSHOT, snapshotsOf } from "./agents/snapshot.js";
 import { unlessDamaged, unlessGone } from "./damage.js";
+import { Acted } from "./effects/acted.js";
 import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
@@ -44,9 +45,10 @@ async function deleteIt(ground: Ground, id: SessionId, only: string | undefined,
   const { row, children, own, family, answer } = await surveyed(ground, id, only);
   // First: whoever deletes again after a crash finds them by their parent.
   for (const child of children) await unlessGone(() => deleteSession(ground, child));
-  await remove(ground, row, answer, receipt);
-  ground.watchers.changed(id);
   const left = family.map((line) => (line.session === id ? { ...line, owned: false, session: null } : line));
+  const acted = await Acted.of(ground, own, left);
+  await remove(ground, row, { answer, receipt, acted });
+  ground.watchers.changed(id);
   // The session is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
   await unlessDamaged(() => cutLines(ground, own, left, { dryRun: false }));
   return answer;
@@ -77,16 +79,22 @@ async function surveyed(ground: Ground, id: SessionId, only: string | undefined)
 }
 
 /** Ends the session that was there, and no other of its name: one may be made while this waits for an answer. */
-async function remove({ store }: Ground, first: SessionRow, answer: JsonObject, receipt: Receipt<JsonObject>): Promise<void> {
+async function remove(
+  { store }: Ground,
+  first: SessionRow,
+  { answer, receipt, acted }: { readonly answer: JsonObject; readonly receipt: Receipt<JsonObject>; readonly acted: Acted },
+): Promise<void> {
   for (let row: SessionRow | undefined = first; ; row = await store.session(first.id)) {
     const there = row?.no === first.no ? row : undefined;
     if (there === undefined && !receipt.isKept) return;
     const removal = there === undefined ? [] : [{ session: there.id, when: { epoch: there.lease.epoch }, remove: true as const }];
-    const applied = await store.apply(removal, receipt.docs(answer));
-    if (applied.ok) return;
-    receipt.check(applied, removal.length);
+    const kept = await acted.docs();
+    const applied = await store.apply(removal, [...kept, ...receipt.docs(answer)]);
+    if (applied.ok) break;
+    receipt.check(applied, removal.length + kept.length);
     // It was taken in between: by whoever, it goes.
   }
+  await acted.keepMore();
 }
 
 /** Snapshots that point into a session's lines. */

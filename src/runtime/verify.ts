@@ -9,6 +9,7 @@ import { agentOf } from "./agents/record.js";
 import { contentsOf, SNAPSHOT } from "./agents/snapshot.js";
 import { breathe } from "./breathe.js";
 import { documents } from "./documents.js";
+import { ACTED, actedOf } from "./effects/acted.js";
 import type { Ground } from "./ground.js";
 import { readMail } from "./inbox.js";
 import { hole } from "./journal.js";
@@ -177,6 +178,7 @@ class Verification {
     for await (const row of documents(this.#ground.store, { kind: AGENT })) await this.#guard({}, async () => void agentOf(row));
     for (const kind of [RETENTION, STORE_RETENTION])
       for await (const row of documents(this.#ground.store, { kind: kind })) await this.#guard({}, async () => void policyOf(row));
+    for await (const row of documents(this.#ground.store, { kind: ACTED })) await this.#guard({}, async () => void actedOf(row));
     for await (const { id } of documents(this.#ground.store, { kind: RECEIPT }))
       await this.#guard({}, () => verifyReceipt(this.#ground, id));
     for await (const { id } of documents(this.#ground.store, { kind: SNAPSHOT })) {

@@ -276,6 +276,17 @@ describe.each(stores)("rewinds and forks on $name", ({ address }) => {
     expect(await hold.verify()).toMatchObject({ ok: true });
   });
 
+  test("pruning the line that was left does not forget what was done on it", async () => {
+    const { hold } = on.start();
+    const { session, before, pay, made } = await paid(hold);
+    await session.rewind(before.id);
+    await session.checkpoint();
+    await hold.checkpoints.prune("a", { keep: 1, lines: "all" });
+    await hold.gc();
+    await expect(pay()).rejects.toMatchObject(coded("WAITING"));
+    expect(made()).toBe(1);
+  });
+
   test("what was pruned cannot be replayed: somebody is asked", async () => {
     const { hold } = on.start();
     const agent = hold.agent({

@@ -1,6 +1,6 @@
 /** The invariants of core/effect.ts in every world that the model reaches; and models with one rule broken, in which one of them fails. */
 import { describe, expect, test } from "vitest";
-import { type Attempt, acts, type Effect, type EffectEvent, endOf, isRepeat, nextMove } from "../../src/core/effect.js";
+import { type Attempt, acts, type Effect, type EffectEvent, endOf, likeness, nextMove } from "../../src/core/effect.js";
 import {
   effectsOf,
   happened,
@@ -212,7 +212,11 @@ const calm = (kind: Kind): Kind => ({ ...kind, calm: true });
 type Search = readonly [kinds: readonly Kind[], scope: Scope];
 const alone = (some: readonly Kind[], scope: Scope): readonly Search[] => some.map((kind): Search => [[kind], scope]);
 const together = (one: Kind, other: Kind): Search => [[calm(one), calm(other)], { ...narrow, maxEpoch: 2, maxLetters: 0 }];
-const onAnotherLine = [...kinds, ...named, ...named.map((kind): Kind => ({ ...kind, againWith: "other arguments" }))];
+const redacted: readonly Kind[] = [
+  { ...once, redacted: true },
+  { ...once, named: "act", redacted: true },
+];
+const onAnotherLine = [...kinds, ...named, ...named.map((kind): Kind => ({ ...kind, againWith: "other arguments" })), ...redacted];
 
 const searches: Readonly<Record<string, readonly Search[]>> = {
   "one call, made twice at most, by two holders": alone(kinds, wide),
@@ -379,14 +383,21 @@ const mutants: readonly Mutant[] = [
         phase === "begun" || phase === "doubt" ? [{ id, is: "done", outcome: as === "ok" ? "ok" : "error", by: "late" }] : [],
     },
   ],
-  ["a repeat that is made unasked after going back", UNASKED, once, { ...narrow, goesBack: true }, { isRepeat: () => false }],
-  ["a repeat that is made unasked on a fork", UNASKED, once, { ...narrow, forks: true }, { isRepeat: () => false }],
+  ["a repeat that is made unasked after going back", UNASKED, once, { ...narrow, goesBack: true }, { likeness: () => "other" }],
+  ["a repeat that is made unasked on a fork", UNASKED, once, { ...narrow, forks: true }, { likeness: () => "other" }],
   [
     "a repeat that is known by its arguments alone",
     UNASKED,
     { ...once, named: "act", againWith: "other arguments" },
     { ...narrow, goesBack: true },
-    { isRepeat: (call, made) => isRepeat({ name: call.name, same: call.same }, made) },
+    { likeness: (call, made) => likeness({ name: call.name, same: call.same }, made) },
+  ],
+  [
+    "a repeat that is made unasked because its arguments were redacted",
+    UNASKED,
+    { ...once, redacted: true },
+    { ...narrow, goesBack: true },
+    { likeness: (call, made) => (likeness(call, made) === "same" ? "same" : "other") },
   ],
   [
     "a keyed call that is run again when its key is no longer valid",

@@ -17,11 +17,12 @@ import {
   type Effect,
   type EffectEvent,
   endOf,
-  isRepeat,
+  likeness,
   type Mode,
   type Move,
   nextMove,
   type Situation,
+  UNKNOWN,
 } from "../../src/core/effect.js";
 import { freeLease, grantLease, type Lease, type Owner } from "../../src/core/lease.js";
 
@@ -43,6 +44,8 @@ export interface Kind {
   readonly named?: string;
   /** What its arguments are on the line that is begun by going back, or by forking: the same, or others under the same name. */
   readonly againWith?: string;
+  /** Its arguments are redacted before the other line, or the fork, asks for it again. */
+  readonly redacted?: true;
   /** Nothing goes wrong with it but what goes wrong with its process: so that there are not too many worlds with two calls. */
   readonly calm?: true;
 }
@@ -155,7 +158,7 @@ function ownerOf(who: Who, life: number): Owner {
 /** What is decided, and by whom. The real rules are below; mutants exchange one each. */
 export interface Rules {
   readonly next: (effect: Effect, situation: Situation) => Move;
-  readonly isRepeat: typeof isRepeat;
+  readonly likeness: typeof likeness;
   /** Whether a save lands. */
   readonly lands: (lease: Lease, epoch: number) => boolean;
   /** Whether a call is started only after the save that says so. */
@@ -187,7 +190,7 @@ const doneBy = (id: string, as: Letter["as"], by?: string): EffectEvent => ({
 
 export const real: Rules = {
   next: nextMove,
-  isRepeat,
+  likeness,
   lands: (lease, epoch) => lease.epoch === epoch,
   savesFirst: true,
   looksAgain: true,
@@ -498,10 +501,11 @@ export class Model {
   }
 
   #intentOf(line: string, call: number, now: number, left: readonly Effect[]): EffectEvent & { readonly is: "intent" } {
-    const { mode, named, againWith } = this.#kinds[call] as Kind;
+    const { mode, named, againWith, redacted } = this.#kinds[call] as Kind;
     const same = line === "a" || againWith === undefined ? `args ${named ?? call}` : againWith;
     const id = `${line}-${call}`;
-    const like = left.find((made) => this.#rules.isRepeat({ name: TOOL, same, ...(named !== undefined && { named }) }, made));
+    const asked = { name: TOOL, same, ...(named !== undefined && { named }) };
+    const like = left.find((made) => this.#rules.likeness(asked, redacted ? { ...made, same: UNKNOWN } : made) !== "other");
     return {
       id,
       is: "intent",

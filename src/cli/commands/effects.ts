@@ -36,7 +36,7 @@ export const effects = command({
       inline(sessionId),
       terminal.time(since),
       mode,
-      waitsFor === undefined ? "" : inline("name" in waitsFor ? `signal ${waitsFor.name}` : waitsFor.for),
+      waitsFor === undefined ? "" : inline(wordsOf(waitsFor)),
       inline(JSON.stringify(args)),
     ]);
     const [first] = items;
@@ -48,6 +48,11 @@ export const effects = command({
     };
   },
 });
+
+function wordsOf(waits: NonNullable<Pending["waitsFor"]>): string {
+  if (waits.for === "signal") return `signal ${waits.name}`;
+  return waits.for === "repeat" && waits.uncertain ? "repeat (perhaps)" : waits.for;
+}
 
 /** Why `check` could not say what became of a call. */
 function reasons(items: readonly Pending[]): string[] {

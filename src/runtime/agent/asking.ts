@@ -1,5 +1,5 @@
 /** What is asked of an agent: an input, and how it is known again. */
-import { sameInput } from "../../core/effect.js";
+import { sameInput, UNKNOWN } from "../../core/effect.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { withBytes } from "../../core/formats/plain.js";
 import { checkName } from "../../core/ids.js";
@@ -46,13 +46,24 @@ function copyOf({ value, blobs }: EncodedMessage): MessageInput {
   return blobs.length === 0 ? value : withBytes(value, new Map(blobs.map(({ digest, bytes }) => [digest, bytes])));
 }
 
-/** Whether a turn is the one that is asked for. The same key with another input is a CONFLICT. */
+/**
+ * Whether a turn is the one that is asked for. The same key with another input is a CONFLICT. If the turn's input was redacted, its key alone
+ * tells; without a key nobody can tell, and that is a CONFLICT too: neither a second turn nor an old answer may come of it unasked.
+ */
 export function isMeant(
   turn: { readonly key?: string | undefined; readonly same: string } | undefined,
   { key, same }: Asking,
   session: string,
 ): boolean {
   if (turn === undefined || turn.key !== key) return false;
+  if (turn.same === UNKNOWN) {
+    if (key !== undefined) return true;
+    throw new HoldfastError(
+      "CONFLICT",
+      `The input of the latest turn of session ${quote(session)} was redacted, so Holdfast cannot tell whether this input is the same. Call resume to go on with that turn, or pass a key to begin another.`,
+      { sessionId: session },
+    );
+  }
   if (key !== undefined && turn.same !== same)
     throw new HoldfastError("CONFLICT", `The turn ${quote(key)} of session ${quote(session)} has another input. One key names one turn.`, {
       sessionId: session,

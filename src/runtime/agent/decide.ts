@@ -1,6 +1,6 @@
 /** What is to be done about the calls of a reply: decided before anything is staged, so that what is staged is one save. */
 import { argumentsFlaw } from "../../core/call-arguments.js";
-import { type Effect, NotDone, sameOf, type WaitsFor } from "../../core/effect.js";
+import { differs, type Effect, NotDone, sameOf, type WaitsFor } from "../../core/effect.js";
 import { quote } from "../../core/errors.js";
 import { checkName } from "../../core/ids.js";
 import type { Json } from "../../core/json.js";
@@ -84,11 +84,11 @@ export class Decider {
     }
     if (named !== undefined) {
       const first = names.get(nameOf(tool.name, named));
-      if (first !== undefined) return first.same === same ? { do: "share", with: first.index } : anotherAct(part.name, named);
+      if (first !== undefined) return differs(first.same, same) ? anotherAct(part.name, named) : { do: "share", with: first.index };
       const before = this.#course.named(tool.name, named);
       const failedBefore = before?.outcome === "error" || before?.outcome === "denied";
       if (before !== undefined && !failedBefore) {
-        return before.same === same ? { do: "share", with: before.id } : anotherAct(part.name, named);
+        return differs(before.same, same) ? anotherAct(part.name, named) : { do: "share", with: before.id };
       }
       names.set(nameOf(tool.name, named), { index, same });
     }
@@ -97,12 +97,9 @@ export class Decider {
       tool.options.mode === "repeatable"
         ? undefined
         : await this.#repeats.find({ name: tool.name, same, ...(named !== undefined && { named }) });
-    if (repeat?.replays) return { do: "intend", call, waits: undefined, replays: repeat.of };
-    const waits: WaitsFor | undefined = repeat
-      ? { for: "repeat", of: repeat.of.id }
-      : (await this.#needsApproval(tool, parsed.value))
-        ? { for: "approval" }
-        : undefined;
+    if (repeat?.replays) return { do: "intend", call, waits: undefined, replays: repeat.replays };
+    const waits: WaitsFor | undefined =
+      repeat?.waits ?? ((await this.#needsApproval(tool, parsed.value)) ? { for: "approval" } : undefined);
     return { do: "intend", call, waits, replays: undefined };
   }
 

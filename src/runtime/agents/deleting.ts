@@ -4,6 +4,7 @@ import type { SessionId } from "../../core/ids.js";
 import type { JsonObject } from "../../core/json.js";
 import { AGENT, type LineRow, type SessionRow } from "../../store/port.js";
 import { unlessDamaged } from "../damage.js";
+import { Acted } from "../effects/acted.js";
 import { descendants } from "../family.js";
 import type { Ground } from "../ground.js";
 import { childrenOf } from "../outside.js";
@@ -33,7 +34,10 @@ export async function deleteAgent(ground: Ground, agent: string, receipt: Receip
     const snapshots = await snapshotsOf(store, agent);
     const policy = await store.doc(RETENTION, agent);
     const { children, lines } = await belongings(ground, agent);
-    const family = receipt.isKept ? await descendants(ground, lines) : [];
+    const family = await descendants(ground, lines);
+    const owners = new Set(lines.map(({ session }) => session));
+    const acted = await Acted.of(ground, lines, withoutOwners(family, owners), new Set(snapshots.map(({ no }) => no)));
+    const left = await acted.docs();
     const gone = new Set<string>();
     let before = 0;
     const applied = await capture(ground, { agent, hold: true, also: children }, (sessions) => {
@@ -44,15 +48,16 @@ export async function deleteAgent(ground: Ground, agent: string, receipt: Receip
       const docs = [...snapshots, ...(policy === undefined ? [] : [policy]), ...(record === undefined ? [] : [record])];
       const answer = { sessions: gone.size, snapshots: snapshots.length, keptFor: keptFor(family, gone) };
       const removals = docs.map(({ kind, id }) => ({ kind, id, when: {}, remove: true as const }));
-      before = gone.size + removals.length;
+      before = gone.size + removals.length + left.length;
       return {
         changes: [...gone].map((session) => ({ session, when: {}, remove: true as const })),
-        docs: [...removals, ...receipt.docs(answer)],
+        docs: [...removals, ...left, ...receipt.docs(answer)],
       };
     });
     receipt.check(applied, before);
     // A child, or a snapshot, went in between.
     if (!applied.ok) continue;
+    await acted.keepMore();
     await removeSnapshots(ground, agent);
     ground.knownAgents.delete(agent);
     for (const session of gone) ground.watchers.changed(session as SessionId);
@@ -97,13 +102,15 @@ async function addChildren(ground: Ground, id: SessionId, found: Set<string>): P
 
 /** Frees what nobody needs of lines whose sessions are gone. Answers for whom some of it was kept. */
 async function free(ground: Ground, lines: readonly LineRow[], gone: ReadonlySet<string>): Promise<readonly string[]> {
-  const isGone = (session: string | null) => session === null || gone.has(session);
   const now = await descendants(ground, lines);
-  const family = now.map((line) => (isGone(line.session) ? { ...line, owned: false, session: null } : line));
+  const family = withoutOwners(now, gone);
   // The agent is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
   await unlessDamaged(() => cutLines(ground, lines, family, { dryRun: false }));
   return keptFor(now, gone);
 }
+
+const withoutOwners = (family: readonly LineRow[], gone: ReadonlySet<string | null>): readonly LineRow[] =>
+  family.map((line) => (line.session === null || gone.has(line.session) ? { ...line, owned: false, session: null } : line));
 
 /** Those of other agents that share something with what is gone. */
 const keptFor = (family: readonly LineRow[], gone: ReadonlySet<string>): readonly string[] =>

@@ -7,7 +7,7 @@
  * PLACE-3  where a place cannot tell two calls apart, the call is made again: an answer paid for twice is better than a wrong one.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { acts, type Effect, keyAt, NotDone, sameOf } from "../../core/effect.js";
+import { acts, differs, type Effect, keyAt, NotDone, sameOf } from "../../core/effect.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { checkName } from "../../core/ids.js";
 import { encode, type Json } from "../../core/json.js";
@@ -228,7 +228,7 @@ export class ByHand {
   async #named(call: Call, named: string): Promise<Json> {
     const { ground } = this.#held;
     const known = this.#held.work.fold.course.named(call.name, named);
-    if (known !== undefined && known.same !== call.same && known.outcome !== "error" && known.outcome !== "denied")
+    if (known !== undefined && differs(known.same, call.same) && known.outcome !== "error" && known.outcome !== "denied")
       throw otherArguments(known, named);
     if (known?.outcome === "ok") return resultOf(ground, known);
     if (acts(known ?? call.options)) await this.#refuseStandstill();
@@ -250,14 +250,15 @@ export class ByHand {
     const repeat = await this.#repeats.find({ name: call.name, same: call.same, named });
     this.#held.usable();
     if (repeat?.replays) {
-      const value = await resultOf(ground, repeat.of);
-      const { outcome = "ok" } = repeat.of;
-      this.#record(call, repeat.of.key, repeat.of.id, { ...finished(value, undefined), outcome });
+      const { replays } = repeat;
+      const value = await resultOf(ground, replays);
+      const { outcome = "ok" } = replays;
+      this.#record(call, replays.key, replays.id, { ...finished(value, undefined), outcome });
       await this.#held.commit();
       if (outcome === "ok") return value;
       throw new NotDone(String(value));
     }
-    const effect = this.#caller.intend(call, repeat && { for: "repeat", of: repeat.of.id });
+    const effect = this.#caller.intend(call, repeat?.waits);
     if (repeat !== undefined) restate(this.#held.work);
     await this.#held.commit();
     return this.#goOn(effect.id, call, repeat === undefined);
@@ -295,11 +296,7 @@ export class ByHand {
         throw new NotDone(String(await resultOf(ground, made.effect)));
       case "waits":
       case "waiting":
-        throw new HoldfastError(
-          "WAITING",
-          `${quote(effect.name)} was made before, in a past that session ${quote(this.#held.id)} has left. Approve, deny or settle ${id} to go on.`,
-          { sessionId: this.#held.id, effectId: id },
-        );
+        throw waitsForPerson(effect, this.#held.id);
       case "doubt":
         if (effect.phase !== "doubt") {
           work.course({ effect: { id, is: "doubt", ...(made.why !== undefined && { why: made.why }) } });
@@ -345,6 +342,14 @@ function otherArguments({ id, name }: Effect, named: string): HoldfastError {
     `${quote(name)} was called under the key ${quote(named)} with other arguments before. One key names one act: choose another.`,
     { effectId: id },
   );
+}
+
+function waitsForPerson({ id, name, waits }: Effect, session: string): HoldfastError {
+  const says =
+    waits?.for === "repeat" && waits.uncertain
+      ? `Session ${quote(session)} has left a past in which ${quote(name)} was called, and the arguments of that call were redacted or deleted: Holdfast cannot tell whether this call is the same.`
+      : `${quote(name)} was made before, in a past that session ${quote(session)} has left.`;
+  return new HoldfastError("WAITING", `${says} Approve, deny or settle ${id} to go on.`, { sessionId: session, effectId: id });
 }
 
 function inDoubt({ id, name, key }: Effect, session: string, why: string | undefined, cause: unknown): HoldfastError {

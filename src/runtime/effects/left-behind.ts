@@ -1,11 +1,12 @@
 /**
- * What was done in pasts that a session has left: by rewinding or adopting another line, or, where it is a fork, by the session it comes from.
- * A call on the new line that equals one of those is not made without asking.
+ * What was done in pasts that a session has left: by rewinding or adopting another line, or, where it is a fork, by the sessions it comes
+ * from, however far back. A call on the new line that equals one of those is not made without asking.
  */
 import { bodyIn } from "../../core/course.js";
-import { acts, applyEvent, type Effect, isRepeat } from "../../core/effect.js";
-import { type LineId, MAX_SEQ, type SessionId } from "../../core/ids.js";
+import { acts, applyEvent, type Effect, likeness } from "../../core/effect.js";
+import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/ids.js";
 import { firstSeq, isGap, open } from "../../core/save.js";
+import type { LineRow } from "../../store/port.js";
 import { breathe } from "../breathe.js";
 import type { Ground } from "../ground.js";
 import { hole, type Segment } from "../journal.js";
@@ -29,14 +30,24 @@ export class LeftBehind {
     this.#stretches = stretches;
   }
 
-  /** All that this session, and the one it was forked from, did on other lines than its own past. */
+  /** All that this session, and those it comes from, did on other lines than its own past. */
   static async of(ground: Ground, session: SessionId, origin: string | undefined, past: readonly Segment[]): Promise<LeftBehind> {
     const stretches: Stretch[] = [];
     for (const { line, to } of past) if (to !== MAX_SEQ) stretches.push(await after(ground, line, to));
-    for (const owner of new Set([session as string, ...(origin === undefined ? [] : [origin])])) {
+    const owners = [session, origin, ...past.map((segment) => segment.session)].flatMap((owner) => owner ?? []);
+    for (const owner of new Set<string>(owners)) {
       for (const { id, origin: begins } of await ground.store.lines({ session: owner }))
-        if (!past.some(({ line }) => line === id))
-          stretches.push({ line: id, to: MAX_SEQ, next: (begins?.seq ?? 0) + 1, calls: new Map() });
+        if (!past.some(({ line }) => line === id)) stretches.push(whole(id, begins));
+    }
+    return new LeftBehind(ground, stretches);
+  }
+
+  /** What was done on lines behind the places up to which they are kept; on others, all. */
+  static async beyond(ground: Ground, lines: readonly LineRow[], kept: ReadonlyMap<LineId, number>): Promise<LeftBehind> {
+    const stretches: Stretch[] = [];
+    for (const { id, origin } of lines) {
+      const last = kept.get(id);
+      stretches.push(last === undefined ? whole(id, origin) : await after(ground, id, last));
     }
     return new LeftBehind(ground, stretches);
   }
@@ -57,10 +68,17 @@ export class LeftBehind {
     return this.#stretches.flatMap(({ calls }) => [...calls.values()].filter(({ first }) => first !== undefined));
   }
 
-  /** One that is like a call, preferably one that nothing was answered from yet. */
-  async find(call: Pick<Effect, "name" | "same" | "named">, isUsed: (id: string) => boolean): Promise<Effect | undefined> {
-    const like = (await this.all()).filter((made) => isRepeat(call, made));
-    return like.find(({ id }) => !isUsed(id)) ?? like[0];
+  /** One that is the same as a call, preferably one that nothing was answered from yet; and one of which nobody can tell. */
+  async find(
+    call: Pick<Effect, "name" | "same" | "named">,
+    isUsed: (id: string) => boolean,
+  ): Promise<{ readonly same: Effect | undefined; readonly unknown: Effect | undefined }> {
+    const made = await this.all();
+    const like = made.filter((one) => likeness(call, one) === "same");
+    return {
+      same: like.find(({ id }) => !isUsed(id)) ?? like[0],
+      unknown: made.find((one) => likeness(call, one) === "unknown"),
+    };
   }
 
   async #read(stretch: Stretch): Promise<void> {
@@ -71,7 +89,7 @@ export class LeftBehind {
       for (const save of saves) {
         if (firstSeq(save) > stretch.next) throw hole(line, stretch.next);
         stretch.next = save.seq + 1;
-        // What was pruned cannot be known any more.
+        // Pruned: no place is left before it that somebody could go back to.
         if (isGap(save) || save.state === null) continue;
         for (const record of open(save, { state: true }).state) {
           const { effect: event } = record;
@@ -85,6 +103,13 @@ export class LeftBehind {
     }
   }
 }
+
+const whole = (line: LineId, origin: Place | null): Stretch => ({
+  line,
+  to: MAX_SEQ,
+  next: (origin?.seq ?? 0) + 1,
+  calls: new Map(),
+});
 
 /** What follows a place on its line: also what becomes of the calls that are open there. */
 async function after({ journal, loader }: Ground, line: LineId, seq: number): Promise<Stretch> {

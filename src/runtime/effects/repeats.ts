@@ -1,7 +1,8 @@
 /** Whether a call was made before in a past that the session has left, and what is to become of it then. */
-import type { Effect } from "../../core/effect.js";
+import type { Effect, WaitsFor } from "../../core/effect.js";
 import type { LineId } from "../../core/ids.js";
 import type { Holding } from "../holding.js";
+import { type ActedDoc, actedIn } from "./acted.js";
 import { answerOf } from "./bodies.js";
 import { LeftBehind } from "./left-behind.js";
 
@@ -10,15 +11,23 @@ export type EffectPolicy = "ask" | "replay" | "live";
 export const POLICIES: readonly EffectPolicy[] = ["ask", "replay", "live"];
 
 export interface Repeat {
-  readonly of: Effect;
-  /** Whether it is to be answered from the record: asked for, and there is an answer. */
-  readonly replays: boolean;
+  /** What the call waits for, unless it is answered from the record. */
+  readonly waits: WaitsFor;
+  /** The call that it is answered from: asked for, and there is an answer. */
+  readonly replays: Effect | undefined;
+}
+
+/** What was read of the line that the session is on, as far as it was needed: what could not be read is asked for again. */
+interface Known {
+  readonly line: LineId;
+  policy?: EffectPolicy;
+  left?: LeftBehind;
+  deleted?: readonly ActedDoc[];
 }
 
 export class Repeats {
   readonly #held: Holding;
-  /** What was read of the line that the session is on, as far as it was needed: what could not be read is asked for again. */
-  #known: { readonly line: LineId; policy?: EffectPolicy; left?: LeftBehind } | undefined;
+  #known: Known | undefined;
 
   constructor(held: Holding) {
     this.#held = held;
@@ -31,9 +40,24 @@ export class Repeats {
     const policy = (known.policy ??= (await ground.journal.line(line))?.doc.effects ?? "ask");
     if (policy === "live") return undefined;
     const left = (known.left ??= await LeftBehind.of(ground, id, work.head.origin?.sessionId, work.segments));
-    const of = await left.find(call, (made) => work.fold.course.replayed.includes(made));
-    if (of === undefined) return undefined;
-    const isFresh = policy === "replay" && of.phase === "done" && !work.fold.course.replayed.includes(of.id);
-    return { of, replays: isFresh && (await answerOf(ground, of)) !== undefined };
+    const { replayed } = work.fold.course;
+    const { same, unknown } = await left.find(call, (made) => replayed.includes(made));
+    if (same !== undefined) {
+      const isFresh = policy === "replay" && same.phase === "done" && !replayed.includes(same.id);
+      const replays = isFresh && (await answerOf(ground, same)) !== undefined ? same : undefined;
+      return { waits: { for: "repeat", of: same.id }, replays };
+    }
+    // Nobody can tell whether those are the same. Their answers are no answer to this one.
+    const of = unknown?.id ?? callIn((known.deleted ??= await actedIn(ground, work.segments)), call.name);
+    return of === undefined ? undefined : { waits: { for: "repeat", of, uncertain: true }, replays: undefined };
   }
+}
+
+/** The id of a call of the tool that was deleted. */
+function callIn(deleted: readonly ActedDoc[], tool: string): string | undefined {
+  const calls = deleted.flatMap(({ tools, unreadable, id }) => {
+    const found = tools.find(({ name }) => name === tool)?.call;
+    return found ?? (unreadable ? [`${id}-?`] : []);
+  });
+  return calls[0];
 }

@@ -66,8 +66,8 @@ export class Rewriting {
   readonly #calls: OpenCalls;
   readonly #bodies: Bodies;
   readonly #tick: () => void;
-  /** Of all that was seen so far: what digests become, and values of a message that goes whole. */
-  readonly #sames = new Map<string, string>();
+  /** Of all that was seen so far: digests of what is edited, and values of a message that goes whole. */
+  readonly #forgotten = new Set<string>();
   readonly #values = new Set<string>();
   /** Whether a message that goes whole is left for the last: what it says elsewhere is known from it. */
   #leavesMessage = false;
@@ -201,7 +201,7 @@ export class Rewriting {
       isOpen: (id) => this.#calls.ids.has(id),
       exempt: (id) => void this.seen.exempt.add(id),
       edited: (before, after) => this.#title(before, after),
-      sames: this.#sames,
+      forgotten: this.#forgotten,
       ...(whole && {
         whole: {
           ...whole,

@@ -5,6 +5,7 @@
 import type { Digest } from "../../core/digest.js";
 import type { LineId } from "../../core/ids.js";
 import { type LineNode, reach } from "../../core/retention.js";
+import { forgetActed } from "../effects/acted.js";
 import type { Ground } from "../ground.js";
 import { callback, flag, options, signalOf } from "../options.js";
 import { forgetReceipts } from "../receipts.js";
@@ -64,6 +65,7 @@ class Collection {
     await this.#lines();
     await this.#blobs();
     if (!this.#how.dryRun) await forgetReceipts(this.#ground, this.#how);
+    if (!this.#how.dryRun) await forgetActed(this.#ground, this.#how);
     if (!this.#how.dryRun) await this.#room();
     return this.#report;
   }
