@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { NotDone } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
 import type { Store } from "../../src/testing/index.js";
-import { clerk, holdOf, inDoubt, never } from "./two-holders.js";
+import { clerk, entered, holdOf, inDoubt } from "./two-holders.js";
 
 test("a call that does no harm is over when it is answered", async () => {
   const store = await openStore("memory:");
@@ -25,8 +25,9 @@ test("that a second attempt did nothing says nothing of the first", async () => 
 
 test("that an attempt before a kill may have acted is not forgotten either", async () => {
   const store = await openStore("memory:");
-  void clerk(store, { refund: { mode: "keyed", run: never } }, { name: "refund" }).run("a", "go");
-  await sleep(20);
+  const { inside, tool } = entered("keyed");
+  void clerk(store, { refund: tool }, { name: "refund" }).run("a", "go");
+  await inside;
   const run = () => {
     throw new NotDone("refused");
   };
@@ -37,8 +38,9 @@ test("that an attempt before a kill may have acted is not forgotten either", asy
 test("two calls of one name in one reply are answered together, also after a kill", async () => {
   const store = await openStore("memory:");
   const calls = [{ name: "refund" }, { name: "refund" }];
-  void clerk(store, { refund: { mode: "keyed", key: () => "1", run: never } }, ...calls).run("a", "go");
-  await sleep(20);
+  const { inside, tool } = entered("keyed", { key: () => "1" });
+  void clerk(store, { refund: tool }, ...calls).run("a", "go");
+  await inside;
   const refund = { mode: "keyed", key: () => "1", run: () => "refunded" };
   expect((await clerk(store, { refund }, ...calls).run("a", "go")).status).toBe("completed");
 });
@@ -77,15 +79,16 @@ test("a superseded holder passes on what all of its calls answered, not only the
   const store = await openStore("memory:");
   const gates = new Map<string, () => void>();
   const gated = (name: string) => ({ mode: "once", run: () => new Promise((resolve) => gates.set(name, () => resolve(name))) });
+  const left = async () => (await holdOf(store).effects.list({ status: "in-doubt" })).items.length;
   const tools = { post: gated("post"), wire: gated("wire") };
   const calls = [{ name: "post" }, { name: "wire" }];
   void clerk(store, tools, ...calls).run("a", "go");
-  await sleep(20);
+  await expect.poll(() => gates.size).toBe(2);
   const next = clerk(store, tools, ...calls);
   expect(inDoubt(await next.run("a", "go"))).toEqual(["post", "wire"]);
   gates.get("post")?.();
-  await sleep(20);
+  await expect.poll(left).toBe(1);
   gates.get("wire")?.();
-  await sleep(20);
+  await expect.poll(left).toBe(0);
   expect((await next.run("a", "go")).status).toBe("completed");
 });

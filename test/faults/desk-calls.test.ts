@@ -4,7 +4,8 @@ import { expect, test } from "vitest";
 import { agent, type BoundAgent, type ModelReply, type ModelRequest } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
 import type { Store } from "../../src/testing/index.js";
-import { asking, holdOf, never } from "./two-holders.js";
+import { door } from "../support/processes.js";
+import { asking, entered, holdOf, never } from "./two-holders.js";
 
 type Run = (agent: object, input: string) => Promise<{ readonly status: string }>;
 
@@ -17,8 +18,9 @@ function desk(store: Store, tool: object, mode = "repeatable") {
 
 test("whoever opens a session whose call was killed while it ran a child can let go of it, though the child has gone on", async () => {
   const store = await openStore("memory:");
-  void desk(store, { mode: "once", run: never }).run("a", "go");
-  await sleep(30);
+  const { inside, tool } = entered("once");
+  void desk(store, tool).run("a", "go");
+  await inside;
   const hold = holdOf(store);
   await hold.cancel("a");
   const session = await hold.session("a");
@@ -27,11 +29,12 @@ test("whoever opens a session whose call was killed while it ran a child can let
 });
 
 /** A store whose user is killed once it has committed something with such a text: nothing it asks for is answered from then on. */
-function killedAfter(store: Store, text: string): Store {
+function killedAfter(store: Store, text: string): { readonly store: Store; readonly died: Promise<void> } {
   let isDead = false;
+  const death = door();
   const isLast = (changes: Parameters<Store["apply"]>[0]) =>
     changes.some(({ saves = [] }) => saves.some(({ save }) => save.state?.includes(text) || save.items?.includes(text)));
-  return new Proxy(store, {
+  const dying = new Proxy(store, {
     get(target, name) {
       const value = target[name as keyof Store] as unknown;
       if (name === "apply")
@@ -39,12 +42,15 @@ function killedAfter(store: Store, text: string): Store {
           if (isDead) return never();
           isDead = isLast(changes);
           const applied = await store.apply(changes, docs);
-          return isDead ? never() : applied;
+          if (!isDead) return applied;
+          death.open();
+          return never();
         };
       if (typeof value !== "function") return value;
       return (...args: readonly unknown[]) => (isDead ? never() : (value.apply(target, args) as unknown));
     },
   });
+  return { store: dying, died: death.opened };
 }
 
 /** A desk that waits because a call of its aide does, and that call. */
@@ -64,13 +70,17 @@ const statusAfterWork = async (store: Store, bound: BoundAgent) => {
 test("a parent does not sleep on when whoever approved a call of its child was killed at once", async () => {
   const store = await openStore("memory:");
   const { bound, effectId } = await waiting(store);
-  void holdOf(killedAfter(store, '"is":"approved"')).effects.approve(effectId);
-  await sleep(30);
+  const dying = killedAfter(store, '"is":"approved"');
+  void holdOf(dying.store).effects.approve(effectId);
+  await dying.died;
   expect(await statusAfterWork(store, bound)).toBe("completed");
 });
 
-/** A clerk who pays, then mails, and to any other input says so. Cancelled once it was asked to pay, and told something else. */
-async function cancelled(store: Store, pay: object) {
+/**
+ * A clerk who pays, then mails, and to any other input says so. Cancelled once it was asked to pay, and told something else. `inside`: when it
+ * is inside the call; without it, it waits for somebody.
+ */
+async function cancelled(store: Store, pay: object, inside?: Promise<void>) {
   const mailed: string[] = [];
   const mail = { mode: "once", run: () => mailed.push("mailed") };
   const model = async ({ messages }: ModelRequest): Promise<ModelReply> => {
@@ -79,8 +89,7 @@ async function cancelled(store: Store, pay: object) {
     return { content: "", toolCalls: [{ id: name, name, arguments: {} }] };
   };
   const bound = holdOf(store).agent(agent({ name: "desk", model, tools: { pay, mail } as never }));
-  void bound.run("a", "go");
-  await sleep(30);
+  await (inside === undefined ? bound.run("a", "go") : Promise.race([bound.run("a", "go"), inside]));
   await holdOf(store).cancel("a");
   return { bound, mailed, turn: await bound.submit("a", "another", { key: "2" }) };
 }
@@ -88,16 +97,19 @@ async function cancelled(store: Store, pay: object) {
 test("what was cancelled does not go on because whoever began the next turn was killed before it had", async () => {
   const store = await openStore("memory:");
   const { bound, turn } = await cancelled(store, { mode: "once", approval: true, run: () => "paid" });
-  const dying = holdOf(killedAfter(store, '"status":"in-progress"'));
-  void dying.worker({ agents: [bound], onSigterm: false }).start();
-  await sleep(50);
+  const dying = killedAfter(store, '"status":"in-progress"');
+  void holdOf(dying.store)
+    .worker({ agents: [bound], onSigterm: false })
+    .start();
+  await dying.died;
   expect(await statusAfterWork(store, bound)).toBe("completed");
   expect(await turn.result({ timeoutMs: 1_000 })).toMatchObject({ status: "completed", output: "done" });
 });
 
 test("what was cancelled does not go on because a call of it was settled behind that", async () => {
   const store = await openStore("memory:");
-  const { bound, mailed, turn } = await cancelled(store, { mode: "once", run: never });
+  const { inside, tool } = entered("once");
+  const { bound, mailed, turn } = await cancelled(store, tool, inside);
   expect(await statusAfterWork(store, bound)).toBe("in-doubt");
   const hold = holdOf(store);
   const [pending] = (await hold.effects.list({ status: "in-doubt" })).items;

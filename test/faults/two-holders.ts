@@ -4,6 +4,7 @@ import { Holdfast } from "../../src/holdfast.js";
 import { agent, type ModelReply, type RunResult } from "../../src/index.js";
 import { thisMachine } from "../../src/store/machine.js";
 import type { Store } from "../../src/testing/index.js";
+import { door } from "../support/processes.js";
 
 export type Tools = Record<string, object>;
 interface Asked {
@@ -24,4 +25,13 @@ export function asking(name: string, tools: Tools, ...calls: readonly Asked[]) {
 }
 
 export const never = () => new Promise(() => {});
+/** A tool that is entered and never answers, and a promise of when it is. */
+export function entered(mode: string, more: object = {}) {
+  const inside = door();
+  const run = () => {
+    inside.open();
+    return never();
+  };
+  return { inside: inside.opened, tool: { mode, run, ...more } };
+}
 export const inDoubt = (result: RunResult) => (result.status === "in-doubt" ? result.pending.map(({ tool }) => tool) : result.status);

@@ -388,8 +388,11 @@ test("called again under its key after the server was killed, each call has one 
   };
   for (let i = 0; i < ROUNDS; i++) {
     const first = await way.connect(store);
+    const calls = callAll(first.client, i).catch(() => killed++);
+    // The first before it can answer.
+    if (i === 0) first.kill();
     const death = setTimeout(first.kill, 2 + ((i * 7) % 40));
-    await callAll(first.client, i).catch(() => killed++);
+    await calls;
     clearTimeout(death);
     await first.close();
     // Whatever it heard, it calls again.

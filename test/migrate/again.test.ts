@@ -272,7 +272,7 @@ test("killed by the system, again and again, in other processes", async () => {
   await migrate("ares", path, once);
   const store = join(place(), "s.db");
   let kills = 0;
-  for (let ms = 15; ; ms *= 2) {
+  for (let ms = 1; ; ms *= 4) {
     const running = spawn(process.execPath, [child, "ares", path, store], { stdio: ["ignore", "pipe", "inherit"] });
     const code = await new Promise<number | null>((resolve) => {
       // From when it has begun to read.
