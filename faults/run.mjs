@@ -12,6 +12,7 @@
  *   HOLDFAST_ROUNDS        rounds of processes competing for one session       50
  *   HOLDFAST_SEED          to repeat a run
  */
+import { randomInt } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,11 +24,11 @@ import { snapshotCampaign } from "../test/faults/snapshot-campaign.mjs";
 import { deskCampaign } from "../test/faults/desk-campaign.mjs";
 import { cartographer, classes, damageAll, frameBits, killedStore, soundStore, spread } from "../test/faults/flip-campaign.mjs";
 import { inDirectory, inPostgres, killCampaign } from "../test/faults/kill-campaign.mjs";
-import { newSeed, random } from "../test/faults/random.mjs";
+import { random } from "../test/faults/random.mjs";
 import { startPostgres } from "../test/support/postgres.mjs";
 
 const number = (name, standard) => (process.env[name] === "all" ? Number.MAX_SAFE_INTEGER : Number(process.env[name] ?? standard));
-const seed = newSeed();
+const seed = Number(process.env["HOLDFAST_SEED"] ?? randomInt(2 ** 31));
 const rng = random(seed);
 const directory = mkdtempSync(join(tmpdir(), "holdfast-faults-"));
 const table = [];

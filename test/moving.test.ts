@@ -16,6 +16,7 @@ import { openStore } from "../src/open.js";
 import { headOf, headRow } from "../src/runtime/rows.js";
 import { thisMachine } from "../src/store/machine.js";
 import type { SessionRow, Store } from "../src/store/port.js";
+import { random, SEED } from "./faults/random.mjs";
 import { errorOf } from "./support/error-of.js";
 import { forged, look, lookAtAll, rich, rowsOf } from "./support/moving.js";
 import { type StoreKind, scratch, stores } from "./support/stores.js";
@@ -348,11 +349,12 @@ describe.each(stores)("$name", (kind) => {
     const store = await openStore(kind.address());
     const [target, other] = [holdOn(store), holdOn(store)];
     let running = true;
+    const rng = random(SEED);
     const collecting = (async () => {
       while (running) {
         await other.gc();
         // Over a wire an import takes longer; it is to be disturbed, and not kept from ever ending.
-        await new Promise((resolve) => setTimeout(resolve, Math.random() * (kind.traits.oneMachine ? 3 : 1_500)));
+        await new Promise((resolve) => setTimeout(resolve, rng.next() * (kind.traits.oneMachine ? 3 : 1_500)));
       }
     })();
     let report = await target.import(rows);

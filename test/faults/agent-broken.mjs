@@ -1,5 +1,4 @@
 /** Stores that break their word, for the negative controls: whoever checks the children that work on them must notice. */
-import { setTimeout as sleep } from "node:timers/promises";
 import { firstSeq, open, seal } from "../../dist/core/save.js";
 
 /** A store with some of its calls replaced. */
@@ -12,34 +11,18 @@ export function wrapped(store, calls) {
   });
 }
 
-const LATE_MS = 40;
 const carries = (changes, is) => changes.some(({ saves = [] }) => saves.some(({ save }) => save.state?.includes(`"is":"${is}"`)));
+const never = () => new Promise(() => {});
 
-/** Says at once that changes with such events are kept, keeps them a while later, and lets its own process see them meanwhile. */
+/** Says that a change with such an event is kept, and keeps neither it nor anything that comes after it. */
 export function forgetful(store, is) {
-  let behind = Promise.resolve();
-  let owed = [];
+  let isOver = false;
   return wrapped(store, {
-    apply(changes, docs) {
-      if (!carries(changes, is)) return behind.then(() => store.apply(changes, docs));
-      const saves = changes.flatMap((change) => change.saves ?? []);
-      owed.push(...saves);
-      behind = behind
-        .then(() => sleep(LATE_MS))
-        .then(() => store.apply(changes, docs))
-        .then(() => {
-          owed = owed.filter((save) => !saves.includes(save));
-        });
-      return Promise.resolve({ ok: true });
+    async apply(changes, docs) {
+      if (isOver) return never();
+      isOver = carries(changes, is);
+      return isOver ? { ok: true } : store.apply(changes, docs);
     },
-    async saves(line, query) {
-      const late = owed
-        .map(({ save }) => save)
-        .filter((save) => save.line === line && save.seq >= query.from && firstSeq(save) <= query.to);
-      const there = await store.saves(line, query);
-      return [...there, ...late.filter(({ seq }) => !there.some((save) => save.seq === seq))];
-    },
-    blob: async (digest) => (await store.blob(digest)) ?? owed.flatMap(({ blobs }) => blobs).find((blob) => blob.digest === digest)?.bytes,
   });
 }
 

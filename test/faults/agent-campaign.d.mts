@@ -25,8 +25,18 @@ export interface CampaignOptions<B, R> {
   /** Where the n-th store is; a SQLite file by default. */
   readonly place?: (directory: string, n: number) => Place;
   readonly broken?: B;
-  /** Where it is killed, and how often in a round, in place of the usual points. */
-  readonly points?: Readonly<Record<string, number>>;
   readonly onProgress?: (result: R) => void;
 }
+export interface Turn {
+  readonly input: string;
+  readonly replies: readonly (readonly { readonly id: string; readonly name: string; readonly arguments: object }[])[];
+}
+export interface StageOptions<B, S> {
+  /** A child is killed when it reaches the first of these points, the next child at the second, and so on. */
+  readonly at: readonly string[];
+  readonly script: S;
+  readonly broken?: B;
+  readonly place?: (directory: string, n: number) => Place;
+}
+export function agentStage(options: StageOptions<Broken, readonly Turn[]>): Promise<AgentResult>;
 export function agentCampaign(options: CampaignOptions<Broken, AgentResult>): Promise<AgentResult>;

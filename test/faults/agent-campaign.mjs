@@ -1,5 +1,5 @@
 /** Kills an agent around its calls, starts it again until all is done, and holds what it did against a ledger of what happened. */
-import { killRuns } from "./agent-runs.mjs";
+import { killRuns, stage } from "./agent-runs.mjs";
 import { World } from "./agent-world.mjs";
 
 /** Where a child stands still to be killed, and how often in a round. The last is no point: it is killed wherever it happens to be. */
@@ -23,3 +23,6 @@ const program = { child: "agent-child.mjs", points, nth: 4, counts, world: (abou
 
 /** `kills` kills, over as many stores as it takes: each is worked on by one child after another until all its sessions are done. */
 export const agentCampaign = (options) => killRuns(program, options);
+
+/** One store, one session with the turns of `script`, and a kill at each point of `at`, in this order. */
+export const agentStage = (options) => stage(program, options);

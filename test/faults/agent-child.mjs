@@ -2,13 +2,12 @@
 import { agent } from "../../dist/index.js";
 import { forgetful, stripped } from "./agent-broken.mjs";
 import { begin, opened, rounds } from "./agent-process.mjs";
-import { replyTo, scriptOf, TOOLS } from "./agent-script.mjs";
+import { replyTo, TOOLS } from "./agent-script.mjs";
 import { say } from "./said.mjs";
 
 const child = begin(TOOLS);
 const { order, tools: world } = child;
-const { seed, sessions, broken, timeoutMs, checkpoint } = order;
-const scripts = new Map(sessions.map((id) => [id, order.scripts?.[id] ?? scriptOf(seed, id)]));
+const { scripts, broken, timeoutMs, checkpoint } = order;
 
 const BREAKS = {
   "forgets-intents": (store) => forgetful(store, "intent"),
@@ -38,7 +37,7 @@ const bound = hold.agent(
     ...(checkpoint !== undefined && { checkpoint }),
     async model({ messages }) {
       await world.aMoment();
-      return replyTo(scripts.get(messages[0].content.split(":")[0]), messages);
+      return replyTo(scripts[messages[0].content.split(":")[0]], messages);
     },
   }),
 );
@@ -46,7 +45,7 @@ say({ opened: process.pid });
 
 /** The turn that a session is at goes on, then come those that it has not begun. */
 async function goOn(id) {
-  const turns = scripts.get(id);
+  const turns = scripts[id];
   const begun = await bound.resume(id).catch((error) => {
     if (error.code === "NOT_FOUND" || error.code === "BAD_STATUS") return undefined;
     throw error;

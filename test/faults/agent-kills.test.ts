@@ -3,9 +3,9 @@
  * or by a person, and nobody is told anything else than what happened.
  */
 import { describe, expect, inject, test } from "vitest";
-import { agentCampaign, type Broken } from "./agent-campaign.mjs";
+import { agentCampaign, agentStage, type Broken, type StageOptions, type Turn } from "./agent-campaign.mjs";
 import { inDirectory, inPostgres } from "./kill-campaign.mjs";
-import { newSeed } from "./random.mjs";
+import { SEED } from "./random.mjs";
 
 const KILLS = Number(process.env["HOLDFAST_AGENT_KILLS"] ?? 28);
 
@@ -26,7 +26,7 @@ const POINTS = [
 ];
 
 test.each(places)(`$name: ${KILLS} kills around calls`, { timeout: 60_000 + KILLS * 2_000 }, async ({ where }) => {
-  const result = await agentCampaign({ ...where, kills: KILLS, seed: newSeed() });
+  const result = await agentCampaign({ ...where, kills: KILLS, seed: SEED });
   expect(result.wrong, `seed ${result.seed}`).toEqual([]);
   expect(result.kills).toBe(KILLS);
   // Kills that hit nothing would prove nothing.
@@ -36,22 +36,36 @@ test.each(places)(`$name: ${KILLS} kills around calls`, { timeout: 60_000 + KILL
 });
 
 describe("negative controls", () => {
-  const controls: readonly { readonly broken: Broken; readonly says: RegExp }[] = [
-    { broken: "forgets-intents", says: /was called without an intent in the journal/ },
-    { broken: "forgets-outcomes", says: /was acknowledged and is gone/ },
-    { broken: "strips-outcomes", says: /again after its outcome was recorded/ },
-    { broken: "check-says-retry", says: /happened, and the model is told|to be called once, reached the world \d+ times/ },
-    { broken: "errors-as-outcomes", says: /happened, and the model is told|to be called once, reached the world \d+ times/ },
+  const call = (id: string, name: string, args: object = {}) => ({ id, name, arguments: args });
+  const turn = (...calls: Turn["replies"][number]): readonly Turn[] => [{ input: "s0: turn 0", replies: [calls] }];
+  const controls: readonly (StageOptions<Broken, readonly Turn[]> & { readonly says: RegExp })[] = [
+    {
+      broken: "forgets-intents",
+      script: turn(call("0.0", "charge")),
+      at: ["inside-tool-after-act"],
+      says: /was called without an intent in the journal/,
+    },
+    { broken: "forgets-outcomes", script: turn(call("0.0", "charge")), at: ["after-outcome"], says: /was acknowledged and is gone/ },
+    {
+      broken: "strips-outcomes",
+      script: turn(call("0.0", "charge"), call("0.1", "charge", { course: ["hang"] })),
+      at: ["after-outcome"],
+      says: /again after its outcome was recorded/,
+    },
+    {
+      broken: "check-says-retry",
+      script: turn(call("0.0", "email")),
+      at: ["inside-tool-after-act"],
+      says: /to be called once, reached the world 2 times/,
+    },
+    {
+      broken: "errors-as-outcomes",
+      script: turn(call("0.0", "post", { course: ["drop"] })),
+      at: [],
+      says: /happened, and the model is told/,
+    },
   ];
-  test.each(controls)("a child that $broken is caught", async ({ broken, says }) => {
-    const seed = newSeed();
-    // Each is caught by whatever is noticed first; one of them by what it is meant for.
-    const heard: string[] = [];
-    for (let n = 0; n < 12 && !says.test(heard.join("\n")); n++) {
-      const { wrong } = await agentCampaign({ kills: 60, seed: seed + n, broken });
-      expect(wrong, `seed ${seed + n}`).not.toEqual([]);
-      heard.push(...wrong);
-    }
-    expect(heard.join("\n"), `seed ${seed}`).toMatch(says);
+  test.each(controls)("a child that $broken is caught", async ({ says, ...scene }) => {
+    expect((await agentStage(scene)).wrong.join("\n")).toMatch(says);
   });
 });

@@ -14,13 +14,26 @@ import { start } from "./child.mjs";
 import { sqliteFile } from "./kill-campaign.mjs";
 import { random } from "./random.mjs";
 
-/** Draws points in rounds, so that none is left out for long. */
-function drawn(points, rng) {
-  let left = [];
-  return () => {
-    if (left.length === 0) left = Object.entries(points).flatMap(([point, times]) => Array.from({ length: times }, () => point));
-    return left.splice(rng.whole(0, left.length - 1), 1)[0];
-  };
+/** Draws points in rounds, so that none is left out for long. A point that no child reached is put back. */
+class Draws {
+  #points;
+  #rng;
+  #left = [];
+
+  constructor(points, rng) {
+    this.#points = points;
+    this.#rng = rng;
+  }
+
+  next() {
+    if (this.#left.length === 0)
+      this.#left = Object.entries(this.#points).flatMap(([point, times]) => Array.from({ length: times }, () => point));
+    return this.#left.splice(this.#rng.whole(0, this.#left.length - 1), 1)[0];
+  }
+
+  putBack(point) {
+    this.#left.push(point);
+  }
 }
 
 /** A store that is not done after so many children never will be. */
@@ -31,16 +44,28 @@ const MOST_RUNS = 400;
  * names the child and its points, and makes the world that judges it.
  * `broken` names what must be caught. Two points are none: `anywhere` kills it wherever it happens to be, `idle` once it can do no more.
  */
-export async function killRuns(program, { kills, seed, place = sqliteFile, broken, points, onProgress }) {
-  return overStores({ kills, seed, place, program: { ...program, ...(points && { points }) } }, async (result, at, rng, spare) => {
+export async function killRuns(program, { kills, seed, place = sqliteFile, broken, onProgress }) {
+  return overStores({ kills, seed, place, program }, async (result, at, rng, spare) => {
     await oneStore({ kills, broken, rng, program, spare, result, onProgress }, at);
   });
 }
 
-/** Stores and their ledgers, one after the other, until there were enough kills or something is wrong. */
-export async function overStores({ kills, seed, place, program }, work) {
+/**
+ * One store and a given script. Children are killed when they reach the points of `at` for the first time, one point after the other; the
+ * next child works to the end. Nothing depends on time: a fault shows in every run, or in none.
+ */
+export async function stage(program, { at, script, broken, place = sqliteFile }) {
+  return overStores({ kills: at.length, seed: 1, place, program, plan: [...at] }, async (result, where, rng, spare) => {
+    await oneStore({ kills: at.length, broken, rng, program, spare, result, script }, where);
+  });
+}
+
+/** Stores and their ledgers, one after the other, until there were enough kills or something is wrong. `plan`: where to kill, in this order. */
+export async function overStores({ kills, seed, place, program, plan }, work) {
   const directory = mkdtempSync(join(tmpdir(), "holdfast-agents-"));
   const rng = random(seed);
+  // A generator of its own: how the children get on does not change where the next one is killed.
+  const when = random(seed + 1);
   const began = performance.now();
   const result = { seed, kills: 0, stores: 0, runs: 0, points: {}, ...program.counts, ms: 0, wrong: [] };
   // The next child starts while this one works: it waits, loaded, for its orders.
@@ -51,14 +76,19 @@ export async function overStores({ kills, seed, place, program }, work) {
     await child.heard((line) => line.ready);
     return child;
   };
-  const draw = drawn(program.points, rng);
+  const draws = new Draws(program.points, when);
   /** Where the next child is to be killed. */
   spare.point = () => {
-    const point = draw();
-    return { point, ...(point !== "anywhere" && point !== "idle" && { stopAt: { point, nth: rng.whole(1, program.nth) } }) };
+    const point = plan === undefined ? draws.next() : plan.shift();
+    if (point === "anywhere") return { point, afterMs: when.between(0, 70) };
+    if (point === "idle") return { point };
+    return { point, stopAt: { point, nth: plan === undefined ? when.whole(1, program.nth) : 1 } };
+  };
+  spare.putBack = (point) => {
+    if (plan === undefined) draws.putBack(point);
   };
   try {
-    while (result.kills < kills && result.wrong.length === 0) {
+    do {
       const n = result.stores++;
       const path = join(directory, `${n}.ledger`);
       const ledger = new Ledger(path);
@@ -67,7 +97,7 @@ export async function overStores({ kills, seed, place, program }, work) {
       } finally {
         ledger.close();
       }
-    }
+    } while (result.kills < kills && result.wrong.length === 0);
   } finally {
     await next.end();
     rmSync(directory, { recursive: true, force: true });
@@ -76,15 +106,15 @@ export async function overStores({ kills, seed, place, program }, work) {
   return result;
 }
 
-async function oneStore({ kills, broken, rng, program, spare, result, onProgress }, { address, settleMs = 0, path, ledger, seed }) {
-  const world = program.world({ ledger, seed, address, rng, broken });
+async function oneStore({ kills, broken, rng, program, spare, result, script, onProgress }, { address, settleMs = 0, path, ledger, seed }) {
+  const world = program.world({ ledger, seed, address, rng, broken, script });
   const before = { ...result };
   for (let run = 0, end; end !== "done" && result.wrong.length === 0; run++) {
     if (run === MOST_RUNS) world.wrong.push(`it is not done after ${run} children`);
     const child = await spare();
-    const { point, stopAt } = result.kills < kills ? spare.point() : {};
+    const { point, afterMs, stopAt } = result.kills < kills ? spare.point() : {};
     child.tell({ address, ledger: path, seed, run, broken, ...world.orders(), ...(stopAt && { stopAt }) });
-    const moment = point === "anywhere" ? sleep(rng.between(0, 70), "now") : undefined;
+    const moment = afterMs === undefined ? undefined : sleep(afterMs, "now");
     const outside = world.meanwhile?.(address);
     end = await outlive(child, { moment, point, address, world }).catch((error) => {
       world.wrong.push(error.message);
@@ -104,7 +134,7 @@ async function oneStore({ kills, broken, rng, program, spare, result, onProgress
     if (isKilled) {
       result.kills += 1;
       result.points[point] = (result.points[point] ?? 0) + 1;
-    }
+    } else if (point !== undefined) spare.putBack(point);
     tally(result, before, world, point);
     onProgress?.(result);
   }

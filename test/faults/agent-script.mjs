@@ -19,7 +19,7 @@ export const acts = ({ mode }) => mode !== "repeatable";
 const WEIGHTS = { lookup: 22, refund: 18, charge: 24, reserve: 12, email: 14, post: 10 };
 
 /**
- * refuse: the tool throws NotDone, and nothing has happened. drop: it acts, and then its socket dies. A call that was refused after one that
+ * refuse: the tool throws NotDone, and nothing has happened. drop: it acts, and then its socket dies. hang: it acts, and never answers. A call that was refused after one that
  * was dropped is the trap: that nothing happened the second time says nothing of the first.
  */
 const COURSES = {

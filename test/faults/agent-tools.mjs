@@ -41,6 +41,7 @@ export class Tools {
     this.#ledger.write({ ...line, n: instant(), did: known === undefined ? "acted" : "deduped", receipt });
     this.#points.at(`${where}-after-act`);
     await this.aMoment();
+    if (how === "hang") await new Promise(() => {});
     // The broken tool takes every failure for one before the act.
     if (how === "drop") throw this.#broken === "errors-as-outcomes" ? new NotDone("socket hang up") : new Error("socket hang up");
     set(callId, receipt);

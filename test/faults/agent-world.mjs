@@ -10,16 +10,22 @@ const SESSIONS = 5;
 export class World extends Journals {
   #seed;
   #rng;
-  #sessions = sessionIds(SESSIONS);
+  #scripts;
 
-  constructor({ ledger, seed, rng }) {
+  /** `script`: the turns of one session, in place of those that the seed gives. */
+  constructor({ ledger, seed, rng, script }) {
     super({ ledger, declared: TOOLS });
     this.#seed = seed;
     this.#rng = rng;
+    this.#scripts = script === undefined ? Object.fromEntries(sessionIds(SESSIONS).map((id) => [id, scriptOf(seed, id)])) : { s0: script };
+  }
+
+  get #sessions() {
+    return Object.keys(this.#scripts);
   }
 
   orders() {
-    return { sessions: this.#sessions, checkpoint: STRATEGIES[this.#seed % STRATEGIES.length] };
+    return { sessions: this.#sessions, scripts: this.#scripts, checkpoint: STRATEGIES[this.#seed % STRATEGIES.length] };
   }
 
   /**
@@ -58,7 +64,7 @@ export class World extends Journals {
       if (session.status !== "completed") this.wrong.push(`${id} is ${session.status} at its end`);
       const effects = [...this.effects.values()].filter((effect) => effect.session === id);
       const answered = (answer) => answerFaults({ ...answer, effects, state: session.state, ledger: this.ledger, declared: TOOLS });
-      this.wrong.push(...transcriptFaults({ id, turns: scriptOf(this.#seed, id), messages: session.messages, effects, answered }));
+      this.wrong.push(...transcriptFaults({ id, turns: this.#scripts[id], messages: session.messages, effects, answered }));
       await session.close();
     }
     await this.verify(hold);

@@ -48,9 +48,11 @@ export async function backupCampaign({ seed, kills, torn = false, onProgress = (
     while (result.kills < kills && !(torn && result.wrong.length > 0)) {
       const child = start("puppet.mjs");
       await child.ask({ do: "open", path });
-      child.tell({ do: "backups", to: backup, torn });
-      await child.heard((line) => line.begins === true);
-      await sleep(rng.between(0, 100));
+      // Every other one in the middle of a backup, the others wherever they happen to be.
+      const stops = torn || result.kills % 2 === 0;
+      child.tell({ do: "backups", to: backup, stops, torn });
+      await child.heard((line) => line[stops ? "stands" : "begins"]);
+      if (!stops) await sleep(rng.between(0, 100));
       await child.end();
       result.kills += 1;
       if (readdirSync(join(directory, "backups")).some((name) => name.includes(".draft"))) result.left += 1;

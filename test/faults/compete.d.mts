@@ -10,7 +10,7 @@ export function compete(options: {
   readonly leaseMs?: number;
   readonly waitMs?: number;
   readonly stallMs?: number;
-  /** Negative control: a process that now and then writes a message again. */
+  /** Negative control: each process writes one message again. */
   readonly doubleWrite?: boolean;
 }): Promise<{
   readonly seed: number;

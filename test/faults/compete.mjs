@@ -5,7 +5,10 @@ import { join } from "node:path";
 import { open } from "../../dist/index.js";
 import { start } from "./child.mjs";
 
-/** `processes` compete for one session, or work on sessions of their own. Answers what is wrong, and how often somebody lost. */
+/**
+ * `processes` compete for one session, or work on sessions of their own. Answers what is wrong, and how often somebody lost. The first one
+ * stands still with the session until another was refused it, or, where processes stall, until another has taken it and saved.
+ */
 export async function compete({ address, processes, count, seed, own = false, leaseMs, waitMs, stallMs, doubleWrite }) {
   const directory = mkdtempSync(join(tmpdir(), "holdfast-compete-"));
   const path = address ?? join(directory, "store.db");
@@ -15,8 +18,17 @@ export async function compete({ address, processes, count, seed, own = false, le
   const wrong = [];
   const lost = { LEASE_HELD: 0, STALE_LEASE: 0 };
   try {
-    for (const [i, child] of children.entries())
-      child.tell({ path, name: names[i], ids: idsOf(names[i]), count, seed: seed + i, leaseMs, waitMs, stallMs, doubleWrite });
+    const tell = (child, i, more = {}) =>
+      child.tell({ path, name: names[i], ids: idsOf(names[i]), count, seed: seed + i, leaseMs, waitMs, stallMs, doubleWrite, ...more });
+    const [first, ...others] = children;
+    tell(first, 0, { standsFirst: !own });
+    if (!own) await first.heard((line) => line.stands ?? line.fault);
+    for (const [i, child] of others.entries()) tell(child, i + 1);
+    if (!own) {
+      const lost = stallMs === undefined ? (line) => line.lost === "LEASE_HELD" : (line) => line.saved;
+      await Promise.any(others.map((child) => child.heard((line) => lost(line) ?? line.fault)));
+      first.tell({ go: true });
+    }
     await Promise.all(children.map(({ closed }) => closed));
     const saved = new Map();
     for (const [i, child] of children.entries()) {

@@ -11,7 +11,7 @@ import { sqliteFile } from "./kill-campaign.mjs";
 const program = { child: "crew-child.mjs", points, nth: 3, counts: { ...counts, turns: 0, later: 0 } };
 const WORKERS = 2;
 const KILLS_A_STORE = 12;
-/** Once nothing is killed any more, all is done long before. */
+/** Once nothing is killed any more, something happens again long before. */
 const PATIENCE_MS = 20_000;
 
 /** `kills` kills, over as many stores as it takes. `broken` names what must be caught. */
@@ -63,13 +63,16 @@ async function lane({ order, rng, spare, result, world, most, children, over }) 
 /** Whoever submits turns, and decides what people must, until all is done. */
 async function outside({ children, result, world, most, rng }, there) {
   let deadline = Number.POSITIVE_INFINITY;
+  let stood = "";
   while (world.wrong.length === 0) {
     await sleep(rng.between(5, 50));
     await world.submit(there.hold);
     for (const child of children) world.hear(child.lines);
     if (await world.lookForAll(there.store)) return;
     await world.person.act(there, { all: rng.next() < 0.3 });
-    if (result.kills >= most && deadline === Number.POSITIVE_INFINITY) deadline = performance.now() + PATIENCE_MS;
+    const stands = JSON.stringify(world.counts);
+    if (result.kills >= most && stands !== stood) deadline = performance.now() + PATIENCE_MS;
+    stood = stands;
     if (performance.now() > deadline) world.wrong.push(`it does not end: ${await world.standing(there)}`);
   }
 }

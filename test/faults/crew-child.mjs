@@ -6,6 +6,7 @@ import { desk } from "./desk-agents.mjs";
 import { TOOLS } from "./desk-script.mjs";
 import { say } from "./said.mjs";
 
+const ALL = Number.MAX_SAFE_INTEGER;
 const isTurn = (id) => id.startsWith("turn:");
 
 function withoutKey(text, session) {
@@ -28,8 +29,8 @@ const BREAKS = {
   "comes-early": (store) =>
     wrapped(store, {
       inbox: async (session, query) =>
-        (await store.inbox(session, query)).map((mail) => (isTurn(mail.id) ? { ...mail, due: mail.due - 10_000 } : mail)),
-      claim: (query, grant) => store.claim({ ...query, dueBy: query.dueBy + 10_000 }, grant),
+        (await store.inbox(session, { ...query, dueBy: ALL })).map((mail) => (isTurn(mail.id) ? { ...mail, due: 0 } : mail)),
+      claim: (query, grant) => store.claim({ ...query, dueBy: ALL }, grant),
     }),
   /** Leaves turns in the inbox that were begun, and does not know them by their key. */
   "keeps-turns": (store) =>

@@ -5,7 +5,7 @@
 import { describe, expect, inject, test } from "vitest";
 import { type CrewBroken, crewCampaign } from "./crew-campaign.mjs";
 import { inPostgres } from "./kill-campaign.mjs";
-import { newSeed } from "./random.mjs";
+import { SEED } from "./random.mjs";
 
 const KILLS = Number(process.env["HOLDFAST_CREW_KILLS"] ?? 12);
 
@@ -15,7 +15,7 @@ const places = [
 ];
 
 test.each(places)(`$name: ${KILLS} kills of two workers`, { timeout: 90_000 + KILLS * 3_000 }, async ({ where }) => {
-  const result = await crewCampaign({ ...where, kills: KILLS, seed: newSeed() });
+  const result = await crewCampaign({ ...where, kills: KILLS, seed: SEED });
   expect(result.wrong, `seed ${result.seed}`).toEqual([]);
   expect(result.kills).toBe(KILLS);
   // Kills that hit nothing would prove nothing.
@@ -30,8 +30,8 @@ describe("negative controls", () => {
     { broken: "keeps-turns", says: /was begun twice/ },
   ];
   test.each(controls)("a worker that $broken is caught", async ({ broken, says }) => {
-    const seed = newSeed();
-    const { wrong } = await crewCampaign({ kills: 24, seed, broken });
-    expect(wrong.join("\n"), `seed ${seed}`).toMatch(says);
+    // No kills: two workers that stay show the fault, however slow the machine is.
+    const { wrong } = await crewCampaign({ kills: 0, seed: SEED, broken });
+    expect(wrong.join("\n")).toMatch(says);
   });
 });

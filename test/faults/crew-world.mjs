@@ -5,16 +5,20 @@ import { DeskWorld } from "./desk-world.mjs";
 
 const SHAPE = { s0: { turns: 2 }, s1: { turns: 2 }, s2: {}, s3: { isLater: true }, s4: { isCut: true }, s5: { isCut: true, isLast: true } };
 const LATER_MS = 1_500;
+/** So late that a worker which begins such a turn at all begins it early. */
+const MUCH_LATER_MS = 3_600_000;
 const ALL = Number.MAX_SAFE_INTEGER;
 
 export class CrewWorld extends DeskWorld {
   /** By session: the turns that it was given, and from when on each may be begun. */
   #given = new Map(Object.keys(SHAPE).map((id) => [id, []]));
   #rng;
+  #laterMs;
 
   constructor(about) {
     super({ ...about, shape: SHAPE });
     this.#rng = about.rng;
+    this.#laterMs = about.broken === "comes-early" ? MUCH_LATER_MS : LATER_MS;
     Object.assign(this.counts, { turns: 0, later: 0 });
   }
 
@@ -33,7 +37,7 @@ export class CrewWorld extends DeskWorld {
       if (turn === undefined || this.#rng.next() < 0.5 || (isAfterCut && !this.isCancelled(session))) continue;
       const isLast = given.length === turns.length - 1;
       const { isLater = isLast && this.#rng.next() < 0.4 } = SHAPE[session];
-      const atMs = isLater ? Date.now() + this.#rng.whole(LATER_MS / 2, LATER_MS) : undefined;
+      const atMs = isLater ? Date.now() + this.#rng.whole(this.#laterMs / 2, this.#laterMs) : undefined;
       const o = { key: String(given.length), ...(atMs !== undefined && { atMs }) };
       if (isAfterCut) this.goesOn(session);
       given.push({ atMs, turn: await bound.submit(session, turn.input, o) });

@@ -1,4 +1,4 @@
-import type { AgentResult, CampaignOptions } from "./agent-campaign.mjs";
+import type { AgentResult, CampaignOptions, StageOptions, Turn } from "./agent-campaign.mjs";
 export interface DeskResult extends AgentResult {
   /** Calls that a person let be made, let be made otherwise, and did not let be made. */
   readonly approved: number;
@@ -21,3 +21,9 @@ export type DeskBroken =
   | "lists-no-doubt"
   | "goes-on";
 export function deskCampaign(options: CampaignOptions<DeskBroken, DeskResult>): Promise<DeskResult>;
+export interface DeskScript {
+  /** One that is `cut` is cancelled. */
+  readonly turns: readonly (Turn & { readonly cut?: boolean })[];
+  readonly signals: readonly { readonly name: string; readonly value: string }[];
+}
+export function deskStage(options: StageOptions<DeskBroken, DeskScript>): Promise<DeskResult>;

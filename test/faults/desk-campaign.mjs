@@ -3,7 +3,7 @@
  * did against a ledger of what happened.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { killRuns, visit } from "./agent-runs.mjs";
+import { killRuns, stage, visit } from "./agent-runs.mjs";
 import { DeskWorld } from "./desk-world.mjs";
 
 /**
@@ -81,6 +81,18 @@ class KilledDesk extends DeskWorld {
   }
 }
 
-const program = { child: "desk-child.mjs", points, nth: 2, counts, world: (about) => new KilledDesk(about) };
+const common = { child: "desk-child.mjs", points, nth: 2, counts };
 
-export const deskCampaign = (options) => killRuns(program, options);
+export const deskCampaign = (options) => killRuns({ ...common, world: (about) => new KilledDesk(about) }, options);
+
+/** A desk with one session. The person acts when the desk can do no more, and after a kill. */
+function staged({ address, script, ...about }) {
+  const isCut = script.turns.some(({ cut }) => cut);
+  const world = new DeskWorld({ ...about, shape: { s0: { isCut, script } } });
+  world.mayWrite = !address.startsWith("dir:");
+  world.between = (there) => world.person.act(there, { all: true, mayWrite: world.mayWrite });
+  return world;
+}
+
+/** One store, one session with the turns and signals of `script`, and a kill at each point of `at`, in this order. */
+export const deskStage = (options) => stage({ ...common, world: staged }, options);

@@ -26,6 +26,7 @@ export function killCampaign(options: {
   /** Where the n-th store is; a SQLite file by default. */
   readonly place?: (directory: string, n: number) => Place;
   readonly ackEarly?: boolean;
-  readonly birth?: boolean;
+  /** Kills while the store is made: at some instant, or before calls that make it. */
+  readonly birth?: boolean | "points";
   readonly onProgress?: (result: KillResult) => void;
 }): Promise<KillResult>;

@@ -143,9 +143,28 @@ export const inDirectory = (directory, n) => ({ address: `dir:${join(directory, 
 /** Schemas of a server. What had reached it when the child died may be done a moment later; nobody says when. */
 export const inPostgres = (url) => (directory, n) => ({ address: `${url}?schema=${basename(directory)}-${n}`, settleMs: 30 });
 
+/** How many calls make a store, as a child counts them. */
+async function callsOfBirth(address) {
+  const child = start("kill-child.mjs");
+  child.tell({ path: address, seed: 0, stopAt: 0 });
+  const { calls } = await child.heard((line) => line.opened);
+  await child.end();
+  return calls;
+}
+
+/** Waits until the child is to be killed. */
+async function theMoment(child, { birth, ackEarly, rng }) {
+  if (birth === "points") return child.heard((line) => line.at ?? line.opened);
+  if (ackEarly) return child.heard((line) => line.stands ?? line.fault);
+  let done = 0;
+  if (!birth) await child.heard((line) => line.fault !== undefined || (line.done !== undefined && ++done === 2));
+  return new Promise((resolve) => setTimeout(resolve, birth ? rng.between(0, 25) : rng.between(0.5, 40)));
+}
+
 /**
  * `kills` kills on stores that grow over fifty kills each. Answers how it went; stops at the first kill after which something is wrong.
- * With `birth` a child on a fresh store is killed while it makes it. `place` says where stores are.
+ * With `birth` a child on a fresh store is killed while it makes it: at some instant, or, with `birth: "points"`, before calls that are
+ * spread over all that make it. `place` says where stores are.
  */
 export async function killCampaign({ kills, seed, place = sqliteFile, ackEarly = false, birth = false, onProgress }) {
   const directory = mkdtempSync(join(tmpdir(), "holdfast-kills-"));
@@ -156,6 +175,7 @@ export async function killCampaign({ kills, seed, place = sqliteFile, ackEarly =
   let next = start("kill-child.mjs");
   let known = new Acknowledged();
   try {
+    const calls = birth === "points" ? await callsOfBirth(place(directory, kills).address) : undefined;
     for (let n = 0; n < kills && result.wrong.length === 0; n++) {
       const file = birth ? n : Math.floor(n / KILLS_PER_FILE);
       const { address, path, settleMs } = place(directory, file);
@@ -164,9 +184,8 @@ export async function killCampaign({ kills, seed, place = sqliteFile, ackEarly =
       next = start("kill-child.mjs");
       // Loaded and waiting: from here on only the store itself is being made.
       await child.heard((line) => line.ready);
-      child.tell({ path: address, seed: seed + n, ackEarly });
-      if (!birth) await child.heard((line) => line.done !== undefined || line.fault !== undefined);
-      await new Promise((resolve) => setTimeout(resolve, birth ? rng.between(0, 25) : rng.between(0.5, 40)));
+      child.tell({ path: address, seed: seed + n, ackEarly, ...(calls && { stopAt: 1 + Math.floor((n * calls) / kills) }) });
+      await theMoment(child, { birth, ackEarly, rng });
       await child.end();
       if (child.ended.signal !== "SIGKILL") result.wrong.push(`the child ended by itself: ${child.stderr}`);
 

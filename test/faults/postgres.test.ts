@@ -17,7 +17,7 @@ import { type Server, startPostgres } from "../support/postgres.mjs";
 import { type Direction, Proxy } from "../support/proxy.js";
 import { type Child, start } from "./child.mjs";
 import { compete } from "./compete.mjs";
-import { newSeed } from "./random.mjs";
+import { random, SEED } from "./random.mjs";
 
 let server: Server;
 let proxy: Proxy;
@@ -142,9 +142,8 @@ test.each(DIRECTIONS)(
   },
 );
 
-async function keepSaving(hold: Holdfast, id: string, until: () => boolean): Promise<string[]> {
+async function keepSaving(hold: Holdfast, id: string, until: () => boolean, texts: string[] = []): Promise<string[]> {
   const session = await hold.session(id);
-  const texts: string[] = [];
   while (!until()) {
     texts.push(`${id} ${texts.length}`);
     session.append({ role: "user", content: texts.at(-1) as string });
@@ -158,22 +157,20 @@ test("pg_terminate_backend during saves: each is there once, and nobody notices"
   const address = direct();
   const hold = await open(address, { connections: 4, busyMs: 10_000 });
   let over = false;
-  const saving = Promise.all(Array.from({ length: 6 }, (_, i) => keepSaving(hold, `s${i}`, () => over)));
-  let ended = 0;
-  for (let i = 0; i < 40; i++) {
-    await sleep(20 + Math.random() * 20);
-    ended += (
-      await server.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holdfast' AND random() < 0.5")
-    ).length;
+  const texts = Array.from({ length: 6 }, () => [] as string[]);
+  const saving = Promise.all(texts.map((own, i) => keepSaving(hold, `s${i}`, () => over, own)));
+  const rng = random(SEED);
+  // As many as it takes: a slow machine saves less in the same time.
+  for (let ended = 0; ended <= 20 || texts.some((own) => own.length <= 10); ) {
+    await sleep(rng.between(20, 40));
+    const odd = rng.whole(0, 1);
+    const end = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holdfast' AND pid % 2 = ${odd}`;
+    ended += (await server.run(end)).length;
   }
   over = true;
-  const texts = await saving;
+  await saving;
   await hold.close();
-  expect(ended).toBeGreaterThan(20);
-  for (const [i, own] of texts.entries()) {
-    expect(own.length).toBeGreaterThan(10);
-    await expectHistory(address, `s${i}`, own);
-  }
+  for (const [i, own] of texts.entries()) await expectHistory(address, `s${i}`, own);
 });
 
 test("a server that is killed and started again during saves loses none of them", { timeout: 120_000 }, async () => {
@@ -450,13 +447,13 @@ afterEach(async () => {
 });
 
 test.each([2, 8, 16])("D5: %i processes compete for one session and leave one linear history", { timeout: 180_000 }, async (processes) => {
-  const result = await compete({ address: direct(), processes, count: Math.ceil(120 / processes), seed: newSeed(), waitMs: 20 });
+  const result = await compete({ address: direct(), processes, count: Math.ceil(120 / processes), seed: SEED, waitMs: 20 });
   expect(result.wrong).toEqual([]);
   expect(result.lost.LEASE_HELD).toBeGreaterThan(0);
 });
 
 test("D5: processes that stall past their lease lose it, are told so, and lose no message", { timeout: 180_000 }, async () => {
-  const result = await compete({ address: direct(), processes: 4, count: 10, seed: newSeed(), leaseMs: 150, stallMs: 400, waitMs: 20 });
+  const result = await compete({ address: direct(), processes: 4, count: 10, seed: SEED, leaseMs: 150, stallMs: 400, waitMs: 20 });
   expect(result.wrong).toEqual([]);
   expect(result.lost.STALE_LEASE).toBeGreaterThan(0);
 });
@@ -493,12 +490,16 @@ test("D5: a holder paused past its lease changes no row when it wakes, throws ST
   expect(await dump(schema), "negative control: the dump shows a row that changed").not.toBe(before);
 });
 
-/** Takes sessions from a holder in the middle of its saves. Answers in how many rounds something went wrong. */
+/**
+ * Takes sessions from a holder in the middle of its saves, and in every other round before the last of them. Answers in how many rounds
+ * something went wrong.
+ */
 async function takeInTheMiddle(address: string, rounds: number): Promise<number> {
   const first = await open(address);
   // To this one every other holder is dead: it takes what it wants at once.
   const machine = { ...thisMachine(), isDead: () => true };
   const second = new Holdfast(await openStore(address), machine, { now: Date.now }, 30_000);
+  const rng = random(SEED);
   let wrong = 0;
   for (let round = 0; round < rounds; round++) {
     const id = `r${round}`;
@@ -506,14 +507,15 @@ async function takeInTheMiddle(address: string, rounds: number): Promise<number>
     old.append({ role: "user", content: "one" });
     await old.checkpoint();
     const saving: Promise<unknown>[] = [];
-    const taken = sleep(Math.random() * 5).then(() => second.session(id, { waitMs: 5_000 }));
+    const taken = sleep(rng.between(0, 5)).then(() => second.session(id, { waitMs: 5_000 }));
     for (let i = 0; i < 5; i++) {
       const late = async () => {
         old.append({ role: "user", content: `late ${i}` });
         return old.checkpoint();
       };
+      if (i === 4 && round % 2 === 0) await taken;
       saving.push(late().catch((error: unknown) => error));
-      await sleep(Math.random() * 3);
+      await sleep(rng.between(0, 3));
     }
     const session = await taken;
     const outcomes = await Promise.all(saving);

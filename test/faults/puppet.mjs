@@ -1,24 +1,29 @@
 /** A process that does what it is told, one order a line, and answers each: for tests in which the parent decides who does what when. */
-import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { open, restoreBackup } from "../../dist/index.js";
-import { say } from "./said.mjs";
+import { hear, say } from "./said.mjs";
 
 let hold;
 const sessions = new Map();
 
-/** What a backup must not do. */
-async function copyIntoPlace(from, to) {
+/** What a backup must not do: it is killed in the middle of this. */
+function copyIntoPlace(from, to) {
   const bytes = readFileSync(from);
-  writeFileSync(to, "");
-  for (let at = 0; at < bytes.length; at += 262_144) {
-    appendFileSync(to, bytes.subarray(at, at + 262_144));
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
+  writeFileSync(to, bytes.subarray(0, bytes.length / 2));
+  standStill();
+}
+
+function standStill() {
+  say({ stands: true });
+  hear();
 }
 
 const orders = {
   async ready() {},
+  async stand() {
+    standStill();
+  },
   async open({ path, options }) {
     hold = await open(path, options);
     return { pid: process.pid };
@@ -71,12 +76,15 @@ const orders = {
   async backup({ to, force }) {
     return hold.backup(to, { force });
   },
-  /** Makes one backup after the other. `torn`: into its place, and not beside it. */
-  async backups({ to, torn = false }) {
-    if (torn) await hold.backup(`${to}.whole`, { force: true });
+  /** Makes one backup after the other. `stops`: stands still in the middle of the first. `torn`: that into its place, and not beside it. */
+  async backups({ to, stops = false, torn = false }) {
+    if (torn) {
+      await hold.backup(`${to}.whole`, { force: true });
+      copyIntoPlace(`${to}.whole`, to);
+    }
     for (;;) {
       say({ begins: true });
-      await (torn ? copyIntoPlace(`${to}.whole`, to) : hold.backup(to, { force: true }));
+      await hold.backup(to, { force: true, ...(stops && { onProgress: standStill }) });
     }
   },
   async restore({ from, to, force }) {

@@ -6,4 +6,4 @@ export interface Random {
   weighted(weights: Readonly<Record<string, number>>): string;
 }
 export function random(seed: number): Random;
-export function newSeed(): number;
+export const SEED: number;

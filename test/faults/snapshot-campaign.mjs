@@ -43,8 +43,8 @@ export async function snapshotCampaign({ kills, seed, place = sqliteFile, torn =
       next = start("snapshot-child.mjs");
       await child.heard((line) => line.ready);
       child.tell({ path: address, seed: seed + n, world, torn });
-      await child.heard((line) => line.opened !== undefined || line.fault !== undefined);
-      await new Promise((resolve) => setTimeout(resolve, rng.between(0.5, 60)));
+      await child.heard((line) => (torn ? line.stands : line.begin) !== undefined || line.fault !== undefined);
+      if (!torn) await new Promise((resolve) => setTimeout(resolve, rng.between(0.5, 60)));
       await child.end();
       if (child.ended.signal !== "SIGKILL") result.wrong.push(`the child ended by itself: ${child.stderr}`);
       if (settleMs !== undefined) await new Promise((resolve) => setTimeout(resolve, settleMs));

@@ -2,7 +2,6 @@
  * Works on an agent's sessions, one operation after the other, until it is killed. Before each it says what all of them will be when it is
  * done: whoever looks after the kill must find that, or what was before, and nothing in between.
  */
-import { setTimeout as sleep } from "node:timers/promises";
 import { baseTuning } from "../../dist/core/fold.js";
 import { open } from "../../dist/index.js";
 import { random } from "./random.mjs";
@@ -108,21 +107,26 @@ const ops = {
   },
 };
 
-/** The broken child of the negative control: it puts sessions back one by one. */
-async function tornRestore(id, was) {
-  for (const name of Object.keys(was.sessions)) {
-    if (sessions[name] === undefined) continue;
-    await hold.sessions.update(name, { archived: was.sessions[name].archived, tags: ["torn"] });
-    const session = await hold.session(name, { agent: "ann" });
-    session.splice("messages", 0, session.messages.length, ...was.sessions[name].texts.map((content) => ({ role: "user", content })));
-    await session.checkpoint();
-    await session.close();
-    // Long enough for a kill to fall between two of them.
-    await sleep(10);
-  }
-  return hold.agents.restore(id);
+/** The broken child of the negative control: it puts sessions back one by one, and stands still after the first to be killed. */
+async function tornRestore(_id, was) {
+  const [name] = Object.keys(was.sessions);
+  const session = await hold.session(name, { agent: "ann" });
+  session.splice("messages", 0, session.messages.length, ...was.sessions[name].texts.map((content) => ({ role: "user", content })));
+  await session.checkpoint();
+  say({ stands: true });
+  hear();
 }
 
-const WEIGHTS = { say: 30, record: 6, remove: 6, snapshot: 12, unsnap: 4, restore: torn ? 60 : 24, prune: 10, gc: 4, end: 2 };
+/** Until there are two sessions, both as a snapshot has them and further on. */
+async function thenTorn() {
+  await ops.record();
+  while (ids().length < 2) await ops.say();
+  await ops.snapshot();
+  while (ids().some((id) => sessions[id].texts.length === Object.values(snapshots)[0].sessions[id]?.texts.length)) await ops.say();
+  await ops.restore();
+}
+
+const WEIGHTS = { say: 30, record: 6, remove: 6, snapshot: 12, unsnap: 4, restore: 24, prune: 10, gc: 4, end: 2 };
+if (torn) await thenTorn();
 if (agent === 0) await ops.record();
 for (;;) await (agent === 0 ? ops.record() : ops[rng.weighted(WEIGHTS)]());
