@@ -84,6 +84,7 @@ export type { KeyOption } from "./runtime/receipts.js";
 export type { RedactOptions, RedactReport } from "./runtime/redact/redact.js";
 export type { RedactWhat } from "./runtime/redact/what.js";
 export { type RedactionOptions, redactions } from "./runtime/redactions.js";
+export type { SessionUpdate } from "./runtime/relabel.js";
 export type { GcOptions, GcReport } from "./runtime/retention/gc.js";
 export type { Pruned, PruneOptions, PruneProgress } from "./runtime/retention/pruning.js";
 export type { ApplyOptions, PolicyOptions, Retention, RetentionProgress, RetentionReport } from "./runtime/retention/retention.js";
@@ -92,15 +93,7 @@ export type { FoundItem, FoundMessage, FoundTitle, SearchFilter, SearchPage } fr
 export type { IndexOptions, IndexProgress } from "./runtime/search/search.js";
 export type { ForkOptions, Session } from "./runtime/session.js";
 export type { DeleteOptions } from "./runtime/session-deleting.js";
-export type {
-  SessionFilter,
-  SessionPage,
-  SessionState,
-  SessionSummary,
-  Sessions,
-  SessionUpdate,
-  UpdateOptions,
-} from "./runtime/sessions.js";
+export type { SessionFilter, SessionPage, SessionState, SessionSummary, Sessions, UpdateOptions } from "./runtime/sessions.js";
 export type { OutsideOptions } from "./runtime/steering.js";
 export type { Operation, Result, Telemetry, TelemetryEvent } from "./runtime/telemetry.js";
 export type { TranscriptOptions } from "./runtime/transcripts.js";

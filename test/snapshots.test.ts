@@ -313,6 +313,41 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     expect(await again.verify()).toMatchObject({ ok: true, findings: [] });
   });
 
+  test("a snapshot notes the labels it is given in place of those of now, and a restore gives them to the sessions", async () => {
+    const hold = await fresh();
+    for (const id of ["a", "b", "c"]) await say(hold, id, `first words of ${id}`);
+    await say(hold, "other", "of another agent", { agent: "bob" });
+    await hold.sessions.update("a", { title: "Now", tags: ["now"], archived: true, metadata: { now: 1 } });
+    await hold.sessions.update("b", { title: "Now" });
+    const snap = await hold.agents.snapshot("ann", {
+      labels: {
+        a: { title: "Then", tags: ["then"], archived: false, metadata: { then: 1 } },
+        b: { title: null },
+        other: { title: "Passed over" },
+        missing: { title: "Passed over" },
+      },
+    });
+    // The sessions themselves keep their labels.
+    expect(await hold.sessions.get("a")).toMatchObject({ title: "Now", tags: ["now"], archived: true, metadata: { now: 1 } });
+    expect((await hold.agents.restore(snap.id)).sessions).toEqual([
+      { id: "a", outcome: "labelled" },
+      { id: "b", outcome: "labelled" },
+      { id: "c", outcome: "same" },
+    ]);
+    expect(await hold.sessions.get("a")).toMatchObject({
+      title: "Then",
+      titled: true,
+      tags: ["then"],
+      archived: false,
+      metadata: { then: 1 },
+    });
+    expect(await hold.sessions.get("b")).toMatchObject({ title: "first words of b", titled: false });
+    expect(await hold.sessions.get("other")).toMatchObject({ title: "of another agent", titled: false });
+    const bad = [null, [], "x", { a: null }, { a: { title: 5 } }, { a: { tags: ["\n"] } }, { a: { archived: 1 } }, { a: { odd: 1 } }];
+    for (const labels of bad)
+      await expect(hold.agents.snapshot("ann", { labels: labels as never })).rejects.toThrow(/labels|title|tags|archived/);
+  });
+
   test("a session that somebody holds is not put back, unless it is taken over; then its holder is told", async () => {
     const hold = await fresh();
     await say(hold, "a", "one");

@@ -13,11 +13,12 @@ import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
 import { look, type StateThere, stateThere } from "./look.js";
-import { checkLabel, makeSession, refuseOtherAgent } from "./opening.js";
+import { makeSession, refuseOtherAgent } from "./opening.js";
 import { type Damaged, flag, invalid, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
 import { type KeyOption, once, type Receipt } from "./receipts.js";
 import { type RedactOptions, type RedactReport, redactSession } from "./redact/redact.js";
 import type { RedactWhat } from "./redact/what.js";
+import { type Relabel, relabelBy, type SessionUpdate } from "./relabel.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, labelRow } from "./rows.js";
 import type { SearchFilter, SearchPage } from "./search/find.js";
 import type { IndexOptions, Search } from "./search/search.js";
@@ -30,6 +31,8 @@ export interface SessionSummary {
   readonly status: SessionStatus;
   readonly reason?: string;
   readonly title?: string;
+  /** Whether the title was given. Otherwise the title is the session's first words. */
+  readonly titled: boolean;
   readonly tags: readonly string[];
   readonly archived: boolean;
   readonly metadata: JsonObject;
@@ -56,14 +59,6 @@ export interface SessionFilter {
 export interface SessionPage extends Page<SessionSummary> {
   /** Sessions of this page that cannot be shown; absent where there are none. `verify` says more. */
   readonly damaged?: readonly Damaged[];
-}
-
-export interface SessionUpdate {
-  /** Null takes a title away that was given: the first words stand in for it then. */
-  readonly title?: string | null;
-  readonly tags?: readonly string[];
-  readonly archived?: boolean;
-  readonly metadata?: JsonObject;
 }
 
 export interface UpdateOptions extends KeyOption {
@@ -182,25 +177,19 @@ export class Sessions {
     const isMade = flag(create, "create") ?? false;
     if (agent !== undefined && !isMade) throw invalid("agent", "it is given to a session that is made; pass create: true with it");
     const made = isMade ? { agent: agent === undefined ? undefined : checkName(agent, "agent") } : undefined;
-    const o = options(update, "sessions.update", ["title", "tags", "archived", "metadata"]);
-    const archived = flag(o.archived, "archived");
-    const { title, ...rest } = o;
-    const change: Partial<LabelDoc> = {
-      ...checkLabel(this.#ground, title == null ? rest : { ...rest, title }),
-      ...(archived === undefined ? undefined : { archived }),
-    };
+    const relabel = relabelBy(this.#ground, update, "sessions.update");
     return once<null, SessionSummary>(
       this.#ground,
       { key, name: "sessions.update", to: known, args: { update, about, ...made } },
-      (receipt) => this.#relabel(known, change, { isUntitled: title === null, made, receipt }),
+      (receipt) => this.#relabel(known, relabel, { made, receipt }),
       async () => this.#summary(await requireSession(this.#ground, known)),
     );
   }
 
   async #relabel(
     id: SessionId,
-    change: Partial<LabelDoc>,
-    { isUntitled, made, receipt }: { isUntitled: boolean; made: { agent: string | undefined } | undefined; receipt: Receipt<null> },
+    relabel: Relabel,
+    { made, receipt }: { made: { agent: string | undefined } | undefined; receipt: Receipt<null> },
   ): Promise<SessionSummary> {
     for (;;) {
       const row = await this.#ground.store.session(id);
@@ -209,8 +198,8 @@ export class Sessions {
       const docs = receipt.docs(null);
       const applied =
         row === undefined
-          ? await makeSession(this.#ground, id, { agent: made?.agent, label: change, alongside: docs })
-          : await this.#ground.store.apply([relabelled(row, change, isUntitled)], docs);
+          ? await makeSession(this.#ground, id, { agent: made?.agent, label: relabel(UNLABELLED), alongside: docs })
+          : await this.#ground.store.apply([relabelled(row, relabel)], docs);
       if (applied.ok) return this.#summary(await requireSession(this.#ground, id));
       receipt.check(applied, 1);
       // Somebody else has made or changed it in between: read it again, and change that.
@@ -271,11 +260,11 @@ async function savedAt({ journal }: Ground, { line, createdAt }: HeadDoc, tail: 
   return Math.max(createdAt, save?.save.at ?? createdAt);
 }
 
-function relabelled(row: SessionRow, change: Partial<LabelDoc>, isUntitled: boolean): Change {
+const UNLABELLED = { tags: [], archived: false, metadata: {} };
+
+function relabelled(row: SessionRow, relabel: Relabel): Change {
   const before = labelOf(row);
-  const { title: _title, ...untitled } = before;
-  const label = { ...(isUntitled ? untitled : before), ...change, version: before.version + 1 };
-  return { session: row.id, when: { version: before.version }, label: labelRow(label) };
+  return { session: row.id, when: { version: before.version }, label: labelRow({ ...relabel(before), version: before.version + 1 }) };
 }
 
 export function summaryOf(head: HeadDoc, label: LabelDoc, updatedAt = head.createdAt): SessionSummary {
@@ -287,6 +276,7 @@ export function summaryOf(head: HeadDoc, label: LabelDoc, updatedAt = head.creat
     status,
     ...(reason === undefined ? undefined : { reason }),
     ...(title === undefined ? undefined : { title }),
+    titled: label.title !== undefined,
     tags,
     archived,
     metadata,

@@ -27,7 +27,11 @@ export const session = object({
   origin: optional(object({ sessionId: text("The conversation it is a fork of."), checkpointId: text("Where it begins.") })),
 });
 
-export function sessionShown({ metadata: _metadata, ...rest }: SessionSummary): Omit<SessionSummary, "metadata"> {
+export function sessionShown({
+  metadata: _metadata,
+  titled: _titled,
+  ...rest
+}: SessionSummary): Omit<SessionSummary, "metadata" | "titled"> {
   return rest;
 }
 

@@ -1,6 +1,6 @@
 /** Agents: what is kept of each, snapshots of one with all its sessions, and going back to them. */
 import { type CheckpointKind, checkMetadata, checkText, KINDS } from "../../core/checkpoint.js";
-import { HoldfastError, quote } from "../../core/errors.js";
+import { HoldfastError, pathTo, quote } from "../../core/errors.js";
 import { checkName } from "../../core/ids.js";
 import type { JsonObject } from "../../core/json.js";
 import { isUnderWay, type SessionStatus, statusTable } from "../../core/status.js";
@@ -8,6 +8,7 @@ import { AGENT, type DocRow } from "../../store/port.js";
 import type { Ground } from "../ground.js";
 import { callback, type Damaged, flag, limitOf, numberOf, oneOf, options, type Page, signalOf } from "../options.js";
 import { type KeyOption, once, onceRemoved, type Receipt } from "../receipts.js";
+import { type Relabel, relabelBy, type SessionUpdate } from "../relabel.js";
 import { type AutoSnapshot, type AutoSnapshotOptions, autoSnapshot } from "./auto-snapshot.js";
 import { capture } from "./capture.js";
 import { type DeletedAgent, deleteAgent } from "./deleting.js";
@@ -30,6 +31,7 @@ import {
   digestOf,
   entryOf,
   MAX_DESCRIPTION,
+  MAX_SESSIONS,
   MAX_SNAPSHOT_NAME,
   newSnapshot,
   noSnapshot,
@@ -38,6 +40,7 @@ import {
   type SnapshotOptions,
   snapshotOf,
   snapshotsOf,
+  withLabel,
 } from "./snapshot.js";
 
 /** An agent, and those of its sessions that are under way: the newest first, 1,000 at most. */
@@ -182,8 +185,9 @@ export class Agents {
   /** Notes an agent's record and where each of its sessions stands. Needs no lease, and holds nobody up. */
   async snapshot(id: string, o?: SnapshotOptions): Promise<Snapshot> {
     const agent = checkName(id, "agent id");
-    const { key, ...args } = options(o, "agents.snapshot", ["name", "description", "kind", "metadata", "key"]);
+    const { key, ...args } = options(o, "agents.snapshot", ["name", "description", "kind", "metadata", "labels", "key"]);
     const { name, description, kind, metadata } = args;
+    const labels = this.#labels(args.labels);
     const checkedKind = oneOf(kind, "kind", KINDS) ?? "manual";
     const said = {
       ...(name === undefined ? undefined : { name: checkText(name, "name", MAX_SNAPSHOT_NAME) }),
@@ -193,7 +197,8 @@ export class Agents {
     return once<string, Snapshot>(
       this.#ground,
       { key, name: "agents.snapshot", to: agent, args },
-      async (receipt) => (await this.#snapshot(agent, { kind: checkedKind, ...this.#redactedWords(said) }, { receipt })) as Snapshot,
+      async (receipt) =>
+        (await this.#snapshot(agent, { kind: checkedKind, ...this.#redactedWords(said) }, { receipt, labels })) as Snapshot,
       (made) => this.#madeSnapshot(made),
     );
   }
@@ -202,6 +207,13 @@ export class Agents {
     const found = await this.getSnapshot(id);
     if (found === undefined) throw noSnapshot(id);
     return found;
+  }
+
+  #labels(labels: SnapshotOptions["labels"]): ReadonlyMap<string, Relabel> {
+    const given = Object.entries<SessionUpdate>(options(labels, "labels", Object.keys(labels ?? {})) as NonNullable<typeof labels>);
+    if (given.length > MAX_SESSIONS)
+      throw new HoldfastError("TOO_LARGE", `labels: more than ${MAX_SESSIONS} sessions.`, { path: "labels", limit: MAX_SESSIONS });
+    return new Map(given.map(([id, label]) => [id, relabelBy(this.#ground, label, pathTo("labels", id))]));
   }
 
   #redactedWords<T extends Pick<Snapshot, "name" | "description" | "metadata">>(said: T): T {
@@ -222,7 +234,11 @@ export class Agents {
   async #snapshot(
     agent: string,
     about: Pick<Snapshot, "kind" | "name" | "description" | "metadata">,
-    { unless, receipt }: { readonly unless?: string | undefined; readonly receipt?: Receipt<string> },
+    {
+      unless,
+      receipt,
+      labels,
+    }: { readonly unless?: string | undefined; readonly receipt?: Receipt<string>; readonly labels?: ReadonlyMap<string, Relabel> },
   ): Promise<Snapshot | undefined> {
     for (let tries = 0; tries < TRIES; tries++) {
       const record = await this.#doc(agent);
@@ -233,7 +249,8 @@ export class Agents {
         made = undefined;
         if (record === undefined && sessions.length === 0) throw noAgent(agent);
         const now = { id: this.#newId(), agent, createdAt: this.#ground.wallMs() };
-        const { change, snapshot, digest } = newSnapshot({ ...now, ...about }, { agent: record ?? null, sessions: sessions.map(entryOf) });
+        const entries = sessions.map(entryOf).map((entry) => withLabel(entry, labels?.get(entry.id)));
+        const { change, snapshot, digest } = newSnapshot({ ...now, ...about }, { agent: record ?? null, sessions: entries });
         if (digest === unless) return undefined;
         made = snapshot;
         return { changes: [], docs: [still, change, ...(receipt?.docs(snapshot.id) ?? [])] };

@@ -12,6 +12,7 @@ import { isoTime } from "../../core/time.js";
 import type { DocChange, DocRow, Present, Store } from "../../store/port.js";
 import { documents } from "../documents.js";
 import type { KeyOption } from "../receipts.js";
+import type { Relabel, SessionUpdate } from "../relabel.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, lineOf, sealed, unsealedOr } from "../rows.js";
 import type { AgentDoc } from "./record.js";
 
@@ -27,6 +28,11 @@ export interface SnapshotOptions extends KeyOption {
   /** manual by default. */
   readonly kind?: CheckpointKind;
   readonly metadata?: JsonObject;
+  /**
+   * Labels by session id, for a snapshot of an earlier time: what a session was called then. A restore gives it to the session again.
+   * What a label does not say is as it stands now. Sessions of other agents are passed over.
+   */
+  readonly labels?: Readonly<Record<string, SessionUpdate>>;
 }
 
 export interface Snapshot {
@@ -66,6 +72,10 @@ export interface Contents {
   readonly damaged?: string;
   readonly sessions: readonly Entry[];
 }
+
+/** The label of a session as another time had it. */
+export const withLabel = (entry: Entry, relabel: Relabel | undefined): Entry =>
+  relabel === undefined ? entry : { ...entry, label: relabel(entry.label) };
 
 /** Where a session stands now. Throws where its rows are damaged: a snapshot of what cannot be read is none. */
 export function entryOf({ session, line, end }: Present): Entry {
