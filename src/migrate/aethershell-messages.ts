@@ -1,21 +1,28 @@
 /** Messages of AetherShell: attachments are files, tool calls keep their status, and answers stand where providers expect them. */
 import type { FilePart, Json, JsonObject, MessageInput, Part, ToolCallPart, ToolResultPart } from "../index.js";
 import { plainMap } from "./aethershell-values.js";
-import { at, isObject, listOrNone, objectAt, objectsOrNone, present, textAt } from "./fields.js";
+import { at, Fields, isObject, listAt, objectAt, present, textAt } from "./fields.js";
 import { unreadable } from "./files.js";
 import { bytesOf, fileAt, looseBytesOf, namedMessage, roleOf, withOwnIds } from "./messages.js";
+import type { FileReport } from "./report.js";
 
-export function messagesOf(conversation: JsonObject, onNaN: () => void): readonly MessageInput[] {
-  const given = listOrNone(conversation, "messages").map((message, i) => {
+/** `where` is the place of the list in its file. */
+export function messagesOf(messages: readonly Json[], where: string, told: FileReport): readonly MessageInput[] {
+  const given = messages.map((message, i) => {
     if (!isObject(message) || textAt(message, "role") === undefined) throw unreadable(`messages[${i}] is no message with a role.`);
     return message;
   });
   const answered = new Map(given.map((message) => [answerTo(message), textAt(message, "content") ?? ""]));
   const failed = new Set(given.flatMap(callsOf).flatMap((call) => (at(call, "status") === "Failed" ? [textAt(call, "id")] : [])));
-  return withOwnIds(given.flatMap((message) => [messageOf(message, answered, failed, onNaN), ...answersIn(message, answered)]));
+  return withOwnIds(
+    given.flatMap((message) => [
+      messageOf(new Fields(message, told, `${where}[]`), answerTo(message), { answered, failed }, told),
+      ...answersIn(message, answered),
+    ]),
+  );
 }
 
-const callsOf = (message: JsonObject): readonly JsonObject[] => objectsOrNone(message, "tool_calls");
+const callsOf = (message: JsonObject): readonly JsonObject[] => (listAt(message, "tool_calls") ?? []).filter(isObject);
 
 /** The call that a message answers. */
 const answerTo = (message: JsonObject): string | undefined =>
@@ -24,10 +31,14 @@ const answerTo = (message: JsonObject): string | undefined =>
 /** What messages answer to calls. */
 type Answers = ReadonlyMap<string | undefined, string>;
 
-function messageOf(message: JsonObject, answered: Answers, failed: ReadonlySet<string | undefined>, onNaN: () => void): MessageInput {
-  const { role, was } = roleOf(textAt(message, "role") ?? "");
-  const content = textAt(message, "content") ?? "";
-  const answers = answerTo(message);
+interface Calls {
+  readonly answered: Answers;
+  readonly failed: ReadonlySet<string | undefined>;
+}
+
+function messageOf(fields: Fields, answers: string | undefined, { answered, failed }: Calls, told: FileReport): MessageInput {
+  const { role, was } = roleOf(fields.text("role") ?? "");
+  const content = fields.text("content") ?? "";
   const text: readonly Part[] =
     answers !== undefined
       ? [{ type: "tool-result", callId: answers, outcome: failed.has(answers) ? "error" : "ok", output: content }]
@@ -36,31 +47,36 @@ function messageOf(message: JsonObject, answered: Answers, failed: ReadonlySet<s
         : [{ type: "text", text: content }];
   const parts = [
     ...text,
-    ...objectsOrNone(message, "attachments").map(fileOf),
-    ...callsOf(message).map((call) => callOf(call, answered, onNaN)),
+    ...fields.objects("attachments").map(fileOf),
+    ...fields.objects("tool_calls").map((call) => callOf(call, answered, told)),
   ];
   const isText = parts.length === 0 || (parts.length === 1 && parts[0]?.type === "text");
   return namedMessage(
     { role, content: isText ? content : parts },
     {
-      id: textAt(message, "id"),
-      parentId: textAt(message, "parent_id"),
-      metadata: objectAt(message, "metadata"),
-      source: { timestamp: at(message, "timestamp"), tokens: at(message, "tokens"), role: was?.toLowerCase() === role ? undefined : was },
+      id: fields.text("id"),
+      parentId: fields.text("parent_id"),
+      metadata: fields.object("metadata"),
+      source: fields.source(
+        { timestamp: fields.any("timestamp"), tokens: fields.any("tokens"), role: was?.toLowerCase() === role ? undefined : was },
+        Number.POSITIVE_INFINITY,
+      ),
     },
   );
 }
 
-function callOf(call: JsonObject, answered: Answers, onNaN: () => void): ToolCallPart {
-  const { plain, tagged } = plainMap(call, "arguments", onNaN);
+function callOf(call: Fields, answered: Answers, told: FileReport): ToolCallPart {
+  const { plain, tagged } = plainMap(call.object("arguments"), told);
+  const callId = call.text("id") ?? "";
   // A message answers it: what it says itself is kept where that is something else.
-  const told = answered.get(textAt(call, "id") ?? "");
-  const result = told === undefined || told === at(call, "result") ? undefined : at(call, "result");
-  const theirs = present({ status: at(call, "status"), arguments: tagged, result });
+  const answer = answered.get(callId);
+  const own = call.any("result");
+  const result = answer === undefined || answer === own ? undefined : own;
+  const theirs = present({ status: call.any("status"), arguments: tagged, result });
   return {
     type: "tool-call",
-    callId: textAt(call, "id") ?? "",
-    name: textAt(call, "name") ?? "",
+    callId,
+    name: call.text("name") ?? "",
     input: plain,
     ...(Object.keys(theirs).length > 0 && { provider: { aethershell: theirs } }),
   };
@@ -87,13 +103,14 @@ function answersIn(message: JsonObject, answered: Answers): readonly MessageInpu
   return parts.length === 0 ? [] : [{ role: "tool", content: parts, ...(of !== undefined && { metadata: { source: { answersIn: of } } }) }];
 }
 
-function fileOf(attachment: JsonObject): FilePart {
-  const type = textAt(attachment, "attachment_type");
-  const content = textAt(attachment, "content");
-  const url = textAt(attachment, "url");
-  const name = textAt(attachment, "name");
-  const said = textAt(attachment, "mime_type") || undefined;
-  const theirs = present({ id: at(attachment, "id"), type, size: at(attachment, "size"), url: content === undefined ? undefined : url });
+function fileOf(attachment: Fields): FilePart {
+  const id = attachment.any("id");
+  const type = attachment.text("attachment_type");
+  const content = attachment.text("content");
+  const url = attachment.text("url");
+  const name = attachment.text("name");
+  const said = attachment.text("mime_type") || undefined;
+  const theirs = present({ id, type, size: attachment.any("size"), url: content === undefined ? undefined : url });
   const mediaType = said ?? "application/octet-stream";
   const isText = type === "Code" || mediaType.startsWith("text/");
   const isMedia = type === "Image" || type === "Audio" || type === "Video";
@@ -105,6 +122,6 @@ function fileOf(attachment: JsonObject): FilePart {
         ? { text: content }
         : url !== undefined
           ? fileAt(url, said).data
-          : { ref: { aethershell: textAt(attachment, "id") ?? "" } };
+          : { ref: { aethershell: typeof id === "string" ? id : "" } };
   return { type: "file", mediaType, data, ...(name !== undefined && { name }), provider: { aethershell: theirs } };
 }

@@ -1,93 +1,116 @@
 /** Agents and conversations of AetherShell, field by field. */
-import type { CheckpointKind, JsonObject } from "../index.js";
+import { quote } from "../core/errors.js";
+import type { Json, JsonObject } from "../index.js";
 import { messagesOf } from "./aethershell-messages.js";
 import { plainMap } from "./aethershell-values.js";
-import { at, listAt, objectAt, present, textAt } from "./fields.js";
-import type { Content, ForeignRecord } from "./model.js";
+import { canKeep, Fields, roomBeside } from "./fields.js";
+import type { Content, ForeignRecord, Words } from "./model.js";
 import { isName, nameOf } from "./names.js";
+import type { FileReport } from "./report.js";
 import { type Moment, momentOf } from "./times.js";
 
-const CHECKPOINT_KINDS: Readonly<Record<string, CheckpointKind>> = {
-  Automatic: "automatic",
-  Manual: "manual",
-  PreOperation: "pre-operation",
-  Recovery: "recovery",
-};
-
-export const checkpointKind = (theirs: string | undefined): CheckpointKind =>
-  theirs !== undefined && Object.hasOwn(CHECKPOINT_KINDS, theirs) ? (CHECKPOINT_KINDS[theirs] as CheckpointKind) : "manual";
+const MAX_TITLE = 1_000;
+const MAX_TAGS = 100;
 
 /** What stands beside the messages of a conversation. */
 export interface Heading {
   readonly agent: string | undefined;
-  readonly title: string | undefined;
-  readonly tags: readonly string[];
-  readonly archived: boolean;
-  readonly metadata: JsonObject;
-  readonly source: JsonObject;
+  readonly words: Words;
+  readonly createdAt: Json | undefined;
   readonly time: Moment | undefined;
 }
 
-const MAX_TAGS = 100;
+/** `where` is the place of the conversation in its file. */
+export function headingOf(conversation: JsonObject, where: string, told: FileReport): Heading {
+  const { fields, words, kept, agent, createdAt } = partsOf(conversation, where, told);
+  fields.any("messages");
+  return { agent, words: { ...words, source: fields.source(kept, roomBeside(words.metadata)) }, createdAt, time: momentOf(createdAt) };
+}
 
-export function headingOf(conversation: JsonObject): Heading {
-  const tags = (listAt(conversation, "tags") ?? []).filter((tag) => typeof tag === "string" && tag !== "") as readonly string[];
-  const taken = [...new Set(tags.map(nameOf))].slice(0, MAX_TAGS);
+/**
+ * A conversation at one moment. Its checkpoint keeps what was said of it then: the session says what is said of it now. `beside` says more of
+ * that moment, where nothing else keeps it.
+ */
+export function conversationOf(conversation: JsonObject, where: string, told: FileReport, beside?: Fields): Content {
+  const { fields, words, kept, agent } = partsOf(conversation, where, told);
+  if (beside !== undefined) fields.adopt("checkpoint", beside);
+  const { title, tags, archived, metadata } = words;
+  const isKept = canKeep(metadata);
+  if (!isKept)
+    told.note(
+      `The metadata of conversation ${quote(fields.text("id") ?? "")} cannot be kept by a checkpoint: it is too large, or has text that is none.`,
+    );
   return {
-    agent: textAt(conversation, "agent_id"),
-    title: textAt(conversation, "title"),
-    tags: taken,
-    archived: at(conversation, "archived") === true,
-    metadata: objectAt(conversation, "metadata") ?? {},
-    source: present({
-      createdAt: at(conversation, "created_at"),
-      lastMessageAt: at(conversation, "last_message_at"),
-      tags: taken.length === tags.length && tags.every(isName) ? undefined : tags,
-    }),
-    time: momentOf(at(conversation, "created_at")),
+    messages: messagesOf(fields.items("messages"), where === "" ? "messages" : `${where}.messages`, told),
+    ...(isKept && { metadata }),
+    source: fields.source(
+      { ...kept, agent, title, tags: kept.tags ?? (tags.length > 0 ? tags : undefined), archived: archived || undefined },
+      roomBeside(isKept ? metadata : undefined),
+    ),
   };
 }
 
-export function conversationOf(conversation: JsonObject, note: (what: string) => void): Content {
-  return {
-    messages: messagesOf(conversation, () => note(NOT_A_NUMBER)),
-    source: present({ lastMessageAt: at(conversation, "last_message_at") }),
+function partsOf(conversation: JsonObject, where: string, told: FileReport) {
+  const fields = new Fields(conversation, told, where);
+  // The session has it.
+  fields.text("id");
+  const given = fields.list("tags") ?? [];
+  const named = given.filter((tag) => typeof tag === "string" && tag !== "") as readonly string[];
+  const tags = [...new Set(named.map(nameOf))].slice(0, MAX_TAGS);
+  const isWhole = tags.length === given.length && named.every(isName);
+  const title = fields.clipped("title", MAX_TITLE) || undefined;
+  const words = {
+    ...(title !== undefined && { title }),
+    tags,
+    archived: fields.flag("archived") ?? false,
+    metadata: fields.object("metadata") ?? {},
   };
+  const createdAt = fields.any("created_at");
+  const kept = { createdAt, lastMessageAt: fields.any("last_message_at"), tags: isWhole ? undefined : given };
+  return { fields, words, kept, createdAt, agent: fields.text("agent_id") };
 }
 
-const NOT_A_NUMBER = "A number that is none (NaN or infinite) was written as null: it is read as null.";
 /** Metadata of an agent may be 1 MiB; more than half of it is not for this. */
 const MAX_TAGGED_BYTES = 512 * 1024;
 /** Capabilities, and conversations: of more of those, only how many there are is kept. */
 const MAX_LISTED = 1_000;
 
-/** The plain view of an agent's values; where it says less than the tagged one, that is kept beside. */
-export function recordOf(agent: JsonObject, note: (what: string) => void): Awaited<ReturnType<ForeignRecord["load"]>> {
-  const onNaN = () => note(NOT_A_NUMBER);
-  const config = plainMap(agent, "config", onNaN);
-  const state = plainMap(agent, "custom_state", onNaN);
-  const kept = present({ config: config.tagged, state: state.tagged });
+/** The plain view of an agent's values; where it says less than the tagged one, that is kept beside. `id` is ours. */
+export function recordOf(agent: JsonObject, id: string, where: string, told: FileReport): Awaited<ReturnType<ForeignRecord["load"]>> {
+  const fields = new Fields(agent, told, where);
+  const theirs = fields.text("agent_id");
+  const config = plainMap(fields.object("config"), told);
+  const state = plainMap(fields.object("custom_state"), told);
+  const kept = { ...(config.tagged && { config: config.tagged }), ...(state.tagged && { state: state.tagged }) };
   const isKept = Object.keys(kept).length > 0 && Buffer.byteLength(JSON.stringify(kept)) <= MAX_TAGGED_BYTES;
-  if (!isKept && Object.keys(kept).length > 0) note("Its tagged values are too large to be kept beside their plain view.");
-  const capabilities = (listAt(agent, "capabilities") ?? []).filter((name) => typeof name === "string" && name !== "") as readonly string[];
-  if (capabilities.length > MAX_LISTED) note(`Only the first ${MAX_LISTED} of its capabilities are kept.`);
-  const active = listAt(agent, "active_conversations") ?? [];
-  const type = textAt(agent, "agent_type");
-  const name = textAt(agent, "name");
+  if (!isKept && Object.keys(kept).length > 0) told.note("Its tagged values are too large to be kept beside their plain view.");
+  const given = fields.list("capabilities") ?? [];
+  const capabilities = given.filter((name) => typeof name === "string" && name !== "") as readonly string[];
+  if (capabilities.length > MAX_LISTED) told.note(`Only the first ${MAX_LISTED} of its capabilities are kept.`);
+  const isWhole = capabilities.length === given.length && capabilities.every(isName);
+  const active = fields.list("active_conversations") ?? [];
+  if (active.length > MAX_LISTED) told.note(`Only the number of its active conversations is kept: ${active.length}.`);
+  const name = fields.name("name");
+  const metadata = fields.object("metadata");
   return {
-    ...(name ? { name: nameOf(name) } : undefined),
-    type: type ? nameOf(type) : null,
-    system: textAt(agent, "system_prompt") ?? null,
+    ...(name !== undefined && { name }),
+    type: fields.name("agent_type") ?? null,
+    system: fields.text("system_prompt") ?? null,
     capabilities: capabilities.slice(0, MAX_LISTED).map(nameOf),
     config: config.plain,
     state: state.plain,
-    ...(objectAt(agent, "metadata") && { metadata: objectAt(agent, "metadata") as JsonObject }),
-    source: present({
-      createdAt: at(agent, "created_at"),
-      modifiedAt: at(agent, "modified_at"),
-      version: at(agent, "version"),
-      activeConversations: active.length <= MAX_LISTED ? active : active.length,
-      tagged: isKept ? kept : undefined,
-    }),
+    ...(metadata && { metadata }),
+    source: fields.source(
+      {
+        id: theirs === id ? undefined : theirs,
+        createdAt: fields.any("created_at"),
+        modifiedAt: fields.any("modified_at"),
+        version: fields.any("version"),
+        capabilities: isWhole ? undefined : given,
+        activeConversations: active.length <= MAX_LISTED ? active : active.length,
+        tagged: isKept ? kept : undefined,
+      },
+      roomBeside(metadata),
+    ),
   };
 }

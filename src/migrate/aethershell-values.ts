@@ -1,6 +1,7 @@
 /** Values of AetherShell, tagged with their type, as plain JSON. */
 import type { Json, JsonObject } from "../index.js";
-import { at, isObject, listAt, objectAt } from "./fields.js";
+import { at, isObject, listAt } from "./fields.js";
+import type { FileReport } from "./report.js";
 
 interface Plain {
   readonly value: Json;
@@ -75,9 +76,11 @@ export interface PlainMap {
   readonly tagged: JsonObject | undefined;
 }
 
+const NOT_A_NUMBER = "A number that is none (NaN or infinite) was written as null: it is read as null.";
+
 /** The values of a map such as `config`. */
-export function plainMap(of: JsonObject, key: string, onNaN: () => void): PlainMap {
-  const fields = Object.entries(objectAt(of, key) ?? {}).map(([name, value]) => [name, value, plainOf(value, onNaN)] as const);
+export function plainMap(map: JsonObject | undefined, told: FileReport): PlainMap {
+  const fields = Object.entries(map ?? {}).map(([name, value]) => [name, value, plainOf(value, () => told.note(NOT_A_NUMBER))] as const);
   const kept = fields.filter(([, , { isLossy }]) => isLossy);
   return {
     plain: Object.fromEntries(fields.map(([name, , { value }]) => [name, value])),

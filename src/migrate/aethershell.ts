@@ -4,15 +4,15 @@
  */
 import { quote } from "../core/errors.js";
 import { sortedText } from "../core/json.js";
-import type { Json, JsonObject } from "../index.js";
+import type { CheckpointKind, Json, JsonObject } from "../index.js";
 import { checkChecksum } from "./aethershell-checksum.js";
-import { checkpointKind, conversationOf, type Heading, headingOf, recordOf } from "./aethershell-records.js";
+import { conversationOf, type Heading, headingOf, recordOf } from "./aethershell-records.js";
 import { type Document, Documents, stepIn } from "./documents.js";
-import { at, isObject, listAt, objectAt, present, textAt } from "./fields.js";
+import { at, Fields, isObject, listAt, objectAt, textAt } from "./fields.js";
 import { type FoundFile, jsonFiles, unreadable } from "./files.js";
 import type { Act, Content, Foreign, ForeignRecord, ForeignSession, Reading, Step } from "./model.js";
-import { clipped, digestOf, nameOf } from "./names.js";
-import type { Report } from "./report.js";
+import { digestOf, nameOf } from "./names.js";
+import { type FileReport, type Report, UNREPORTED } from "./report.js";
 import { compareTexts, compareTimes, type Moment, momentOf } from "./times.js";
 
 /** A conversation as it was at one moment. */
@@ -37,6 +37,13 @@ interface CheckpointFile {
   readonly record: ForeignRecord | undefined;
   readonly mark: NonNullable<Content["mark"]>;
 }
+
+const CHECKPOINT_KINDS: Readonly<Record<string, CheckpointKind>> = {
+  Automatic: "automatic",
+  Manual: "manual",
+  PreOperation: "pre-operation",
+  Recovery: "recovery",
+};
 
 /** How many conversations a snapshot names: its metadata has a bound. */
 const MAX_NAMED = 100;
@@ -73,14 +80,15 @@ export async function readAethershell({ root, report, signal }: Reading): Promis
 }
 
 function liveRecord(agent: string, { value, file, digest }: Document, documents: Documents, report: Report): ForeignRecord {
+  const id = nameOf(agent);
   return {
-    agent: nameOf(agent),
+    agent: id,
     identity: identityOf(value),
     digest: digestOf(sortedText(value)),
     at: momentOf(at(value, "modified_at"))?.ms ?? file.mtimeMs,
     path: file.path,
     bytes: file.bytes,
-    load: async () => recordOf((await documents.again(file, digest)).value, (what) => report.note(what, file.path)),
+    load: async () => recordOf((await documents.again(file, digest)).value, id, "", report.of(file.path)),
   };
 }
 
@@ -88,52 +96,67 @@ function liveRecord(agent: string, { value, file, digest }: Document, documents:
 const identityOf = (agent: JsonObject): string => digestOf(sortedText([at(agent, "created_at") ?? null, at(agent, "name") ?? null]));
 
 /** Of many, how many. */
-const namesOf = (conversations: readonly string[]): JsonObject =>
-  conversations.length <= MAX_NAMED ? { conversations } : { conversationCount: conversations.length };
+const namesOf = (copies: readonly Copy[]): JsonObject =>
+  copies.length <= MAX_NAMED ? { conversations: copies.map(({ foreign }) => foreign) } : { conversationCount: copies.length };
 
 function liveCopy({ value, file, digest }: Document, documents: Documents, report: Report): Copy {
   const time = momentOf(at(value, "last_message_at")) ?? momentOf(at(value, "created_at"));
-  const load = async () => conversationOf((await documents.again(file, digest)).value, (what) => report.note(what, file.path));
-  return { foreign: textAt(value, "id") as string, heading: headingOf(value), digest: digestOf(sortedText(value)), file, time, load };
+  const load = async () => conversationOf((await documents.again(file, digest)).value, "", report.of(file.path));
+  const heading = headingOf(value, "", UNREPORTED);
+  return { foreign: textAt(value, "id") as string, heading, digest: digestOf(sortedText(value)), file, time, load };
 }
 
+/** All that a checkpoint says of itself. */
+function aboutCheckpoint(value: JsonObject, told: FileReport) {
+  const fields = new Fields(value, told);
+  const name = fields.clipped("name", 1_000);
+  const description = fields.clipped("description", 100_000);
+  const type = fields.choice("checkpoint_type", Object.keys(CHECKPOINT_KINDS));
+  return {
+    fields,
+    id: fields.text("id") as string,
+    agent: fields.text("agent_id"),
+    state: fields.object("agent_state"),
+    conversations: fields.list("conversations") ?? [],
+    name,
+    words: {
+      ...(description !== undefined && { description }),
+      kind: (type === undefined ? undefined : CHECKPOINT_KINDS[type]) ?? "manual",
+    },
+    kept: { createdAt: fields.any("created_at"), checksum: fields.clipped("checksum", 200), sizeBytes: fields.any("size_bytes") },
+  };
+}
+
+/** It holds on to nothing of the document: there may be very many. */
 function checkpointFile(document: Document, documents: Documents, report: Report): CheckpointFile {
   const { value, file, digest } = document;
-  const id = textAt(value, "id") as string;
+  const told = report.of(file.path);
+  const { fields, id, agent, state, conversations, name, words, kept } = aboutCheckpoint(value, UNREPORTED);
   const checksum = checkChecksum(document);
   if (checksum === "differs")
-    report.note(
-      "Its checksum does not match what it holds: it was changed or damaged after it was written. It is imported as it stands.",
-      file.path,
-    );
-  if (checksum === "unknown") report.note("It has no checksum that can be checked.", file.path);
-  const time = momentOf(at(value, "created_at"));
-  const conversations = listAt(value, "conversations") ?? [];
+    told.note("Its checksum does not match what it holds: it was changed or damaged after it was written. It is imported as it stands.");
+  if (checksum === "unknown") told.note("It has no checksum that can be checked.");
+  const time = momentOf(kept.createdAt);
+  const isAgent = agent !== undefined && state !== undefined;
   const copies = conversations.flatMap((conversation, i): readonly Copy[] => {
     const foreign = isObject(conversation) ? textAt(conversation, "id") : undefined;
     if (!isObject(conversation) || foreign === undefined) {
-      report.note(`conversations[${i}] has no id: left out.`, file.path);
+      told.note(`conversations[${i}] has no id: left out.`);
       return [];
     }
     const load = async () => {
-      const again = listAt((await documents.again(file, digest)).value, "conversations")?.[i];
+      const { value: now } = await documents.again(file, digest);
+      const again = listAt(now, "conversations")?.[i];
       if (!isObject(again)) throw unreadable(`conversations[${i}] is gone.`);
-      return conversationOf(again, (what) => report.note(what, file.path));
+      // Without a snapshot, the conversations keep what the checkpoint says.
+      return conversationOf(again, "conversations[]", told, isAgent ? undefined : aboutCheckpoint(now, told).fields);
     };
-    return [{ foreign, heading: headingOf(conversation), digest: digestOf(sortedText(conversation)), file, time, load }];
+    const heading = headingOf(conversation, "conversations[]", UNREPORTED);
+    return [{ foreign, heading, digest: digestOf(sortedText(conversation)), file, time, load }];
   });
-  const name = textAt(value, "name");
-  const description = textAt(value, "description");
-  const kind = checkpointKind(textAt(value, "checkpoint_type"));
-  const source = present({
-    createdAt: at(value, "created_at"),
-    checksum: clipped(textAt(value, "checksum") ?? "", 200),
-    isVerified: checksum === "matches",
-  });
-  const words = { ...(description !== undefined && { description: clipped(description, 100_000) }), kind };
-  const agent = textAt(value, "agent_id");
-  const state = objectAt(value, "agent_state");
-  if (agent === undefined || state === undefined) report.note("It holds no agent: only its conversations are imported.", file.path);
+  if (!isAgent) told.note("It holds no agent: only its conversations are imported.");
+  if (!isAgent && copies.length === 0)
+    for (const field of fields.unmapped) report.skip(file.path, `Field ${quote(field)} belongs to no agent and no session: left out.`);
   return {
     id,
     time,
@@ -141,27 +164,29 @@ function checkpointFile(document: Document, documents: Documents, report: Report
     newest: newestOf(conversations.map((each) => (isObject(each) ? at(each, "last_message_at") : undefined))),
     modified: momentOf(at(state ?? {}, "modified_at")),
     messages: conversations.reduce((sum: number, each) => sum + ((isObject(each) && listAt(each, "messages")?.length) || 0), 0),
-    mark: { ...(name && { label: clipped(name, 1_000) }), ...words },
-    record:
-      agent === undefined || state === undefined
-        ? undefined
-        : {
-            agent: nameOf(agent),
-            identity: identityOf(state),
-            digest: digestOf(sortedText(state)),
-            at: momentOf(at(state, "modified_at"))?.ms ?? time?.ms,
-            path: file.path,
-            bytes: file.bytes,
-            load: async () =>
-              recordOf(objectAt((await documents.again(file, digest)).value, "agent_state") ?? {}, (what) => report.note(what, file.path)),
-            snapshot: {
-              id,
-              ...(name && { name: clipped(name, 1_000) }),
-              ...words,
-              at: time?.ms ?? file.mtimeMs,
-              source: { ...source, ...namesOf(copies.map(({ foreign }) => foreign)) },
+    mark: { ...(name && { label: name }), ...words },
+    record: isAgent
+      ? {
+          agent: nameOf(agent),
+          identity: identityOf(state),
+          digest: digestOf(sortedText(state)),
+          at: momentOf(at(state, "modified_at"))?.ms ?? time?.ms,
+          path: file.path,
+          bytes: file.bytes,
+          load: async () =>
+            recordOf(objectAt((await documents.again(file, digest)).value, "agent_state") ?? {}, nameOf(agent), "agent_state", told),
+          snapshot: {
+            id,
+            ...(name && { name }),
+            ...words,
+            at: time?.ms ?? file.mtimeMs,
+            source: async () => {
+              const again = aboutCheckpoint((await documents.again(file, digest)).value, told);
+              return again.fields.source({ ...again.kept, isVerified: checksum === "matches", ...namesOf(copies) });
             },
           },
+        }
+      : undefined,
   };
 }
 
@@ -218,7 +243,10 @@ function actsOf(
   ];
 }
 
-const stepOf = ({ digest, time, file }: Copy, id: string): Omit<Step, "load"> => stepIn(file, { id, digest, time });
+const stepOf = ({ digest, time, file, heading }: Copy, id: string): Omit<Step, "load"> => ({
+  ...stepIn(file, { id, digest, time }),
+  words: heading.words,
+});
 
 function placed(steps: Map<string, { step: Step; copy: Copy }[]>, copy: Copy, step: Step): { foreign: string; step: Step } {
   const own = steps.get(copy.foreign);
@@ -236,7 +264,7 @@ function sessionOf(
   agents: ReadonlyMap<string, ForeignRecord>,
   report: Report,
 ): ForeignSession {
-  const { agent, title, tags, archived, metadata, source, time } = heading;
+  const { agent, words, createdAt, time } = heading;
   if (agent !== undefined && !agents.has(agent))
     report.note(
       `Conversation ${quote(foreign)} is of agent ${quote(agent)}, which has no file: an orphan. It is imported all the same.`,
@@ -246,12 +274,8 @@ function sessionOf(
     id: nameOf(foreign),
     foreign,
     ...(agent ? { agent: nameOf(agent) } : undefined),
-    ...(title && { title: clipped(title, 1_000) }),
-    tags,
-    archived,
-    metadata,
-    source,
-    identity: digestOf(sortedText([source["createdAt"] ?? null, agent ?? null])),
+    ...words,
+    identity: digestOf(sortedText([createdAt ?? null, agent ?? null])),
     at: time?.ms ?? steps[0]?.at,
     steps,
   };

@@ -6,7 +6,7 @@
  */
 import { quote } from "../core/errors.js";
 import { sortedText } from "../core/json.js";
-import type { AgentInput, AgentRecord, Holdfast, Json, JsonObject } from "../index.js";
+import type { AgentInput, AgentRecord, Holdfast, Json, JsonObject, SnapshotOptions } from "../index.js";
 import { textAt, withSource } from "./fields.js";
 import type { ForeignRecord } from "./model.js";
 import { digestOf } from "./names.js";
@@ -40,7 +40,7 @@ export class AgentWriter {
 
   /** The record, and the snapshot that goes with it. */
   async #both(record: ForeignRecord, snapshot: ForeignSnapshot): Promise<Pick<MigratedSnapshot, "outcome" | "message">> {
-    const { report, into, seen } = this.#writing;
+    const { report, into, seen, trial } = this.#writing;
     const taken = await this.#taken(record.agent);
     const key = keyOf(record, snapshot);
     const isKnown = taken.keys.has(key);
@@ -51,32 +51,39 @@ export class AgentWriter {
     }
     // In a dry run nothing of it is where it is written to.
     if (isKnown && into === seen) return { outcome: "known" };
-    const refused = await this.#takes(record, snapshot, "trial");
+    let about: SnapshotOptions = {};
+    const refused = await this.#tries(record, snapshot, async () => {
+      about = await this.#about(record, snapshot);
+      await trial.snapshot(about);
+    });
     // The last one says how the agent stands, with a snapshot or without.
     const saved = refused === undefined || this.#last.get(record.agent) === record ? await this.#save(record) : undefined;
-    const left = refused ?? saved ?? (await this.#takes(record, snapshot, "store"));
+    const left = refused ?? saved ?? (await this.#tries(record, snapshot, () => this.#take(record, snapshot, about)));
     if (left !== undefined) return left;
     taken.keys.add(key);
     return { outcome: isKnown ? "known" : "imported" };
   }
 
-  /** Undefined where it was taken. */
-  async #takes(record: ForeignRecord, snapshot: ForeignSnapshot, where: "trial" | "store"): Promise<Left | undefined> {
-    const { kind, into, clock, report, trial } = this.#writing;
-    const { id, at, source, ...about } = snapshot;
-    const told = { ...about, metadata: { source: { kind, id, digest: record.digest, ...source } } };
+  async #about({ digest }: ForeignRecord, { id, at: _at, source, ...about }: ForeignSnapshot): Promise<SnapshotOptions> {
+    return { ...about, metadata: { source: { kind: this.#writing.kind, id, digest, ...(await source()) } } };
+  }
+
+  async #take(record: ForeignRecord, { at }: ForeignSnapshot, about: SnapshotOptions): Promise<void> {
+    const { into, clock, report } = this.#writing;
+    clock.at = at ?? clock.at;
+    const made = await into.agents.snapshot(record.agent, about);
+    report.stored(record.path, record.bytes);
+    report.takes(bytesOf(made as unknown as Json) + (this.#sizes.get(record.agent) ?? 0));
+  }
+
+  /** Undefined where nothing was refused. */
+  async #tries(record: ForeignRecord, { id }: ForeignSnapshot, act: () => Promise<void>): Promise<Left | undefined> {
     try {
-      if (where === "trial") await trial.snapshot(told);
-      else {
-        clock.at = at ?? clock.at;
-        const made = await into.agents.snapshot(record.agent, told);
-        report.stored(record.path, record.bytes);
-        report.takes(bytesOf(made as unknown as Json) + (this.#sizes.get(record.agent) ?? 0));
-      }
+      await act();
       return undefined;
     } catch (error) {
       if (!isRefused(error)) throw error;
-      report.skip(record.path, `The snapshot ${quote(id)}: ${error.message}`);
+      this.#writing.report.skip(record.path, `The snapshot ${quote(id)}: ${error.message}`);
       return { outcome: "refused", message: error.message };
     }
   }

@@ -5,12 +5,12 @@
 import { quote } from "../core/errors.js";
 import type { Json, JsonObject, MessageInput } from "../index.js";
 import { type Document, Documents, stepIn } from "./documents.js";
-import { at, integerAt, isObject, listOrNone, present, textAt } from "./fields.js";
+import { at, Fields, integerOf, isObject, textAt } from "./fields.js";
 import { type FoundFile, jsonFiles, unreadable } from "./files.js";
-import { roleOf } from "./messages.js";
+import { namedMessage, roleOf } from "./messages.js";
 import { type Content, type Foreign, type ForeignSession, oneAfterAnother, type Reading, type Step } from "./model.js";
 import { nameOf } from "./names.js";
-import type { Report } from "./report.js";
+import type { FileReport, Report } from "./report.js";
 import { compareTexts, compareTimes, type Moment, momentOf } from "./times.js";
 
 interface Light {
@@ -71,12 +71,12 @@ function isPointer(file: FoundFile, text: string, pointers: Map<string, Pointer>
 
 function lightOf({ value, file, digest }: Document, documents: Documents, report: Report): Light | undefined {
   const session = textAt(value, "session_id");
-  const step = integerAt(value, "step");
+  const step = integerOf(at(value, "step"));
   if (session === undefined || step === undefined) return undefined;
   const time = momentOf(at(value, "timestamp"));
   const record: Step = {
     ...stepIn(file, { id: textAt(value, "id") ?? `${session}-${step}`, digest, time }),
-    load: async () => contentOf((await documents.again(file, digest)).value, file.path, report),
+    load: async () => contentOf((await documents.again(file, digest)).value, report.of(file.path)),
   };
   return { session, agent: textAt(value, "agent_name"), step, time, record };
 }
@@ -134,43 +134,48 @@ function pointedAt(session: string, steps: readonly Light[], { path, target, fil
   return named.record;
 }
 
-function contentOf(value: JsonObject, path: string, report: Report): Content {
-  const step = integerAt(value, "step") ?? 0n;
+function contentOf(value: JsonObject, told: FileReport): Content {
+  const fields = new Fields(value, told);
+  // The step and the session have these.
+  fields.text("id");
+  fields.text("session_id");
+  const step = fields.integer("step") ?? 0n;
   const isStep = step >= 0n && step <= BigInt(Number.MAX_SAFE_INTEGER);
-  const end = endOf(at(value, "status"), path, report);
+  const end = endOf(fields, at(value, "status"), told);
   return {
-    messages: listOrNone(value, "messages").map((message, i) => messageOf(message, `messages[${i}]`, path, report)),
-    state: { toolCalls: at(value, "tool_calls") ?? [], partialResults: at(value, "partial_results") ?? [] },
+    messages: fields.items("messages").map((message, i) => messageOf(message, `messages[${i}]`, told)),
+    state: { toolCalls: fields.any("tool_calls") ?? [], partialResults: fields.any("partial_results") ?? [] },
     ...(end && { end }),
     mark: { kind: "automatic", ...(isStep && { step: Number(step) }) },
-    source: present({
-      agent: at(value, "agent_name"),
-      timestamp: at(value, "timestamp"),
-      ttlSecs: at(value, "ttl_secs"),
+    source: fields.source({
+      agent: fields.any("agent_name"),
+      timestamp: fields.any("timestamp"),
+      ttlSecs: fields.any("ttl_secs"),
       step: isStep ? undefined : String(step),
     }),
   };
 }
 
-function messageOf(given: Json, where: string, path: string, report: Report): MessageInput {
-  const theirs = isObject(given) ? textAt(given, "role") : undefined;
-  const content = isObject(given) ? textAt(given, "content") : undefined;
-  if (theirs === undefined || content === undefined) throw unreadable(`${where} is no message with a role and a content.`);
+function messageOf(given: Json, where: string, told: FileReport): MessageInput {
+  const fields = isObject(given) ? new Fields(given, told, "messages[]") : undefined;
+  const theirs = fields?.text("role");
+  const content = fields?.text("content");
+  if (fields === undefined || theirs === undefined || content === undefined)
+    throw unreadable(`${where} is no message with a role and a content.`);
   const { role, was } = roleOf(theirs);
-  if (was === undefined) return { role, content };
-  report.note(`The role ${quote(was)} is stored as ${role}; the message says what it was.`, path);
-  return { role, content, metadata: { source: { role: was } } };
+  if (was !== undefined) told.note(`The role ${quote(was)} is stored as ${role}; the message says what it was.`);
+  return namedMessage({ role, content }, { source: fields.source({ role: was }, Number.POSITIVE_INFINITY) });
 }
 
-function endOf(status: Json | undefined, path: string, report: Report): Content["end"] {
-  if (status === "InProgress" || status === undefined) return undefined;
-  if (status === "Completed") return { as: "complete" };
-  if (isObject(status)) {
-    const failed = textAt(status, "Failed");
-    const halted = textAt(status, "Halted");
-    if (failed !== undefined) return { as: "fail", reason: failed };
-    if (halted !== undefined) return { as: "halt", reason: halted };
-  }
-  report.note(`Its status ${quote(JSON.stringify(status))} is not known: taken for InProgress.`, path);
+/** A status that is not known stays unmapped. */
+function endOf(fields: Fields, given: Json | undefined, told: FileReport): Content["end"] {
+  const said = fields.choice("status", ["InProgress", "Completed"]);
+  if (said !== undefined) return said === "Completed" ? { as: "complete" } : undefined;
+  const status = fields.fields("status");
+  const failed = status?.text("Failed");
+  if (failed !== undefined) return { as: "fail", reason: failed };
+  const halted = status?.text("Halted");
+  if (halted !== undefined) return { as: "halt", reason: halted };
+  if (given !== undefined) told.note(`Its status ${quote(JSON.stringify(given))} is not known: taken for InProgress.`);
   return undefined;
 }

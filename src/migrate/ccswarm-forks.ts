@@ -1,9 +1,11 @@
 /** `forks.json` of ccswarm: which sessions began at a checkpoint of another. Nothing was copied when they did. */
 import { quote } from "../core/errors.js";
 import type { JsonObject } from "../index.js";
-import { at, isObject, objectAt, present, textAt } from "./fields.js";
-import type { Report } from "./report.js";
+import { Fields, isObject, present, roomBeside } from "./fields.js";
+import type { FileReport, Report } from "./report.js";
 import { momentOf } from "./times.js";
+
+export const FORKS = "forks.json";
 
 export interface Fork {
   /** Of the fork, and of the session that it is. */
@@ -17,23 +19,47 @@ export interface Fork {
 }
 
 export function forksOf(value: JsonObject, report: Report): readonly Fork[] {
-  const forks = objectAt(value, "forks") ?? {};
-  return Object.entries(forks).flatMap(([key, given]) => {
-    const id = isObject(given) ? (textAt(given, "fork_id") ?? key) : key;
-    const parent = isObject(given) ? textAt(given, "parent_session_id") : undefined;
-    const checkpoint = isObject(given) ? textAt(given, "checkpoint_id") : undefined;
-    if (!isObject(given) || parent === undefined || checkpoint === undefined) {
-      report.note(`Fork ${quote(key)} does not say where it begins: left out.`, "forks.json");
-      return [];
-    }
-    const source = present({
-      parent,
-      checkpoint,
-      status: at(given, "status"),
-      createdAt: at(given, "created_at"),
-      branch: at(given, "branch_name"),
-    });
-    const about = { branch: textAt(given, "branch_name"), at: momentOf(at(given, "created_at"))?.ms, source };
-    return [{ id, parent, checkpoint, metadata: objectAt(given, "metadata") ?? {}, ...about }];
+  const told = report.of(FORKS);
+  const file = new Fields(value, told);
+  const forks = Object.entries(file.object("forks") ?? {});
+  compareWithChildren(file.object("children") ?? {}, new Set(forks.map(([key]) => key)), told);
+  const found = forks.flatMap(([key, given]): readonly Fork[] => {
+    const fork = isObject(given) ? forkOf(key, given, file, told) : undefined;
+    if (fork === undefined) told.note(`Fork ${quote(key)} does not say where it begins: left out.`);
+    return fork === undefined ? [] : [fork];
   });
+  if (found.length === 0) for (const field of file.unmapped) report.skip(FORKS, `Field ${quote(field)} belongs to no session: left out.`);
+  return found;
+}
+
+function forkOf(key: string, given: JsonObject, file: Fields, told: FileReport): Fork | undefined {
+  const fields = new Fields(given, told, "forks[]");
+  const parent = fields.text("parent_session_id");
+  const checkpoint = fields.text("checkpoint_id");
+  if (parent === undefined || checkpoint === undefined) return undefined;
+  // What the file says beside its forks is said of each of them.
+  fields.adopt(FORKS, file);
+  const branch = fields.text("branch_name");
+  const createdAt = fields.any("created_at");
+  const metadata = fields.object("metadata") ?? {};
+  const fork = present({ parent, checkpoint, status: fields.any("status"), createdAt, branch });
+  return {
+    id: fields.text("fork_id") ?? key,
+    parent,
+    checkpoint,
+    branch,
+    at: momentOf(createdAt)?.ms,
+    metadata,
+    source: fields.source({ fork }, roomBeside(metadata)),
+  };
+}
+
+/** The list of children can be made from the forks: it is only compared. */
+function compareWithChildren(children: JsonObject, forks: ReadonlySet<string>, told: FileReport): void {
+  for (const [parent, ids] of Object.entries(children))
+    for (const id of Array.isArray(ids) ? ids : [ids])
+      if (typeof id !== "string" || !forks.has(id))
+        told.note(
+          `Among the children of session ${quote(parent)} is ${quote(typeof id === "string" ? id : JSON.stringify(id))}, which is no fork.`,
+        );
 }

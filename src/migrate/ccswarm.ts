@@ -5,11 +5,11 @@
 import { quote } from "../core/errors.js";
 import type { Json, JsonObject } from "../index.js";
 import { contextOf } from "./ccswarm-context.js";
-import { type Fork, forksOf } from "./ccswarm-forks.js";
+import { FORKS, type Fork, forksOf } from "./ccswarm-forks.js";
 import { type Document, Documents, stepIn } from "./documents.js";
 import { inFamilies } from "./families.js";
-import { at, countAt, isObject, objectAt, present, textAt } from "./fields.js";
-import { type FoundFile, jsonFiles } from "./files.js";
+import { at, Fields, isObject, objectAt, present, roomBeside, textAt } from "./fields.js";
+import { jsonFiles } from "./files.js";
 import { type Content, type Foreign, type ForeignSession, oneAfterAnother, type Reading, type Step } from "./model.js";
 import { clipped, isName, nameOf } from "./names.js";
 import type { Report } from "./report.js";
@@ -23,9 +23,10 @@ interface Light {
 }
 
 const INDEX = "index.json";
-const FORKS = "forks.json";
+/** Checkpoints that the index lists, and what it says of those that were not read yet. */
+type Index = Map<string, Fields | undefined>;
 const MAX_LABEL = 1_000;
-/** How many keys a checkpoint says that it has under another name: its metadata has a bound. */
+/** How many keys of a checkpoint that have another name here are noted. Its metadata has all of them. */
 const MAX_RENAMED = 100;
 
 export async function readCcswarm({ root, report, signal }: Reading): Promise<Foreign> {
@@ -33,42 +34,56 @@ export async function readCcswarm({ root, report, signal }: Reading): Promise<Fo
   report.expects(files.length);
   const documents = new Documents(root, report, signal);
   const all: Light[] = [];
-  let index: JsonObject | undefined;
+  const index: Index = new Map();
+  let isIndexed = false;
   let forks: readonly Fork[] = [];
   for await (const document of documents.each(files)) {
     const { file, value } = document;
-    if (file.path === INDEX) index = value;
-    else if (file.path === FORKS) forks = forksOf(value, report);
+    if (file.path === INDEX) {
+      isIndexed = true;
+      for (const [id, entry] of Object.entries(value))
+        index.set(id, new Fields(isObject(entry) ? entry : { entry }, report.of(INDEX), "[]"));
+    } else if (file.path === FORKS) forks = forksOf(value, report);
     else {
-      const light = file.path.startsWith("sessions/") ? lightOf(document, documents, report) : undefined;
+      const light = file.path.startsWith("sessions/") ? lightOf(document, documents, index, report) : undefined;
       if (light === undefined)
         report.strange(file.path, "It is no checkpoint of ccswarm: those are under sessions/, with an id, a session_id and a state.");
       else all.push(light);
     }
   }
-  compareWithIndex(index, all, report);
+  compareWithIndex(isIndexed ? index : undefined, all, report);
   return { acts: oneAfterAnother(sessionsOf(all, forks, report)) };
 }
 
-function lightOf({ value, file, digest }: Document, documents: Documents, report: Report): Light | undefined {
+function lightOf({ value, file, digest }: Document, documents: Documents, index: Index, report: Report): Light | undefined {
   const id = textAt(value, "id");
   const session = textAt(value, "session_id");
   if (id === undefined || session === undefined || at(value, "state") === undefined) return undefined;
   const time = momentOf(at(value, "created_at"));
+  const entry = besides(index.get(id), value, file.path);
+  if (index.has(id)) index.set(id, undefined);
   const record: Step = {
     ...stepIn(file, { id, digest, time }),
-    load: async () => contentOf((await documents.again(file, digest)).value, file, report),
+    load: async () => contentOf((await documents.again(file, digest)).value, entry, report, file.path),
   };
   return { session, time, parent: textAt(objectAt(value, "metadata") ?? {}, "parent_checkpoint_id"), record };
 }
 
+/** What the index alone says of a checkpoint: the checkpoint's metadata keeps it. The index is read before the checkpoints. */
+function besides(entry: Fields | undefined, value: JsonObject, path: string): Fields | undefined {
+  for (const key of ["id", "session_id", "label", "created_at"]) entry?.same(key, at(value, key));
+  entry?.same("path", path);
+  // It follows from the file.
+  entry?.count("size_bytes");
+  return entry?.unmapped.length === 0 ? undefined : entry;
+}
+
 /** What it lists is compared, and its paths are not opened. */
-function compareWithIndex(index: JsonObject | undefined, all: readonly Light[], report: Report): void {
+function compareWithIndex(index: Index | undefined, all: readonly Light[], report: Report): void {
   if (index === undefined) return report.note("There is no index that can be read: the files say all there is.", INDEX);
   const ids = new Set(all.map(({ record }) => record.id));
-  for (const id of Object.keys(index)) if (!ids.has(id)) report.note(`Checkpoint ${quote(id)} is in the index, and no file has it.`, INDEX);
-  for (const { record } of all)
-    if (!Object.hasOwn(index, record.id)) report.note("It is not in the index. It is imported all the same.", record.path);
+  for (const id of index.keys()) if (!ids.has(id)) report.note(`Checkpoint ${quote(id)} is in the index, and no file has it.`, INDEX);
+  for (const { record } of all) if (!index.has(record.id)) report.note("It is not in the index. It is imported all the same.", record.path);
 }
 
 function sessionsOf(all: readonly Light[], forks: readonly Fork[], report: Report): readonly ForeignSession[] {
@@ -109,7 +124,7 @@ function sessionsOf(all: readonly Light[], forks: readonly Fork[], report: Repor
       id: nameOf(id),
       foreign: id,
       ...(fork?.branch && { title: clipped(fork.branch, MAX_LABEL), ...(isName(fork.branch) && { tags: [fork.branch] }) }),
-      ...(fork && { metadata: fork.metadata, source: { fork: fork.source } }),
+      ...(fork && { metadata: fork.metadata, source: fork.source }),
       at: fork?.at ?? steps[0]?.at,
       ...(fork && isFork && { origin: { session: from, step: fork.checkpoint } }),
       steps,
@@ -155,29 +170,42 @@ function parentOf(
   return {};
 }
 
-function contentOf(value: JsonObject, file: FoundFile, report: Report): Content {
-  const metadata = objectAt(value, "metadata") ?? {};
-  const label = textAt(value, "label");
-  const context = contextOf(at(value, "context"), at(metadata, "context_compressed") === true, (what) => report.note(what, file.path));
-  const { state, renamed } = stateOf(at(value, "state") ?? null, context);
+function contentOf(value: JsonObject, entry: Fields | undefined, report: Report, path: string): Content {
+  const told = report.of(path);
+  const fields = new Fields(value, told);
+  if (entry !== undefined) fields.adopt(INDEX, entry);
+  // The step and the session have these.
+  fields.text("id");
+  fields.text("session_id");
+  const about = fields.fields("metadata");
+  const label = fields.clipped("label", MAX_LABEL);
+  const isCompressed = about?.flag("context_compressed");
+  const context = contextOf(fields.any("context"), isCompressed === true, (what) => told.note(what));
+  const { state, renamed } = stateOf(fields.any("state") ?? null, context);
   const names = Object.keys(renamed);
   // Said once, not of each checkpoint: they have it in their metadata.
   for (const name of names.slice(0, MAX_RENAMED))
     report.note(`A key of states that Holdfast does not take, or has itself, has another name here: ${quote(name)}.`);
+  const metadata = about?.object("extra");
   return {
     messages: [],
     state,
     mark: {
-      ...(label !== undefined && { label: clipped(label, MAX_LABEL) }),
-      ...present({ tokenCount: countAt(metadata, "token_count"), tasksCompleted: countAt(metadata, "tasks_completed") }),
+      ...(label !== undefined && { label }),
+      ...present({ tokenCount: about?.count("token_count"), tasksCompleted: about?.count("tasks_completed") }),
     },
-    ...(objectAt(metadata, "extra") && { metadata: objectAt(metadata, "extra") as JsonObject }),
-    source: present({
-      createdAt: at(value, "created_at"),
-      parent: at(metadata, "parent_checkpoint_id"),
-      renamed: names.length === 0 || names.length > MAX_RENAMED ? undefined : renamed,
-      label: label !== undefined && label.length > MAX_LABEL ? label : undefined,
-    }),
+    ...(metadata && { metadata }),
+    source: fields.source(
+      {
+        createdAt: fields.any("created_at"),
+        parent: about?.any("parent_checkpoint_id"),
+        stateSizeBytes: about?.any("state_size_bytes"),
+        // Where there is a context, its format says it.
+        contextCompressed: isCompressed === true && Object.keys(context).length === 0 ? true : undefined,
+        renamed: names.length === 0 ? undefined : renamed,
+      },
+      roomBeside(metadata),
+    ),
   };
 }
 

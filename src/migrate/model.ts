@@ -20,6 +20,16 @@ export interface Content {
   readonly source?: JsonObject;
 }
 
+/** What a source says of a session beside its steps. */
+export interface Words {
+  readonly title?: string;
+  readonly tags?: readonly string[];
+  readonly archived?: boolean;
+  readonly metadata?: JsonObject;
+  /** What else is to be known of where it came from. */
+  readonly source?: JsonObject;
+}
+
 export interface Step {
   /** Their id, and a digest of what they wrote: together they are how it is known again. */
   readonly id: string;
@@ -30,22 +40,19 @@ export interface Step {
   readonly parent?: string;
   readonly path: string;
   readonly bytes: number;
+  /** What the source said of the session then, where a step says it: a snapshot of that time notes it. */
+  readonly words?: Words;
   /** Another file that says the same, and is not written again. */
   readonly twin?: { readonly path: string; readonly bytes: number };
   readonly load: () => Promise<Content>;
 }
 
-export interface ForeignSession {
+/** With what is said of it now. */
+export interface ForeignSession extends Words {
   /** Ours, and theirs. */
   readonly id: string;
   readonly foreign: string;
   readonly agent?: string;
-  readonly title?: string;
-  readonly tags?: readonly string[];
-  readonly archived?: boolean;
-  readonly metadata?: JsonObject;
-  /** What else is to be known of where it came from. */
-  readonly source?: JsonObject;
   /** What tells it from another session of the same id, where they say it: otherwise its steps do. */
   readonly identity?: string;
   /** When it was begun. */
@@ -70,7 +77,8 @@ export interface ForeignRecord {
   readonly snapshot?: Pick<SnapshotOptions, "name" | "description" | "kind"> & {
     readonly id: string;
     readonly at: number | undefined;
-    readonly source: JsonObject;
+    /** Loaded when it is written, as steps are. */
+    readonly source: () => Promise<JsonObject>;
   };
 }
 

@@ -11,7 +11,7 @@
 
 import { sortedText } from "../core/json.js";
 import type { Checkpoint, JsonObject, SessionSummary } from "../index.js";
-import { countAt, isObject, textAt } from "./fields.js";
+import { at, isCount, isObject, textAt } from "./fields.js";
 import type { ForeignSession, MigrationKind, Step } from "./model.js";
 import { digestOf } from "./names.js";
 
@@ -97,7 +97,8 @@ export function planOf(kind: MigrationKind, session: ForeignSession, standing: S
   const isSame = session.identity !== undefined && source["identity"] === session.identity;
   if (steps.length > 0 && places.size > 0 && last === -1 && !isSame) return conflict(STRANGE, true);
   const isUnfinished = isNewFork || source["mark"] === undefined || source["isUnfinished"] === true;
-  const count = countAt(source, "count") ?? 0;
+  const counted = at(source, "count");
+  const count = isCount(counted) ? counted : 0;
   const isPlace = isUnfinished ? isUnderWay(session, source, standing, places) : places.size <= count && isAtEnd(source, standing, places);
   if (!isPlace) return conflict("It was put back to an earlier checkpoint here.");
   const isPruned = places.size < count;

@@ -1,4 +1,5 @@
 /** What an import did, collected as it goes. */
+import { quote } from "../core/errors.js";
 import type { MigrationKind } from "./model.js";
 
 export type Outcome =
@@ -66,6 +67,19 @@ export interface MigrationProgress {
 /** How many lines of each kind are kept; a last one counts the others. */
 const MAX_LINES = 10_000;
 
+/** Takes what is found in one file. */
+export interface FileReport {
+  note(what: string): void;
+  /** A field that is kept in `metadata.source.unmapped`. */
+  unmapped(field: string): void;
+  /** A field for which metadata has no room. */
+  tooLarge(field: string): void;
+}
+
+const nothing = (): void => {};
+/** For a file that is looked over, and is read again when it is written. */
+export const UNREPORTED: FileReport = { note: nothing, unmapped: nothing, tooLarge: nothing };
+
 export class Report {
   readonly sessions: MigratedSession[] = [];
   readonly agents: MigratedAgent[] = [];
@@ -73,6 +87,7 @@ export class Report {
   readonly #skipped: { path: string; why: string }[] = [];
   readonly #notes: { path?: string; what: string }[] = [];
   readonly #said = new Set<string>();
+  readonly #unmapped = new Map<string, { readonly path: string; count: number }>();
   readonly #sources = new Map<string, number>();
   readonly #tell: ((progress: MigrationProgress) => void) | undefined;
   #more = { skipped: 0, notes: 0 };
@@ -127,6 +142,22 @@ export class Report {
     this.#notes.push(path === undefined ? { what } : { path, what });
   }
 
+  /** The report for one file. */
+  of(path: string): FileReport {
+    return {
+      note: (what) => this.note(what, path),
+      unmapped: (field) => this.#countUnmapped(field, path),
+      tooLarge: (field) => this.skip(path, `Field ${quote(field)} is too large for metadata: left out.`),
+    };
+  }
+
+  #countUnmapped(field: string, path: string): void {
+    const found = this.#unmapped.get(field);
+    if (found !== undefined) found.count += 1;
+    else if (this.#unmapped.size < MAX_LINES) this.#unmapped.set(field, { path, count: 1 });
+    else this.#more.notes += 1;
+  }
+
   /** Something of this file is stored now. */
   stored(path: string, bytes: number): void {
     this.#sources.set(path, bytes);
@@ -135,6 +166,14 @@ export class Report {
   /** Something takes this much that the store does not count. */
   takes(bytes: number): void {
     this.#taken += bytes;
+  }
+
+  /** Each field that has no counterpart here, with the file in which it was found first. */
+  #unmappedNotes(): readonly { readonly path: string; readonly what: string }[] {
+    return [...this.#unmapped].map(([field, { path, count }]) => ({
+      path,
+      what: `Field ${quote(field)} cannot be mapped. Its value is kept in metadata.source.unmapped. Found ${count === 1 ? "once" : `${count} times, here first`}.`,
+    }));
   }
 
   end(about: Pick<MigrationReport, "kind" | "path" | "dryRun" | "storedBytes">): MigrationReport {
@@ -147,7 +186,7 @@ export class Report {
       snapshots: this.snapshots,
       files: this.#files,
       skipped: skipped === 0 ? this.#skipped : [...this.#skipped, { path: "", why: `${skipped} more were left out.` }],
-      notes: notes === 0 ? this.#notes : [...this.#notes, { what: `There are ${notes} more notes.` }],
+      notes: [...this.#notes, ...this.#unmappedNotes(), ...(notes === 0 ? [] : [{ what: `There are ${notes} more notes.` }])],
       sourceBytes: [...this.#sources.values()].reduce((sum, bytes) => sum + bytes, 0),
     };
   }

@@ -1,8 +1,9 @@
 /** A checkpoint of smooth-operator, wherever it was stored. */
 import type { JsonObject } from "../index.js";
-import { at, countAt, objectAt, present } from "./fields.js";
+import { Fields, roomBeside } from "./fields.js";
 import { unreadable } from "./files.js";
 import type { Content, Step } from "./model.js";
+import type { FileReport } from "./report.js";
 import { messagesOf } from "./smooth-messages.js";
 import type { Moment } from "./times.js";
 
@@ -17,20 +18,27 @@ export interface Light {
 }
 
 /** All of a checkpoint, in the shape of its file. */
-export function contentOf(value: JsonObject): Content {
-  const conversation = objectAt(value, "conversation");
+export function contentOf(value: JsonObject, told: FileReport): Content {
+  const fields = new Fields(value, told);
+  const conversation = fields.fields("conversation");
   if (conversation === undefined) throw unreadable("It has no conversation.");
-  const iteration = countAt(value, "iteration");
-  const metadata = objectAt(value, "metadata");
+  // The step and the session have these.
+  fields.text("id");
+  fields.text("agent_id");
+  const iteration = fields.count("iteration");
+  const metadata = fields.object("metadata");
   return {
-    messages: messagesOf(conversation),
+    messages: messagesOf(conversation.items("messages"), told),
     mark: { kind: "automatic", ...(iteration !== undefined && { step: iteration }) },
     ...(metadata && { metadata }),
-    source: present({
-      createdAt: at(value, "created_at"),
-      iteration: iteration === undefined ? at(value, "iteration") : undefined,
-      conversation: at(conversation, "id"),
-      maxContextTokens: at(conversation, "max_context_tokens"),
-    }),
+    source: fields.source(
+      {
+        createdAt: fields.any("created_at"),
+        iteration: iteration === undefined ? fields.any("iteration") : undefined,
+        conversation: conversation.any("id"),
+        maxContextTokens: conversation.any("max_context_tokens"),
+      },
+      roomBeside(metadata),
+    ),
   };
 }

@@ -17,7 +17,7 @@ import { parseJson } from "../core/lossless-json.js";
 import type { Json, JsonObject } from "../index.js";
 import { type Driver, openDriver, type Statement } from "../store/sql/sqlite/driver.js";
 import { numbersKept } from "./documents.js";
-import { integerAt, isObject, objectAt, textAt } from "./fields.js";
+import { at, integerOf, isObject, objectAt, textAt } from "./fields.js";
 import { MAX_FILE_BYTES, textOfBytes, unreadable } from "./files.js";
 import type { Reading } from "./model.js";
 import { digestOf } from "./names.js";
@@ -29,6 +29,8 @@ const MAX_ROWS = 1_000_000;
 /** The file, and the log of changes that are not in it yet. */
 const COPIED = ["", "-wal"] as const;
 const JOURNAL = "-journal";
+/** More than metadata takes. */
+const MAX_CELL_BYTES = 1024 * 1024;
 const FOLDER = "holdfast-import-";
 const STALE_MS = 24 * 60 * 60 * 1000;
 
@@ -49,15 +51,16 @@ export async function readRows({ root, report, signal }: Reading): Promise<{ lig
       signal?.throwIfAborted();
       const path = `checkpoints[${rowid}]`;
       try {
-        const { value, digest, bytes, texts, isOdd } = rows.read(rowid);
-        if (isOdd) report.note("Its metadata is torn, or no object: left out. The conversation is imported.", path);
+        const { value, digest, bytes, texts, isOdd, tooLarge } = rows.read(rowid);
+        for (const column of tooLarge) report.of(path).tooLarge(column);
+        if (isOdd) report.note("Its metadata is torn, or no object. The conversation is imported.", path);
         if (texts > 0) report.note(`${numbersKept(texts)}.`, path);
         const time = momentOf(value["created_at"]);
-        const load = async () => contentOf(rows.read(rowid).value);
+        const load = async () => contentOf(rows.read(rowid).value, report.of(path));
         const record = { id: textAt(value, "id") ?? rowid, digest, at: time?.ms ?? copy.mtimeMs, path, bytes, load };
         const agent = textAt(value, "agent_id") ?? "";
         const conversation = textAt(objectAt(value, "conversation") ?? {}, "id") ?? "";
-        const iteration = integerAt(value, "iteration") ?? 0n;
+        const iteration = integerOf(at(value, "iteration")) ?? 0n;
         lights.push({ agent, conversation, time, iteration, last: BigInt(rowid), record });
       } catch (error) {
         if (!(error instanceof HoldfastError)) throw error;
@@ -159,14 +162,19 @@ interface Read {
   readonly texts: number;
   /** Whether its metadata is none. */
   readonly isOdd: boolean;
+  /** Columns with values that are too large. */
+  readonly tooLarge: readonly string[];
 }
 
+const KNOWN = ["id", "agent_id", "iteration", "created_at", "metadata", "conversation"];
 const CELLS = `CAST(id AS TEXT), CAST(agent_id AS TEXT), CAST(iteration AS TEXT), CAST(created_at AS TEXT), CAST(metadata AS TEXT),
   length(CAST(conversation AS BLOB)), CASE WHEN length(CAST(conversation AS BLOB)) <= ${MAX_FILE_BYTES} THEN CAST(conversation AS BLOB) END`;
 
 class Rows {
   readonly #db: Driver;
   readonly #one: Statement;
+  /** Columns that other versions have. */
+  readonly #more: readonly string[];
 
   /** Refuses what is no such database. */
   constructor(db: Driver, path: string) {
@@ -176,7 +184,8 @@ class Rows {
       const sql = db.prepare("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'checkpoints'").get()?.[0];
       // D2: a virtual table would run what its module likes.
       if (typeof sql !== "string" || !/^\s*CREATE\s+TABLE\b/i.test(sql)) throw unreadable("no table");
-      this.#one = db.prepare(`SELECT ${CELLS} FROM checkpoints WHERE rowid = CAST(? AS INTEGER)`);
+      this.#more = otherColumns(db);
+      this.#one = db.prepare(`SELECT ${[CELLS, ...this.#more.map(cellOf)].join(", ")} FROM checkpoints WHERE rowid = CAST(? AS INTEGER)`);
     } catch (cause) {
       throw new HoldfastError(
         "INVALID_OPTION",
@@ -199,13 +208,16 @@ class Rows {
   }
 
   read(rowid: string): Read {
-    const [id, agent, iteration, createdAt, metadata, length, conversation] = this.#row(rowid);
+    const [id, agent, iteration, createdAt, metadata, length, conversation, ...cells] = this.#row(rowid);
     if (!(conversation instanceof Uint8Array))
       throw unreadable(typeof length === "number" ? `It is larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB.` : "It has no conversation.");
     const said = parseJson(textOfBytes(conversation));
     if (!isObject(said.value)) throw unreadable("Its conversation is no object.");
     const more = metadataIn(metadata);
+    const others = Object.fromEntries(this.#more.flatMap((name, i) => valueIn(name, cells.slice(i * 2, i * 2 + 2))));
+    const tooLarge = this.#more.filter((_, i) => cells[i * 2] !== "null" && cells[i * 2 + 1] === null);
     const value = {
+      ...others,
       id: textOr(id, rowid),
       agent_id: textOr(agent, ""),
       iteration: wholeOr(iteration),
@@ -213,9 +225,10 @@ class Rows {
       metadata: more.value,
       conversation: said.value,
     };
-    const digest = digestOf(`${JSON.stringify([id, agent, iteration, createdAt, metadata] as Json)}\n${digestOf(conversation)}`);
+    const cellsOfRow = [id, agent, iteration, createdAt, metadata, ...(this.#more.length > 0 ? [others] : [])];
+    const digest = digestOf(`${JSON.stringify(cellsOfRow as Json)}\n${digestOf(conversation)}`);
     const bytes = conversation.length + (typeof metadata === "string" ? Buffer.byteLength(metadata) : 0);
-    return { value, digest, bytes, texts: said.texts.count + more.texts, isOdd: more.isOdd };
+    return { value, digest, bytes, texts: said.texts.count + more.texts, isOdd: more.isOdd, tooLarge };
   }
 
   #row(rowid: string): readonly unknown[] {
@@ -229,8 +242,31 @@ class Rows {
   }
 }
 
-/** A conversation is good whatever stands beside it. */
-function metadataIn(text: unknown): { readonly value: JsonObject; readonly texts: number; readonly isOdd: boolean } {
+/** D2: not those that the database computes. */
+const otherColumns = (db: Driver): readonly string[] =>
+  db
+    .prepare("PRAGMA table_xinfo(checkpoints)")
+    .all()
+    .flatMap(([, name, , , , , hidden]) => (typeof name === "string" && Number(hidden) === 0 ? [name] : []))
+    .filter((name) => !KNOWN.includes(name.toLowerCase()));
+
+/** The type of a cell, and its value as text. Bytes are hexadecimal digits. */
+function cellOf(column: string): string {
+  const name = `"${column.replaceAll('"', '""')}"`;
+  return `typeof(${name}), CASE WHEN length(CAST(${name} AS BLOB)) > ${MAX_CELL_BYTES} THEN NULL WHEN typeof(${name}) = 'blob' THEN hex(${name}) ELSE CAST(${name} AS TEXT) END`;
+}
+
+/** A cell as JSON; nothing for NULL. */
+function valueIn(name: string, [type, text]: readonly unknown[]): readonly (readonly [string, Json])[] {
+  if (type === "null") return [];
+  if (typeof text !== "string") return [];
+  if (type === "integer") return [[name, wholeOr(text)]];
+  if (type === "real") return [[name, Number.isFinite(Number(text)) ? Number(text) : text]];
+  return [[name, type === "blob" ? { hex: text } : text.toWellFormed()]];
+}
+
+/** A conversation is good whatever stands beside it. Metadata that is no object stays as it stands. */
+function metadataIn(text: unknown): { readonly value: Json; readonly texts: number; readonly isOdd: boolean } {
   if (text === null || text === undefined) return { value: {}, texts: 0, isOdd: false };
   try {
     const { value, texts } = parseJson(String(text));
@@ -238,7 +274,7 @@ function metadataIn(text: unknown): { readonly value: JsonObject; readonly texts
   } catch (error) {
     if (!(error instanceof HoldfastError)) throw error;
   }
-  return { value: {}, texts: 0, isOdd: true };
+  return { value: String(text), texts: 0, isOdd: true };
 }
 
 const textOr = (value: unknown, otherwise: string): string => (typeof value === "string" ? value : otherwise);

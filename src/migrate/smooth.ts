@@ -4,7 +4,7 @@
  */
 import { quote } from "../core/errors.js";
 import { Documents, stepIn } from "./documents.js";
-import { at, integerAt, objectAt, textAt } from "./fields.js";
+import { at, integerOf, objectAt, textAt } from "./fields.js";
 import { jsonFiles, rootOf } from "./files.js";
 import { type Foreign, type ForeignSession, oneAfterAnother, type Reading, type Step } from "./model.js";
 import { digestOf, nameOf } from "./names.js";
@@ -34,9 +34,9 @@ async function readFiles({ root, report, signal }: Reading): Promise<readonly Li
     const time = momentOf(at(value, "created_at"));
     const record: Step = {
       ...stepIn(file, { id, digest, time }),
-      load: async () => contentOf((await documents.again(file, digest)).value),
+      load: async () => contentOf((await documents.again(file, digest)).value, report.of(file.path)),
     };
-    const iteration = integerAt(value, "iteration") ?? 0n;
+    const iteration = integerOf(at(value, "iteration")) ?? 0n;
     lights.push({ agent, conversation: textAt(conversation, "id") ?? "", time, iteration, last: id, record });
   }
   return lights;

@@ -253,10 +253,11 @@ describe("what Holdfast refuses beside the steps is left out with the reason, an
   const large = { x: "y".repeat(2_000_000) };
 
   test.each([
-    ["a title", { title: "\ud800" }, "title"],
-    ["metadata", { title: "Kept", metadata: large }, "metadata"],
-    ["what is said of where it came from", { title: "Kept", tags: [`${"t".repeat(2_000_000)}`] }, "metadata"],
-  ])("%s of a session", async (_name, more, word) => {
+    ["a title", { title: "\ud800" }, 'The title of session "x"'],
+    ["metadata", { title: "Kept", metadata: large }, 'The metadata of session "x"'],
+    ["metadata that is no text", { title: "Kept", metadata: { k: "\ud800" } }, 'The metadata of session "x"'],
+    ["what is said of where it came from", { title: "Kept", tags: [`${"t".repeat(2_000_000)}`] }, 'Field "tags" is too large'],
+  ])("%s of a session", async (_name, more, why) => {
     const store = join(place(), "s.db");
     const path = put(place(), { "conversations/x.json": conversation("x", 2, more), "conversations/y.json": conversation("y", 1) });
     const report = await migrate("aethershell", path, store);
@@ -264,10 +265,10 @@ describe("what Holdfast refuses beside the steps is left out with the reason, an
       { id: "y", outcome: "imported" },
       { id: "x", outcome: "imported", checkpoints: 1 },
     ]);
-    expect(report.skipped).toMatchObject([{ path: "conversations/x.json", why: expect.stringContaining(`The ${word} of session "x"`) }]);
+    expect(report.skipped).toMatchObject([{ path: "conversations/x.json", why: expect.stringContaining(why) }]);
     await using(store, async (hold) => {
       expect((await hold.sessions.state("x")).messages).toHaveLength(2);
-      if (word === "metadata") expect(await hold.sessions.get("x")).toMatchObject({ title: "Kept" });
+      if ("metadata" in more || "tags" in more) expect(await hold.sessions.get("x")).toMatchObject({ title: "Kept" });
     });
     expect((await migrate("aethershell", path, store)).sessions.map(({ outcome }) => outcome)).toEqual(["known", "known"]);
   });

@@ -203,10 +203,11 @@ describe("the database", () => {
       ["checkpoints[3]", "Its conversation is no object."],
     ]);
     // A good conversation, whatever stands beside it.
-    expect(report.notes.filter(({ what }) => what.includes("metadata")).map(({ path: row }) => row)).toEqual([
+    expect(report.notes.filter(({ what }) => what.includes("Its metadata is torn")).map(({ path: row }) => row)).toEqual([
       "checkpoints[4]",
       "checkpoints[9]",
     ]);
+    expect(report.notes).toContainEqual({ path: "checkpoints[9]", what: expect.stringMatching(/^Field "metadata" .* Found 2 times/) });
     expect(report.notes).toContainEqual({ path: "checkpoints[10]", what: expect.stringContaining("kept as text") });
     expect(report.sessions.map(({ id, checkpoints }) => [id, checkpoints])).toEqual([
       ["agent", 7],
