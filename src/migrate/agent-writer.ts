@@ -24,9 +24,12 @@ export class AgentWriter {
   /** How large the records are that were saved. */
   readonly #sizes = new Map<string, number>();
   readonly #records: readonly ForeignRecord[];
+  readonly #labels: LabelsOf;
 
-  constructor(writing: Writing, records: readonly ForeignRecord[]) {
+  /** `labels` answers what the source said of an agent's sessions so far. */
+  constructor(writing: Writing, records: readonly ForeignRecord[], labels: LabelsOf) {
     this.#writing = writing;
+    this.#labels = labels;
     this.#records = records;
     this.#identities = new Set(records.map(({ identity, agent }) => `${identity} ${agent}`));
     this.#last = new Map(records.map((record) => [record.agent, record]));
@@ -68,10 +71,12 @@ export class AgentWriter {
     return { ...about, metadata: { source: { kind: this.#writing.kind, id, digest, ...(await source()) } } };
   }
 
+  /** With the labels that the source gives the sessions at this moment: those that they have are of another one. */
   async #take(record: ForeignRecord, { at }: ForeignSnapshot, about: SnapshotOptions): Promise<void> {
     const { into, clock, report } = this.#writing;
+    const labels = await this.#labels(record.agent);
     clock.at = at ?? clock.at;
-    const made = await into.agents.snapshot(record.agent, about);
+    const made = await into.agents.snapshot(record.agent, { ...about, labels });
     report.stored(record.path, record.bytes);
     report.takes(bytesOf(made as unknown as Json) + (this.#sizes.get(record.agent) ?? 0));
   }
@@ -166,6 +171,7 @@ interface Snapshots {
   readonly isShared: boolean;
 }
 
+type LabelsOf = (agent: string) => Promise<NonNullable<SnapshotOptions["labels"]>>;
 type ForeignSnapshot = NonNullable<ForeignRecord["snapshot"]>;
 type Left = Pick<MigratedSnapshot, "outcome" | "message">;
 

@@ -1,69 +1,143 @@
 /**
- * What is said of a session beside its steps.
+ * What is said of a session beside its steps: title, tags, archived, metadata.
  *
- * W1  a word that people have changed here since the last import stays as they left it.
- * W2  a word that Holdfast refuses is left out, and said; the others are written. What the import must know again is written last.
+ * WORDS-1  A session has the words of its source, also where the source has changed or removed them since the last import. A word, or a
+ *          field of metadata, that people have changed here since then stays as they left it.
+ * WORDS-2  A word that Holdfast refuses is left out, and said; the others are written. What the import must know again is written last.
  */
-import { quote } from "../core/errors.js";
 import { sortedText } from "../core/json.js";
-import type { Json, JsonObject, SessionSummary } from "../index.js";
-import { objectAt, present, withSource } from "./fields.js";
-import type { ForeignSession } from "./model.js";
+import type { Json, JsonObject, SessionSummary, SessionUpdate } from "../index.js";
+import { objectAt, textAt } from "./fields.js";
+import type { Words } from "./model.js";
 import { digestOf } from "./names.js";
 import { sourceIn } from "./plan.js";
 import { compareTexts } from "./times.js";
-import { isRefused, type Writing } from "./writing.js";
+import { isRefused } from "./writing.js";
 
 const WORDS = ["title", "tags", "archived"] as const;
 type Word = (typeof WORDS)[number];
 
-/** Tags have no order. */
-const digestOfWord = (word: Json | readonly string[] | undefined): string =>
-  digestOf(sortedText(Array.isArray(word) ? (word as readonly string[]).toSorted(compareTexts) : ((word as Json | undefined) ?? null)));
-
-/** `known` is what the next import must find. */
-export async function writeWords(writing: Writing, foreign: ForeignSession, before: SessionSummary, known: JsonObject): Promise<void> {
-  const { into, report } = writing;
-  const { id, title, tags, archived } = foreign;
-  const source = sourceIn(before.metadata);
-  const isOwn = source?.["id"] === foreign.foreign;
-  const left = (isOwn && source && objectAt(source, "left")) || {};
-  // A fork begins with the words of its parent; those are not its own.
-  const given: JsonObject = isOwn
-    ? defined({ title, tags, archived })
-    : { title: title ?? null, tags: tags ?? [], ...defined({ archived }) };
-  const isTheirs = (word: Word): boolean => Object.hasOwn(left, word) && left[word] !== digestOfWord(before[word]);
-  const said = Object.fromEntries(Object.entries(given).filter(([word]) => !isTheirs(word as Word)));
-  const now = WORDS.map((word): readonly [Word, Json] => [word, isTheirs(word) ? (left[word] as Json) : leftAs(said, before, word)]);
-  const note = { ...known, left: present(Object.fromEntries(now)) };
-  const kept = isOwn ? before.metadata : undefined;
-  const metadata = { ...kept, ...withSource(foreign.metadata, { ...foreign.source, ...note }) };
-  try {
-    await into.sessions.update(id, { ...said, metadata });
-    return;
-  } catch (error) {
-    if (!isRefused(error)) throw error;
-  }
-  // W2: one at a time, as nobody says which of them it was.
-  const path = foreign.steps.at(-1)?.path ?? foreign.foreign;
-  const takes = async (word: string, value: Json): Promise<boolean> => {
-    try {
-      await into.sessions.update(id, { [word]: value });
-      return true;
-    } catch (error) {
-      if (!isRefused(error)) throw error;
-      report.skip(path, `The ${word} of session ${quote(id)}: ${error.message}`);
-      return false;
-    }
-  };
-  for (const [word, value] of Object.entries(said)) await takes(word, value);
-  if (!(await takes("metadata", metadata)) && !(await takes("metadata", { ...kept, source: note })))
-    await into.sessions.update(id, { metadata: { source: note } });
+interface Said {
+  readonly title: string | null;
+  readonly tags: readonly string[];
+  readonly archived: boolean;
 }
 
-/** A title that is taken away is the first words of the session again, and nobody's. */
-const leftAs = (said: JsonObject, before: SessionSummary, word: Word): string | null =>
-  said[word] === null ? null : digestOfWord(said[word] ?? before[word]);
+/** Digests of what an import wrote: where a word has another one by now, people have changed it. */
+type Left = Readonly<Record<Word, string>> & { readonly metadata: JsonObject };
 
-const defined = (words: { readonly [K in Word]?: Json | undefined }): JsonObject =>
-  Object.fromEntries(Object.entries(words).filter((entry): entry is [string, Json] => entry[1] !== undefined));
+/** What is to be written, and how the next import knows it again. */
+export interface Label {
+  readonly said: Partial<Said>;
+  /** Fields of metadata: those that people have here, and those of the source. */
+  readonly kept: JsonObject;
+  readonly ours: JsonObject;
+  /** Metadata that has a field of our name goes into the note. */
+  readonly noted: JsonObject | undefined;
+  readonly source: JsonObject | undefined;
+  readonly known: JsonObject;
+  readonly was: Left;
+  readonly left: Left;
+}
+
+const NOTHING: Said = { title: null, tags: [], archived: false };
+
+const saidBy = ({ title, tags, archived }: Words): Said => ({
+  title: title ?? NOTHING.title,
+  tags: tags ?? NOTHING.tags,
+  archived: archived ?? NOTHING.archived,
+});
+
+/** The first words of a session stand in for a title, and are none. */
+const saidHere = ({ title, titled, tags, archived }: SessionSummary): Said => ({ title: titled ? (title ?? null) : null, tags, archived });
+
+/** Tags have no order. */
+const digestsOf = ({ title, tags, archived }: Said, metadata: JsonObject): Left => ({
+  title: digestOf(sortedText(title)),
+  tags: digestOf(sortedText(tags.toSorted(compareTexts))),
+  archived: digestOf(sortedText(archived)),
+  metadata: Object.fromEntries(Object.entries(metadata).map(([key, value]) => [key, digestOf(sortedText(value))])),
+});
+
+/** What an import has noted. Before its end, it has written nothing. */
+function leftIn(note: JsonObject): Left {
+  const nothing = digestsOf(NOTHING, {});
+  const left = objectAt(note, "left") ?? {};
+  const noted = Object.fromEntries(WORDS.map((word) => [word, textAt(left, word) ?? nothing[word]])) as Record<Word, string>;
+  return { ...noted, metadata: objectAt(left, "metadata") ?? {} };
+}
+
+/** The words of a source, and `known`, which the next import must find. */
+export function labelBy(words: Words, known: JsonObject): Label {
+  const said = saidBy(words);
+  const isNoted = words.metadata !== undefined && Object.hasOwn(words.metadata, "source");
+  const ours = isNoted ? {} : (words.metadata ?? {});
+  const noted = isNoted ? words.metadata : undefined;
+  return { said, kept: {}, ours, noted, source: words.source, known, was: digestsOf(NOTHING, {}), left: digestsOf(said, ours) };
+}
+
+/** WORDS-1: the same for a session that is here. A fork begins with the words of its parent (`isOwn` is false): those are not its own. */
+export function labelOver(before: SessionSummary, isOwn: boolean, words: Words, known: JsonObject): Label {
+  const given = labelBy(words, known);
+  const { source: _source, ...fields } = before.metadata;
+  const now = digestsOf(saidHere(before), fields);
+  const was = isOwn ? leftIn(sourceIn(before.metadata) ?? {}) : now;
+  const isTheirs = (word: Word): boolean => now[word] !== was[word] && now[word] !== given.left[word];
+  const isTheirField = (key: string): boolean => now.metadata[key] !== was.metadata[key] && now.metadata[key] !== given.left.metadata[key];
+  const only = <T extends Json>(of: Readonly<Record<string, T>>, isMeant: (key: string) => boolean): Record<string, T> =>
+    Object.fromEntries(Object.entries(of).filter(([key]) => isMeant(key)));
+  const isOurField = (key: string): boolean => !isTheirField(key);
+  const digests = Object.fromEntries(WORDS.map((word) => [word, (isTheirs(word) ? was : given.left)[word]])) as Record<Word, string>;
+  return {
+    ...given,
+    // What is as it should be is not written: people may change it meanwhile.
+    said: only(given.said as unknown as JsonObject, (word) => !isTheirs(word as Word) && now[word as Word] !== given.left[word as Word]),
+    kept: only(fields, isTheirField),
+    ours: only(given.ours, isOurField),
+    was,
+    left: { ...digests, metadata: { ...only(given.left.metadata, isOurField), ...only(was.metadata, isTheirField) } },
+  };
+}
+
+type Update = (update: SessionUpdate) => Promise<unknown>;
+
+/** WORDS-2. Answers what was taken. `refused` is told of the rest. */
+export async function give(label: Label, update: Update, refused: (word: string, why: string) => void): Promise<SessionUpdate> {
+  const { said, kept, ours, noted, source, known, was, left } = label;
+  const all = { ...said, metadata: { ...kept, ...ours, source: { ...source, ...known, left, ...(noted && { metadata: noted }) } } };
+  if ((await refusal(update, all)) === undefined) return all;
+  // One at a time, as nobody says which of them it was.
+  const taken: { -readonly [K in keyof SessionUpdate]: SessionUpdate[K] } = {};
+  let digests = left;
+  for (const [word, value] of Object.entries(said)) {
+    const why = await refusal(update, { [word]: value });
+    if (why === undefined) Object.assign(taken, { [word]: value });
+    else {
+      digests = { ...digests, [word]: was[word as Word] };
+      refused(word, why);
+    }
+  }
+  const whole = { ...all.metadata, source: { ...all.metadata.source, left: digests } };
+  const why = await refusal(update, { metadata: whole });
+  if (why === undefined) return { ...taken, metadata: whole };
+  refused("metadata", why);
+  const note = { ...known, left: { ...digests, metadata: {} } };
+  for (const metadata of [
+    { ...kept, source: { ...source, ...note } },
+    { ...kept, source: note },
+  ])
+    if ((await refusal(update, { metadata })) === undefined) return { ...taken, metadata };
+  await update({ metadata: { source: note } });
+  return { ...taken, metadata: { source: note } };
+}
+
+/** Why an update is refused; undefined where it was made. */
+async function refusal(update: Update, given: SessionUpdate): Promise<string | undefined> {
+  try {
+    await update(given);
+    return undefined;
+  } catch (error) {
+    if (!isRefused(error)) throw error;
+    return error.message;
+  }
+}

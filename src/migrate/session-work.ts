@@ -1,12 +1,12 @@
 /** The writing of one session: its steps in order, each after the one that it follows, and at the end where it stands and what is said of it. */
 import { HoldfastError, quote } from "../core/errors.js";
-import type { Checkpoint, CheckpointOptions, JsonObject, Session } from "../index.js";
+import type { Checkpoint, CheckpointOptions, JsonObject, Session, SessionUpdate } from "../index.js";
 import { present, withSource } from "./fields.js";
 import type { Content, ForeignSession, Step } from "./model.js";
 import { type Conflict, keyOf, markOf, type Plan, sourceIn } from "./plan.js";
 import type { MigratedSession } from "./report.js";
 import { saveStep } from "./save-step.js";
-import { writeWords } from "./session-words.js";
+import { give, labelBy, labelOver } from "./session-words.js";
 import { checkpointsOf } from "./standing.js";
 import { isOfSession, isRefused, type Writing } from "./writing.js";
 
@@ -33,6 +33,9 @@ export class SessionWork {
   #isUnfinished: boolean;
   #done = 0;
   #imported = 0;
+  /** The last step so far that is here, and what a snapshot notes of a session that stands at it. */
+  #last: Step | undefined;
+  #label: { readonly step: Step; readonly count: number; readonly label: SessionUpdate } | undefined;
   #held: Session | undefined;
 
   constructor(
@@ -89,9 +92,32 @@ export class SessionWork {
     if (this.#conflict === undefined && !this.#plan.late.has(step)) {
       const back = this.#done < this.#known ? this.#head : undefined;
       if (!this.#places.has(keyOf(step))) await this.#write(step, back);
-      this.#before = this.#places.get(keyOf(step)) ?? this.#before;
+      const place = this.#places.get(keyOf(step));
+      this.#before = place ?? this.#before;
+      if (place !== undefined) this.#last = step;
     }
     this.#done += 1;
+  }
+
+  /** What the source said of the session at the last step so far: what would be written if the source ended there. */
+  async label(): Promise<SessionUpdate | undefined> {
+    const { trial, report } = this.#writing;
+    const step = this.#last;
+    const count = this.#places.size;
+    // A session that is elsewhere, from an import before, keeps the label that it has there.
+    const isThere = step !== undefined && this.#conflict === undefined && this.#places.get(keyOf(step)) === this.#head;
+    if (step?.words === undefined || !isThere) return undefined;
+    if (this.#label?.step === step && this.#label.count === count) return this.#label.label;
+    const { foreign, identity, current } = this.#session;
+    const then = { id: this.id, foreign, at: undefined, ...step.words, steps: [step], ...(current && { current: step }) };
+    const known = { kind: this.#writing.kind, id: foreign, ...present({ identity, at: keyOf(step) }), count, mark: markOf(then) };
+    const label = await give(
+      labelBy(step.words, known),
+      (update) => trial.label(update),
+      (word, why) => report.skip(step.path, `The ${word} of session ${quote(this.id)} in checkpoint ${quote(step.id)}: ${why}`),
+    );
+    this.#label = { step, count, label };
+    return label;
   }
 
   /** `back`: where the session goes again, once the step stands beside its own way. */
@@ -146,18 +172,12 @@ export class SessionWork {
 
   async #hold(at: number | undefined): Promise<Session> {
     const { into, clock, kind } = this.#writing;
-    const { id, agent, title, tags, foreign, at: begun } = this.#session;
+    const { id, agent, foreign, at: begun } = this.#session;
     if (this.#held === undefined) {
       clock.at = begun ?? at ?? clock.at;
       await this.#fork();
       const about = { ...(agent !== undefined && !this.#isThere && { agent }), metadata: { source: { kind, id: foreign } } };
-      // Snapshots that are taken on the way have its words already, unless they are refused: that is said at the end.
-      this.#held = await into
-        .session(id, { ...about, ...(title !== undefined && { title }), ...(tags && { tags }) })
-        .catch((error: unknown) => {
-          if (!isRefused(error)) throw error;
-          return into.session(id, about);
-        });
+      this.#held = await into.session(id, about);
       await this.#refuseChanged(this.#held);
       this.#isThere = true;
     }
@@ -214,8 +234,8 @@ export class SessionWork {
 
   /** Puts the session where the source says that it stands, and what is said of it beside it. */
   async #settle(): Promise<void> {
-    const { into, kind, clock } = this.#writing;
-    const { current, identity, foreign, at, id } = this.#session;
+    const { into, kind, clock, report } = this.#writing;
+    const { current, identity, foreign, at, id, steps } = this.#session;
     clock.at = at ?? clock.at;
     // A fork that nothing was added to is there all the same.
     await this.#fork();
@@ -239,7 +259,13 @@ export class SessionWork {
     const [here] = [...this.#places].find(([, place]) => place === this.#head) ?? [];
     const had = source["id"] === foreign && typeof source["count"] === "number" ? source["count"] : 0;
     const count = Math.max(had + this.#imported, this.#places.size);
-    await writeWords(this.#writing, this.#session, before, { kind, id: foreign, ...present({ identity, at: here }), count, mark });
+    const known = { kind, id: foreign, ...present({ identity, at: here }), count, mark };
+    const path = steps.at(-1)?.path ?? foreign;
+    await give(
+      labelOver(before, source["id"] === foreign, this.#session, known),
+      (update) => into.sessions.update(id, update),
+      (word, why) => report.skip(path, `The ${word} of session ${quote(id)}: ${why}`),
+    );
   }
 
   async release(): Promise<void> {

@@ -1,5 +1,6 @@
 /** Writes sessions with the public API, one step at a time, and holds one session at a time. */
 import { quote } from "../core/errors.js";
+import type { SessionUpdate } from "../index.js";
 import type { ForeignSession, Step } from "./model.js";
 import { nameOf } from "./names.js";
 import { inConflict, type Plan, planOf } from "./plan.js";
@@ -10,6 +11,7 @@ import { isOfSession, type Writing } from "./writing.js";
 export class SessionWriter {
   readonly #writing: Writing;
   readonly #works = new Map<string, SessionWork>();
+  readonly #byAgent = new Map<string, SessionWork[]>();
   readonly #taken = new Set<string>();
   #holding: SessionWork | undefined;
 
@@ -27,6 +29,7 @@ export class SessionWriter {
     const isThere = into === seen && plan.conflict === undefined && (await into.sessions.get(session.id)) !== undefined;
     const work = new SessionWork(this.#writing, session, plan, { origin, isThere });
     this.#works.set(session.foreign, work);
+    if (session.agent !== undefined) this.#of(session.agent).push(work);
     if (session.origin !== undefined && origin === undefined) {
       if (parent?.conflict !== undefined && !parent.conflict.isOther)
         work.leave(`The session that it was forked from, ${quote(parent.id)}, could not be imported: ${parent.conflict.message}`);
@@ -41,6 +44,12 @@ export class SessionWriter {
         path,
       );
     if (session.steps.length === 0) await this.#end(work);
+  }
+
+  #of(agent: string): SessionWork[] {
+    const works = this.#byAgent.get(agent) ?? [];
+    this.#byAgent.set(agent, works);
+    return works;
   }
 
   async #plan(session: ForeignSession, origin: string | undefined): Promise<Plan> {
@@ -71,6 +80,16 @@ export class SessionWriter {
     this.#holding = work;
     await work.step(step);
     if (work.isThrough) await this.#end(work);
+  }
+
+  /** What the source said of an agent's sessions at the steps that were written last, by their ids. */
+  async labels(agent: string): Promise<Readonly<Record<string, SessionUpdate>>> {
+    const labels: [string, SessionUpdate][] = [];
+    for (const work of this.#of(agent)) {
+      const label = await work.label();
+      if (label !== undefined) labels.push([work.id, label]);
+    }
+    return Object.fromEntries(labels);
   }
 
   async #end(work: SessionWork): Promise<void> {

@@ -2,7 +2,7 @@
  * Whether Holdfast takes something, found out in a store that is thrown away: where it is refused, nothing must have been done for it before,
  * as that would be done again each time.
  */
-import { type CheckpointOptions, type Holdfast, open, type SnapshotOptions } from "../index.js";
+import { type CheckpointOptions, type Holdfast, open, type SessionUpdate, type SnapshotOptions } from "../index.js";
 import type { Content } from "./model.js";
 import { saveStep } from "./save-step.js";
 
@@ -19,6 +19,11 @@ export class Trial {
       await session.close({ discard: true });
       await hold.sessions.delete("trial");
     }
+  }
+
+  /** Throws what writing it would throw. */
+  async label(label: SessionUpdate): Promise<void> {
+    await (await this.#store()).sessions.update("label", label, { create: true });
   }
 
   /** Throws what taking it would throw. */

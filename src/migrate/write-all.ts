@@ -9,6 +9,7 @@ export async function writeAll({ acts }: Foreign, writing: Writing, signal: Abor
   const agents = new AgentWriter(
     writing,
     acts.flatMap((act) => (act.does === "record" ? [act.record] : [])),
+    (agent) => sessions.labels(agent),
   );
   try {
     for (const act of acts) {

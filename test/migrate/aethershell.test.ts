@@ -54,7 +54,7 @@ describe("checkpoints", () => {
       ]);
       // A snapshot is what it was there: the agent and its conversation go back to it.
       await hold.agents.restore(snapshots[0]?.id as string);
-      expect(await hold.sessions.get("x")).toMatchObject({ title: "Ex", tags: ["t"] });
+      expect(await hold.sessions.get("x")).toMatchObject({ titled: false, tags: [], archived: false });
       expect((await hold.sessions.state("x")).messages).toHaveLength(2);
       expect(await hold.agents.get("ag")).toMatchObject({ state: { at: 10 } });
     });

@@ -335,6 +335,9 @@ describe("a field is kept where it belongs, by its path, and named once with how
       expect(unmappedIn((await hold.agents.get("ag"))?.metadata)).toEqual({ shade: 2, name: "n".repeat(300) });
       const [snapshot] = (await hold.agents.snapshots("ag")).items;
       expect(unmappedIn(snapshot?.metadata)).toEqual({ flavour: "sweet", checkpoint_type: "Hourly" });
+      await hold.agents.restore(snapshot?.id as string);
+      expect(unmappedIn((await hold.sessions.get("x"))?.metadata)).toEqual({ mood: 1 });
+      expect(unmappedIn((await hold.agents.get("ag"))?.metadata)).toEqual({ shade: 1 });
     });
   });
 
