@@ -5,7 +5,7 @@
 import { HoldfastError } from "../../core/errors.js";
 import { lossIn, type Parsed, parseJson } from "../../core/lossless-json.js";
 
-export const PARSE_ERROR = -32_700;
+const PARSE_ERROR = -32_700;
 export const INVALID_REQUEST = -32_600;
 const INVALID_PARAMS = -32_602;
 
