@@ -8,11 +8,14 @@
  *   HOLDFAST_SNAPSHOT_KILLS  kills while snapshots are taken and restored     2000
  *   HOLDFAST_BACKUP_KILLS  kills of whoever makes backups                    1000
  *   HOLDFAST_BIRTHS        kills while a store is being made                  500
+ *   HOLDFAST_ACTING_CALLS  "0" to leave out the table of acting calls
  *   HOLDFAST_FLIPS         flipped bits of the file, or "all"               50000
  *   HOLDFAST_ROUNDS        rounds of processes competing for one session       50
  *   HOLDFAST_SEED          to repeat a run
  */
 import { randomInt } from "node:crypto";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -164,6 +167,17 @@ if (ROUNDS > 0)
       progress(`${round + 1} of ${ROUNDS} rounds`);
     }
     return { did: `${ROUNDS} rounds, ${lost.LEASE_HELD} times LEASE_HELD, ${lost.STALE_LEASE} times STALE_LEASE`, wrong };
+  });
+
+if (process.env.HOLDFAST_ACTING_CALLS !== "0")
+  await campaign("acting calls crossed with everything else, on every store", async () => {
+    const env = { ...process.env, HOLDFAST_ACTING_CALLS: "all" };
+    const vitest = spawn(process.execPath, ["node_modules/vitest/vitest.mjs", "run", "test/acting-calls", "--reporter=dot", "--testTimeout=3600000"], {
+      env,
+      stdio: ["ignore", "inherit", "inherit"],
+    });
+    const [code] = await once(vitest, "exit");
+    return { did: "every cell", wrong: code === 0 ? [] : ["see above"] };
   });
 
 const FLIPS = number("HOLDFAST_FLIPS", 50_000);

@@ -74,7 +74,7 @@ export class Processes {
     };
     const store = new Proxy(this.#store, {
       get: (inner, name: keyof Store) => {
-        if (name === "traits") return inner.traits;
+        if (typeof inner[name] !== "function") return inner[name];
         if (name === "close") return async () => {};
         if (name === "watch" || name === "watchAll") return () => () => {};
         return async (...args: unknown[]) => {
