@@ -58,12 +58,12 @@ const events: Readonly<Record<string, Is>> = {
   intent: fields(intent),
   begun: fields({ id: text, attempt }),
   waits: fields({ id: text, waits }),
-  approved: fields({ id: text, by: maybe(text), note: maybe(text) }),
-  retry: fields({ id: text, by: maybe(text) }),
+  approved: fields({ id: text, by: maybe(text), note: maybe(text), asked: maybe(isCount) }),
+  retry: fields({ id: text, by: maybe(text), asked: maybe(isCount) }),
   signalled: fields({ id: text, name: text, nth: maybe(isCount) }),
   woken: fields({ id: text }),
   doubt: fields({ id: text, inside: maybe(oneOf(true)), why: maybe(text) }),
-  done: fields({ id: text, outcome, said: maybe(isCount), by: maybe(text), from: maybe(text) }),
+  done: fields({ id: text, outcome, said: maybe(isCount), by: maybe(text), from: maybe(text), asked: maybe(isCount) }),
 };
 const event: Is = (value) => isObject(value) && text(value["is"]) && (events[value["is"] as string]?.(value) ?? false);
 
@@ -73,6 +73,7 @@ const effect = fields({
   ...intent,
   since: number,
   phase: oneOf("begun", "waiting", "ready", "doubt", "done"),
+  asked: maybe(isCount),
   inside: maybe(oneOf(true)),
   why: maybe(text),
   first: maybe(attempt),

@@ -74,14 +74,22 @@ export type EffectEvent = { readonly id: string } & (
     })
   | { readonly is: "begun"; readonly attempt: Attempt }
   | { readonly is: "waits"; readonly waits: WaitsFor }
-  | { readonly is: "approved"; readonly by?: string; readonly note?: string }
-  | { readonly is: "retry"; readonly by?: string }
+  /** `asked`: which time it waited, or was in doubt, a person has decided about. So in `retry` and `done`. */
+  | { readonly is: "approved"; readonly by?: string; readonly note?: string; readonly asked?: number }
+  | { readonly is: "retry"; readonly by?: string; readonly asked?: number }
   | { readonly is: "signalled"; readonly name: string; readonly nth?: number }
   | { readonly is: "woken" }
   /** `inside`: it was left there, and may say itself what became of it. `why`: what kept `check` from having said it. */
   | { readonly is: "doubt"; readonly inside?: true; readonly why?: string }
   /** `said`: the tool message that holds the result; `by`: a person, `check`, `late`; `from`: the call in another past that it was answered from. */
-  | { readonly is: "done"; readonly outcome: Outcome; readonly said?: number; readonly by?: string; readonly from?: string }
+  | {
+      readonly is: "done";
+      readonly outcome: Outcome;
+      readonly said?: number;
+      readonly by?: string;
+      readonly from?: string;
+      readonly asked?: number;
+    }
 );
 
 type Phase =
@@ -99,6 +107,8 @@ export interface Effect extends Intent {
   readonly since: number;
   readonly phase: Phase;
   readonly waits?: WaitsFor;
+  /** How often it has begun to wait, or to be in doubt: each time is one decision. */
+  readonly asked?: number;
   /** Waits that are over and had a time to end. */
   readonly waited?: readonly WaitsFor[];
   readonly attempt?: Attempt;
@@ -158,6 +168,7 @@ export function applyEvent(before: Effect | undefined, event: EffectEvent, { at,
     case "waits":
       after.phase = "waiting";
       after.waits = event.waits;
+      after.asked = (before.asked ?? 0) + 1;
       return after;
     case "approved":
       after.phase = "ready";
@@ -175,6 +186,7 @@ export function applyEvent(before: Effect | undefined, event: EffectEvent, { at,
     }
     case "doubt":
       after.phase = "doubt";
+      after.asked = (before.asked ?? 0) + 1;
       if (event.inside) after.inside = true;
       if (event.why !== undefined) after.why = event.why;
       return after;
@@ -206,7 +218,10 @@ function intended(
   if (validMs !== undefined) effect.validMs = validMs;
   if (whole) effect.whole = true;
   if (model) effect.model = true;
-  if (waits !== undefined) effect.waits = waits;
+  if (waits !== undefined) {
+    effect.waits = waits;
+    effect.asked = 1;
+  }
   if (args !== undefined) effect.args = args;
   if (attempt !== undefined) {
     effect.attempt = attempt;

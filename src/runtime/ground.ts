@@ -4,7 +4,7 @@ import { type LineId, lineId, type SessionId } from "../core/ids.js";
 import type { Owner } from "../core/lease.js";
 import type { Store } from "../store/port.js";
 import { onAbort } from "./aborting.js";
-import { type PostOptions, postMail } from "./inbox.js";
+import { otherLetter, type PostOptions, tryPost } from "./inbox.js";
 import { Journal } from "./journal.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import { Loader } from "./loader.js";
@@ -75,7 +75,14 @@ export class Ground {
 
   /** Posts to a session, and tells who holds it, if that is somebody here. */
   async post(session: SessionId, doc: MailDoc, o?: PostOptions): Promise<"posted" | "known"> {
-    const posted = await postMail(this.store, session, this.redactor?.mail(doc) ?? doc, o);
+    const posted = await this.tryPost(session, doc, o);
+    if (posted === "conflict") throw otherLetter(session, o?.id);
+    return posted;
+  }
+
+  /** The same, and answers where something else was posted under its id before. */
+  async tryPost(session: SessionId, doc: MailDoc, o?: PostOptions): Promise<"posted" | "known" | "conflict"> {
+    const posted = await tryPost(this.store, session, this.redactor?.mail(doc) ?? doc, o);
     for (const holder of this.keeper.holders) if (holder.id === session) holder.takeMailSoon(doc.kind);
     this.watchers.changed(session);
     return posted;

@@ -88,14 +88,8 @@ export async function tryPost(
   return posted;
 }
 
-export async function postMail(store: Store, session: SessionId, doc: MailDoc, o: PostOptions = {}): Promise<"posted" | "known"> {
-  const posted = await tryPost(store, session, doc, o);
-  if (posted === "conflict")
-    throw new HoldfastError("CONFLICT", `Something else was sent to session ${quote(session)} under the key ${quote(o.id ?? "")}.`, {
-      sessionId: session,
-    });
-  return posted;
-}
+export const otherLetter = (session: SessionId, id = ""): HoldfastError =>
+  new HoldfastError("CONFLICT", `Something else was sent to session ${quote(session)} under the key ${quote(id)}.`, { sessionId: session });
 
 interface Takes {
   /** Whether calls of the session may be under way here. */
@@ -128,23 +122,23 @@ function stage(work: Workspace, { doc, appended }: Letter, { isAtWork, appends }
       return true;
     case "approve": {
       const effect = course.get(doc.effect);
-      if (effect?.phase !== "waiting") return true;
+      if (effect?.phase !== "waiting" || effect.asked !== doc.asked) return true;
       work.course(
-        { effect: { id: effect.id, is: "approved", ...said(doc) } },
+        { effect: { id: effect.id, is: "approved", ...said(doc), asked: doc.asked } },
         doc.args === undefined ? undefined : encode(doc.args, "args"),
       );
       return true;
     }
     case "deny": {
       const effect = course.get(doc.effect);
-      if (effect?.phase === "waiting") finish(work, effect, { error: doc.reason }, "denied", doc.by);
+      if (effect?.phase === "waiting" && effect.asked === doc.asked) finish(work, effect, { error: doc.reason }, "denied", doc);
       return true;
     }
     case "settle": {
       const effect = course.get(doc.effect);
-      // That it happened stays true; that it did not, and may be made again, was said of one attempt.
-      const counts = "result" in doc.as || effect?.attempt?.no === doc.attempt;
-      if (counts && (effect?.phase === "waiting" || effect?.phase === "doubt")) settle(work, effect, doc.as, doc.by);
+      // That it happened stays true; that it did not, and may be made again, was said of one time.
+      const counts = "result" in doc.as || effect?.asked === doc.asked;
+      if (counts && (effect?.phase === "waiting" || effect?.phase === "doubt")) settle(work, effect, doc.as, doc);
       return true;
     }
     case "late": {
@@ -152,7 +146,7 @@ function stage(work: Workspace, { doc, appended }: Letter, { isAtWork, appends }
       if (effect?.phase !== "begun" && effect?.phase !== "doubt") return true;
       // What was done counts whenever it was. That nothing was done counts for the last attempt, and only where none before it is open.
       const isOnly = effect.attempt?.no === doc.attempt && (doc.attempt === 1 || effect.mode === "once");
-      if ("result" in doc.as || isOnly) settle(work, effect, doc.as, "late");
+      if ("result" in doc.as || isOnly) settle(work, effect, doc.as, { by: "late" });
       return true;
     }
     case "signal": {
@@ -223,7 +217,7 @@ const said = ({ by, note }: { readonly by?: string; readonly note?: string }) =>
 export function cancel(work: Workspace, reason: string): void {
   // Whether it goes on is decided by that.
   const { standstill } = work.fold.course;
-  if (standstill !== undefined) finish(work, standstill, { error: reason }, "denied", undefined);
+  if (standstill !== undefined) finish(work, standstill, { error: reason }, "denied", {});
   leaveInDoubt(work);
   work.event("cancel", reason);
 }
@@ -235,16 +229,24 @@ export function leaveInDoubt(work: Workspace): void {
   restate(work);
 }
 
-function settle(work: Workspace, effect: Effect, as: Settlement, by: string | undefined): void {
-  if (effect.whole) return settleWhole(work, effect, as, by);
-  if ("retry" in as) work.course({ effect: { id: effect.id, is: "retry", ...(by !== undefined && { by }) } });
-  else finish(work, effect, as, "result" in as ? "ok" : "error", by);
+/** Who decided, and which time. */
+interface Decided {
+  readonly by?: string;
+  readonly asked?: number;
 }
 
+function settle(work: Workspace, effect: Effect, as: Settlement, decided: Decided): void {
+  if (effect.whole) return settleWhole(work, effect, as, decided);
+  if ("retry" in as) work.course({ effect: { id: effect.id, is: "retry", ...decidedIn(decided) } });
+  else finish(work, effect, as, "result" in as ? "ok" : "error", decided);
+}
+
+const decidedIn = ({ by, asked }: Decided): Decided => ({ ...(by !== undefined && { by }), ...(asked !== undefined && { asked }) });
+
 /** It may go on from where it stands; or, with an error, it is not to go on here. */
-function settleWhole(work: Workspace, effect: Effect, as: Settlement, by: string | undefined): void {
-  if (!("error" in as)) return finish(work, effect, { result: "result" in as ? as.result : null }, "ok", by);
-  finish(work, effect, as, "error", by);
+function settleWhole(work: Workspace, effect: Effect, as: Settlement, decided: Decided): void {
+  if (!("error" in as)) return finish(work, effect, { result: "result" in as ? as.result : null }, "ok", decided);
+  finish(work, effect, as, "error", decided);
   cancel(work, as.error);
 }
 
@@ -253,10 +255,10 @@ function finish(
   { id }: Effect,
   as: { readonly result: unknown } | { readonly error: string },
   outcome: "ok" | "error" | "denied",
-  by: string | undefined,
+  decided: Decided,
 ): void {
   const body = encode("result" in as ? as.result : as.error, "result");
-  work.course({ effect: { id, is: "done", outcome, ...(by !== undefined && { by }) } }, body);
+  work.course({ effect: { id, is: "done", outcome, ...decidedIn(decided) } }, body);
 }
 
 /** The status that follows from the calls that are open, and when there is something to do: in-doubt outranks waiting outranks in-progress. */

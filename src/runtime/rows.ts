@@ -129,10 +129,10 @@ export const rootDigest = (line: LineId): Digest => digest(`line ${line}`);
 /** What is posted to a session's inbox. */
 export type MailDoc =
   | { readonly kind: "cancel"; readonly reason?: string; readonly turn?: string }
-  | { readonly kind: "approve"; readonly effect: string; readonly by?: string; readonly note?: string; readonly args?: Json }
-  | { readonly kind: "deny"; readonly effect: string; readonly by?: string; readonly reason: string }
-  /** `attempt`: the one it speaks of. */
-  | { readonly kind: "settle"; readonly effect: string; readonly attempt?: number; readonly by?: string; readonly as: Settlement }
+  /** `asked`: which time the call waits, or is in doubt, this decides about. So in `deny` and `settle`. */
+  | ({ readonly kind: "approve"; readonly note?: string; readonly args?: Json } & AboutCall)
+  | ({ readonly kind: "deny"; readonly reason: string } & AboutCall)
+  | ({ readonly kind: "settle"; readonly as: Settlement } & AboutCall)
   /** What a call answered after its time, or after its holder was superseded. */
   | { readonly kind: "late"; readonly effect: string; readonly attempt: number; readonly as: Settlement }
   | { readonly kind: "signal"; readonly name: string; readonly value: Json }
@@ -152,6 +152,12 @@ export type MailDoc =
   | { readonly kind: "append-part"; readonly no: number; readonly text: string }
   /** Under which key messages are appended, or were. */
   | { readonly kind: "append-key"; readonly check: string };
+
+interface AboutCall {
+  readonly effect: string;
+  readonly asked: number;
+  readonly by?: string;
+}
 
 /** Which parts a letter has. The tag is random: nothing can be guessed from it. */
 interface PartsOfLetter {

@@ -326,6 +326,16 @@ test("show: a call is told by its own answer, though its id was used before, and
   expect((await cli("show", "order-44")).stdout).toContain('approved by ana with {"cents":5}: less');
 });
 
+test("a decision that contradicts the one that stands is refused, and says which that is", async () => {
+  const { cli, world } = await made();
+  expect((await cli("approve", world.effects.waiting, "--by", "ana")).exit).toBe(0);
+  expect((await cli("approve", world.effects.waiting, "--by", "ana")).exit).toBe(0);
+  expect(await cli("deny", world.effects.waiting, "--reason", "too much")).toMatchObject({
+    exit: 4,
+    stderr: expect.stringContaining('was already approved by "ana". This decision does not count.'),
+  });
+});
+
 test("show: lines that have no end are cut wherever they stand, and whole where somebody wants them so", async () => {
   const cwd = fresh();
   const long = "x".repeat(200_000);

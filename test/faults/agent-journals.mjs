@@ -94,7 +94,14 @@ export class Journals {
   #event(event, session, when) {
     const { id, is } = event;
     if (is === "intent") {
-      const effect = { ...event, session, attempts: event.attempt === undefined ? 0 : 1, isDoubtful: false, last: is };
+      const effect = {
+        ...event,
+        session,
+        attempts: event.attempt === undefined ? 0 : 1,
+        asked: event.waits === undefined ? 0 : 1,
+        isDoubtful: false,
+        last: is,
+      };
       this.effects.set(id, effect);
       this.#byKey.set(event.key, effect);
       return;
@@ -109,6 +116,7 @@ export class Journals {
       effect.attempts += 1;
       if (isOver(effect)) this.wrong.push(`${name(effect)} was begun again after its outcome was recorded`);
     }
+    if (is === "doubt" || is === "waits") effect.asked += 1;
     if (is === "doubt") effect.isDoubtful = true;
     else if (is === "retry" || is === "begun") effect.isDoubtful = false;
     if (is === "done") {

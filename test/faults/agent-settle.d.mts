@@ -5,6 +5,6 @@ export function settle(
   store: Store,
   session: string,
   effect: string,
-  attempt: number,
+  asked: number,
   as: { readonly result: unknown } | { readonly error: string } | { readonly retry: true },
 ): Promise<Posted>;

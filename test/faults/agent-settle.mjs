@@ -8,5 +8,4 @@ import { mailText } from "../../dist/runtime/rows.js";
 export const post = (store, session, doc, id = randomUUID()) => store.post(session, { id, text: mailText(doc), due: 0 });
 
 /** What a person does about a call of which nobody knows what became: says what became of it. */
-export const settle = (store, session, effect, attempt, as) =>
-  post(store, session, { kind: "settle", effect, attempt, by: "a person", as });
+export const settle = (store, session, effect, asked, as) => post(store, session, { kind: "settle", effect, asked, by: "a person", as });

@@ -48,7 +48,7 @@ export class World extends Journals {
       for (const effect of open) {
         if (!effect.isDoubtful) this.wrong.push(`${name(effect)} is open and not in doubt`);
         this.counts.settled += 1;
-        await settle(store, session, effect.id, effect.attempts, this.truth(effect, this.#rng));
+        await settle(store, session, effect.id, effect.asked, this.truth(effect, this.#rng));
       }
     }
     return all;

@@ -10,7 +10,7 @@ const LIMIT = 200;
 
 /** Whoever runs the session may have found out by itself in the meantime. */
 function unlessOver(error) {
-  if (error.code !== "BAD_STATUS" && error.code !== "NOT_FOUND") throw error;
+  if (error.code !== "BAD_STATUS" && error.code !== "NOT_FOUND" && error.code !== "CONFLICT") throw error;
 }
 
 export class Person {
@@ -70,7 +70,8 @@ export class Person {
     if (!isTakenIn) {
       // As if whoever decided had been killed before the letter was taken in.
       const letter = decision === "deny" ? { kind: "deny", reason: "no" } : { kind: "approve", ...(other && { args: other }) };
-      await post(store, sessionId, { ...letter, effect: id, by });
+      // Calls wait for approval once, before they are begun.
+      await post(store, sessionId, { ...letter, effect: id, asked: 1, by });
     } else if (decision === "deny") await hold.effects.deny(id, { by, reason: "no" }).catch(unlessOver);
     else await hold.effects.approve(id, { by, ...(other && { args: other }) }).catch(unlessOver);
     return 1;
@@ -113,7 +114,7 @@ export class Person {
     this.#settled.set(attempt, { as, isTakenIn });
     if (before === undefined) this.#world.counts.settled += 1;
     if (isTakenIn) await hold.effects.settle(id, { ...as, by: "a person" }).catch(unlessOver);
-    else await post(store, sessionId, { kind: "settle", effect: id, attempt: effect.attempts, by: "a person", as });
+    else await post(store, sessionId, { kind: "settle", effect: id, asked: effect.asked, by: "a person", as });
     return 1;
   }
 

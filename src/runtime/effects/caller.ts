@@ -14,6 +14,7 @@ import type { Holding } from "../holding.js";
 import type { Settlement } from "../rows.js";
 import { type Attempted, attempt, type Handle } from "./attempt.js";
 import { readCheckAnswer, whyCheckFailed } from "./check-answer.js";
+import { lateId } from "./decisions.js";
 import { backoff, type CallOptions, type CheckRequest, type Settled } from "./spec.js";
 
 /** A call to be made. */
@@ -265,7 +266,7 @@ export class Caller {
 
   async #sayLate({ id, attempt }: Effect, as: Settlement): Promise<void> {
     const no = attempt?.no ?? 1;
-    await this.#ground.postLate(this.#held.id, { kind: "late", effect: id, attempt: no, as }, { id: `late:${id}:${no}` });
+    await this.#ground.postLate(this.#held.id, { kind: "late", effect: id, attempt: no, as }, { id: lateId(id, no) });
   }
 
   #holderOf({ id, holder, holders = [], phase }: Effect): "dead" | "unknown" {

@@ -8,7 +8,19 @@ import type { SessionRow } from "../../store/port.js";
 import type { Ground } from "../ground.js";
 import { invalid, limitOf, numberOf, oneOf, options, type Page } from "../options.js";
 import { cancelSession, takeIn } from "../outside.js";
-import { headOf, type Settlement } from "../rows.js";
+import { headOf, mailOf, type Settlement } from "../rows.js";
+import {
+  type Decision,
+  type DecisionLetter,
+  decisionId,
+  decisionIn,
+  inWords,
+  isSame,
+  isStillAsked,
+  lateDecision,
+  lateId,
+  standing,
+} from "./decisions.js";
 import { type Pending, pendingOf } from "./pending.js";
 
 export interface EffectFilter {
@@ -74,17 +86,13 @@ export class Effects {
   /** Lets a call that waits be made, with other arguments if they are given. */
   async approve(id: string, o?: Decided & { readonly args?: Json; readonly note?: string }): Promise<void> {
     const { by, args, note } = options(o, "effects.approve", ["by", "args", "note"]);
-    const { session, effect: waiting } = await this.#require(
-      id,
-      ["waiting"],
-      (effect) => effect.waits?.for === "approval" || effect.waits?.for === "repeat",
-    );
-    await this.#decide(session, {
+    const call = await this.#require(id, ["waiting"], (effect) => effect.waits?.for === "approval" || effect.waits?.for === "repeat");
+    await this.#decide(call, {
       kind: "approve",
-      effect: id,
+      ...about(call),
       ...who(by),
       ...(note !== undefined && { note: checkText(note, "note", MAX_REASON) }),
-      ...(args !== undefined && { args: this.#args(args, waiting.name) }),
+      ...(args !== undefined && { args: this.#args(args, call.effect.name) }),
     });
   }
 
@@ -97,9 +105,9 @@ export class Effects {
   async deny(id: string, o: Decided & { readonly reason: string }): Promise<void> {
     const { by, reason } = options(o, "effects.deny", ["by", "reason"]);
     const why = checkText(reason, "reason", MAX_REASON);
-    const { session, effect } = await this.#require(id, ["waiting"]);
-    await this.#decide(session, { kind: "deny", effect: id, ...who(by), reason: why });
-    await this.#leaveChild(effect, why);
+    const call = await this.#require(id, ["waiting"]);
+    await this.#decide(call, { kind: "deny", ...about(call), ...who(by), reason: why });
+    await this.#leaveChild(call.effect, why);
   }
 
   /** Says what became of a call: its result, its error, or that it did not happen and is to be made again. */
@@ -122,10 +130,9 @@ export class Effects {
           ? { error: checkText(given.error, "error", MAX_REASON) }
           : { retry: true };
     if ("retry" in as && given.retry !== true) throw invalid("retry", "it must be true");
-    const { session, effect } = await this.#require(id, ["waiting", "doubt"]);
-    const attempt = effect.attempt === undefined ? undefined : { attempt: effect.attempt.no };
-    await this.#decide(session, { kind: "settle", effect: id, ...attempt, ...who(given.by), as });
-    if (!("retry" in as)) await this.#leaveChild(effect, "The call that ran it was settled.");
+    const call = await this.#require(id, ["waiting", "doubt"]);
+    await this.#decide(call, { kind: "settle", ...about(call), ...who(given.by), as });
+    if (!("retry" in as)) await this.#leaveChild(call.effect, "The call that ran it was settled.");
   }
 
   /** Nobody runs the child of a call that is over: what it waits for is not to be asked about. */
@@ -139,9 +146,38 @@ export class Effects {
     });
   }
 
-  async #decide(session: SessionId, doc: Parameters<Ground["post"]>[1]): Promise<void> {
-    await this.#ground.post(session, doc);
-    await takeIn(this.#ground, session);
+  /**
+   * Post a decision, and find out whether it stands. The first letter about this time that the call waits, or is in doubt, stands; another one
+   * that says the same resolves too, and one that says something else is a CONFLICT. If another process holds the session, its next look takes
+   * the letter in.
+   */
+  async #decide({ session, effect, stands: before }: Decidable, doc: DecisionLetter): Promise<void> {
+    const said = decisionIn((this.#ground.redactor?.mail(doc) as DecisionLetter | undefined) ?? doc);
+    if (before !== undefined && isSame(before, said, effect)) return;
+    if (before !== undefined) throw alreadyDecided(effect, session, before);
+    for (let again = 0; ; again++) {
+      const id = decisionId(effect.id, doc.asked, again);
+      const isOurs = (await this.#ground.tryPost(session, doc, { id })) !== "conflict";
+      await takeIn(this.#ground, session);
+      const inMail = await this.#inMail(session, effect, id);
+      const found = inMail === undefined ? await standing(this.#ground, effect.id, doc.asked) : undefined;
+      if (found?.isThisTime && isOurs) return;
+      const stands = inMail ?? found?.decision;
+      if (stands !== undefined && isSame(stands, said, effect)) return;
+      // The letter was taken in while the session was on another line, and decided nothing: it is posted anew.
+      const isOpen = !inMail && !found?.isThisTime && isStillAsked((await this.#find(effect.id))?.effect, doc.asked);
+      if (!isOpen) throw alreadyDecided(effect, session, stands);
+    }
+  }
+
+  /** The decision that will stand once the letter of this id is taken in; undefined if it does not wait any more. */
+  async #inMail(session: SessionId, { id: effect, attempt }: Effect, id: string): Promise<Decision | undefined> {
+    const ids = [id, lateId(effect, attempt?.no ?? 1)];
+    const letters = (await this.#ground.store.inbox(session, { ids })).map((letter) => ({ ...letter, doc: mailOf(letter.text, session) }));
+    if (!letters.some((letter) => letter.id === id)) return undefined;
+    // What the call itself has answered counts if it came first.
+    const [first] = letters.filter(({ doc }) => doc.kind !== "late" || "result" in doc.as);
+    return first?.doc.kind === "late" ? lateDecision(first.doc.as) : decisionIn(first?.doc as DecisionLetter);
   }
 
   async #find(id: string): Promise<{ readonly session: SessionId; readonly effect: Effect | undefined } | undefined> {
@@ -152,27 +188,40 @@ export class Effects {
     return { session: headOf(present.row).id, effect: (await this.#ground.loader.courseAt(present)).get(id) };
   }
 
-  async #require(
-    id: string,
-    phases: readonly Effect["phase"][],
-    fits: (effect: Effect) => boolean = () => true,
-  ): Promise<{ readonly session: SessionId; readonly effect: Effect }> {
+  /** A call that can be decided about, or that was: then with the decision that stands. */
+  async #require(id: string, phases: readonly Effect["phase"][], fits: (effect: Effect) => boolean = () => true): Promise<Decidable> {
     const found = await this.#find(id);
     if (found?.effect === undefined)
       throw new HoldfastError("NOT_FOUND", `There is no call ${quote(id)} that is not over.`, { effectId: id });
     const { effect, session } = found;
     if (phases.includes(effect.phase) && fits(effect)) return { session, effect };
-    const is =
-      effect.phase === "doubt"
-        ? "in doubt"
-        : effect.phase === "done"
-          ? `over (${effect.outcome ?? ""})`
-          : (effect.waits?.for ?? effect.phase);
+    const stands = await standing(this.#ground, id, effect.asked);
+    if (stands !== undefined && (stands.isThisTime || effect.phase === "done")) return { session, effect, stands: stands.decision };
+    const is = effect.phase === "doubt" ? "in doubt" : (effect.waits?.for ?? effect.phase);
     throw new HoldfastError("BAD_STATUS", `The call ${quote(id)} of ${quote(effect.name)} does not wait for this: it is ${is}.`, {
       sessionId: session,
       effectId: id,
     });
   }
+}
+
+interface Decidable {
+  readonly session: SessionId;
+  readonly effect: Effect;
+  readonly stands?: Decision;
+}
+
+/** Which call it is about, and which time that waits or is in doubt. */
+const about = ({ effect: { id, asked = 0 } }: Decidable) => ({ effect: id, asked });
+
+function alreadyDecided({ id, name }: Effect, session: SessionId, stands: Decision | undefined): HoldfastError {
+  const says = stands === undefined ? "no longer waits for this: it has gone on" : `was already ${inWords(stands)}`;
+  return new HoldfastError("CONFLICT", `The call ${quote(id)} of ${quote(name)} ${says}. This decision does not count.`, {
+    sessionId: session,
+    effectId: id,
+    ...(stands !== undefined && { decision: stands.is }),
+    ...(stands?.by !== undefined && { decidedBy: stands.by }),
+  });
 }
 
 const who = (by: unknown): { readonly by?: string } => (by === undefined ? {} : { by: checkName(by, "by") });
