@@ -103,7 +103,8 @@ export function wrap(line: string, columns: number): string[] {
   let row = "";
   let used = 0;
   const end = () => {
-    if (row.trim() !== "") rows.push(row.trimEnd());
+    const cut = row.replace(/ +$/, "");
+    if (cut !== "") rows.push(cut);
     [row, used] = ["", 0];
   };
   for (const word of line.slice(indent.length).split(/( +)/)) {
@@ -114,7 +115,7 @@ export function wrap(line: string, columns: number): string[] {
       rows.push(...pieces.slice(0, -1));
       row = pieces.at(-1) ?? "";
       used = width(row);
-    } else if (used > 0 || word.trim() !== "") {
+    } else if (used > 0 || !word.startsWith(" ")) {
       row += word;
       used += wide;
     }

@@ -8,6 +8,7 @@ import { compare } from "../../src/cli/render/changes.js";
 import { table } from "../../src/cli/render/table.js";
 import { closest } from "../../src/cli/suggest.js";
 import { ago, block, clip, inline, json, oneLine, size, width, wrap } from "../../src/cli/text.js";
+import { cpuMs } from "../support/cpu.js";
 
 const anything = fc.oneof(fc.string({ unit: "binary", maxLength: 60 }), fc.string({ unit: "grapheme", maxLength: 60 }));
 const UNSEEN = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/u;
@@ -63,6 +64,12 @@ describe("V2", () => {
       }),
       { numRuns: 2_000 },
     );
+  });
+
+  test("spaces of other scripts are text: they stay at the end of a row and by themselves", () => {
+    expect(wrap("kelp holds\u2003 on", 11)).toEqual(["kelp holds\u2003", "on"]);
+    expect(wrap("a holdfast\u2003", 10)).toEqual(["a", "holdfast\u2003"]);
+    expect(wrap("a holdfast \u2003", 10)).toEqual(["a holdfast", "\u2003"]);
   });
 
   test("a table fits as far as its columns may be cut, and leaves out one in which nothing stands", () => {
@@ -127,12 +134,13 @@ describe("what is proposed can be pasted", () => {
 
 test("long lines are cut and wrapped in time that grows with what is shown of them", () => {
   const long = "日本語".repeat(200_000);
-  const began = performance.now();
-  expect(width(clip(long, 80))).toBeLessThanOrEqual(80);
-  expect(clip(long, Number.POSITIVE_INFINITY)).toBe(long);
-  expect(wrap(long.slice(0, 60_000), 80).length).toBe(1_500);
-  expect(wrap("a".repeat(200_000), 80).length).toBe(2_500);
-  expect(performance.now() - began).toBeLessThan(2_000);
+  const took = cpuMs(() => {
+    expect(width(clip(long, 80))).toBeLessThanOrEqual(80);
+    expect(clip(long, Number.POSITIVE_INFINITY)).toBe(long);
+    expect(wrap(long.slice(0, 60_000), 80).length).toBe(1_500);
+    expect(wrap("a".repeat(200_000), 80).length).toBe(2_500);
+  });
+  expect(took).toBeLessThan(2_000);
 });
 
 test("times and sizes in few words", () => {
@@ -174,9 +182,7 @@ describe("texts compared line by line", () => {
 
   test("texts that are too long for that are compared at once, whole", () => {
     const [a, b] = [Array.from({ length: 20_000 }, (_, i) => `a${i}`), Array.from({ length: 20_000 }, (_, i) => `b${i}`)];
-    const began = performance.now();
-    expect(compare(a, b)).toHaveLength(40_000);
-    expect(performance.now() - began).toBeLessThan(2_000);
+    expect(cpuMs(() => expect(compare(a, b)).toHaveLength(40_000))).toBeLessThan(2_000);
   });
 });
 

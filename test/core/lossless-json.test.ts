@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import { sortedText } from "../../src/core/json.js";
 import { compacted, parseJson } from "../../src/core/lossless-json.js";
 import type { Json, JsonObject } from "../../src/index.js";
+import { cpuMs } from "../support/cpu.js";
 import { errorOf } from "../support/error-of.js";
 
 const read = (text: string) => parseJson(text).value;
@@ -85,9 +86,8 @@ test("N3: nesting is bounded, and the time is linear", async () => {
   expect(read("[".repeat(1_000) + "]".repeat(1_000))).toHaveLength(1);
   const backslashes = JSON.stringify("\\".repeat(1_000_000));
   const quotes = JSON.stringify('"'.repeat(1_000_000));
-  const began = performance.now();
-  expect(read(`[${backslashes},${quotes},${"9".repeat(1_000_000)}]`)).toHaveLength(3);
-  expect(performance.now() - began).toBeLessThan(2_000);
+  const took = cpuMs(() => expect(read(`[${backslashes},${quotes},${"9".repeat(1_000_000)}]`)).toHaveLength(3));
+  expect(took).toBeLessThan(2_000);
 });
 
 test("a part of the text without whitespace is what was hashed when it was written", () => {

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { RedactionName } from "../../src/core/redactions.js";
 import { type RedactionOptions, redactions } from "../../src/runtime/redactions.js";
+import { cpuMs } from "../support/cpu.js";
 import { thrown } from "./thrown.js";
 
 const where = { in: "message", role: "user" } as const;
@@ -190,9 +191,10 @@ describe("the ready set", () => {
     const set = redactions();
     for (const piece of pieces) {
       const text = piece.repeat(Math.ceil(bytes / piece.length)).slice(0, bytes);
-      const start = performance.now();
-      set(text, where);
-      expect(performance.now() - start, JSON.stringify(piece)).toBeLessThan(ms);
+      expect(
+        cpuMs(() => set(text, where)),
+        JSON.stringify(piece),
+      ).toBeLessThan(ms);
     }
   });
 });
