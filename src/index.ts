@@ -68,7 +68,7 @@ export type { RestoreOptions, RestoreReport, Restoring } from "./runtime/agents/
 export type { Snapshot, SnapshotOptions } from "./runtime/agents/snapshot.js";
 export type { AppendOptions, AppendResult } from "./runtime/append.js";
 export type { CheckpointState, Checkpoints } from "./runtime/checkpoints.js";
-export type { EffectOptions } from "./runtime/effects/by-hand.js";
+export type { EffectOptions, ModelOptions } from "./runtime/effects/by-hand.js";
 export type { Passed, Pending } from "./runtime/effects/pending.js";
 export type { EffectFilter, Effects } from "./runtime/effects/people.js";
 export type { EffectPolicy } from "./runtime/effects/repeats.js";
