@@ -58,7 +58,12 @@ async function filled(address: string, change: (texts: readonly string[]) => rea
 async function answers(hold: Holdfast): Promise<readonly unknown[]> {
   const found = [];
   for (const words of queries) {
-    const { items, ...page } = await hold.sessions.search(words, { limit: 30 });
+    let { items, ...page } = await hold.sessions.search(words, { limit: 30 });
+    // A slow machine does not take in all there is in the time that a search gives it.
+    for (let tries = 0; page.behind !== undefined && tries < 50; tries++) {
+      await hold.sessions.index();
+      ({ items, ...page } = await hold.sessions.search(words, { limit: 30 }));
+    }
     found.push({
       words,
       ...page,
