@@ -288,8 +288,8 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
 
     expect(await hold.sessions.ids("order")).toEqual(["order-1", "order-1b", "order-2"]);
     expect(await hold.sessions.ids("", { limit: 1 })).toEqual(["order-1"]);
-    expect((await hold.sessions.forks("order-1")).map(({ id }) => id)).toEqual(["order-2", "order-1b"]);
-    expect(await hold.sessions.forks("order-2")).toEqual([]);
+    expect((await hold.sessions.forks("order-1")).items.map(({ id }) => id)).toEqual(["order-2", "order-1b"]);
+    expect(await hold.sessions.forks("order-2")).toEqual({ items: [] });
     await expect(hold.sessions.forks("none")).rejects.toEqual(code("NOT_FOUND"));
 
     const [line, seq] = second.id.split("-");

@@ -171,7 +171,19 @@ export class BringIn {
 
   /** The save that holds a record, without its sections. */
   async #at({ line, seq }: Place): Promise<Save | undefined> {
-    return (await this.#target.ground.store.saves(line, { from: seq, to: seq, limit: 1, ...HEADER }))[0];
+    const [save] = await this.#target.ground.store.saves(line, { from: seq, to: seq, limit: 1, ...HEADER });
+    if (save !== undefined && firstSeq(save) <= seq) return save;
+    await this.#checkAbsent({ line, seq });
+    return undefined;
+  }
+
+  /** Damage of the target is not taken for another history: whoever imports is told of the place. */
+  async #checkAbsent(place: Place): Promise<void> {
+    try {
+      await this.#target.ground.journal.checkAbsent(place);
+    } catch (error) {
+      throw error instanceof HoldfastError && error.code === "CORRUPT" ? new Refused("CORRUPT", error.message) : error;
+    }
   }
 
   /** Compares what came of a line with what the target had of it. */

@@ -93,7 +93,8 @@ export async function* follow(
   const unwatch = ground.store.watch(session, () => watcher.tell());
   try {
     // Whoever does not wait for more is told what there is now, however others go on.
-    const until = isLive ? undefined : ((await ground.journal.tail(line))?.save.seq ?? segments[1]?.to ?? 0);
+    const tail = await ground.journal.tail(line);
+    const until = isLive ? undefined : (tail?.save.seq ?? segments[1]?.to ?? 0);
     yield* live(ground, session, { line, segments, seen: place?.seq ?? 0, until }, watcher, signal);
   } finally {
     unlink();
@@ -128,6 +129,8 @@ async function* live(
       const shared = sharedUpTo(segments, now);
       segments = now;
       line = head.line;
+      // Where an anchor knows that its end was lost, that is said, and not taken for the end.
+      await ground.journal.tail(line);
       if (shared < seen) {
         seen = shared;
         const on = lineAt(segments, seen);
@@ -263,6 +266,10 @@ async function cursorOf(ground: Ground, session: SessionId, after: unknown, past
   const [save] = isOurs
     ? await ground.store.saves(place.line, { from: place.seq, to: place.seq, limit: 1, items: false, state: false })
     : [];
+  if (isOurs && (save === undefined || firstSeq(save) > place.seq)) {
+    await ground.journal.checkAbsent(place);
+    await ground.journal.tail(place.line);
+  }
   if (place === undefined || save === undefined || firstSeq(save) > place.seq)
     throw invalid("after", "it is not the cursor of an event of this session");
   return place;

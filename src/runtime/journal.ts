@@ -132,6 +132,17 @@ export class Journal {
     return this.#anchors;
   }
 
+  /** A check of ends that a walk has found. Ask for it before the walk begins: lines only move on, and so do anchors. */
+  async endCheck(): Promise<(line: LineId, last: Save | undefined) => void> {
+    const anchors = await this.#knownEnds();
+    return (line, last) => checkAnchor(anchors, line, last);
+  }
+
+  /** Whether a line had gone further than a record when its anchor was written. */
+  async isBehindAnchor(line: LineId, seq: number): Promise<boolean> {
+    return ((await this.#knownEnds()).of(line)?.seq ?? 0) > seq;
+  }
+
   /** The same for a few lines, for whoever lists once: all there are need not be kept in mind for that. */
   async endsOf(lines: readonly LineId[]): Promise<Witnesses> {
     const isFirst = !this.#hasListed;
@@ -147,11 +158,19 @@ export class Journal {
   /** The save that ends at exactly this place, or undefined. */
   async saveAt({ line, seq }: Place): Promise<Read | undefined> {
     const [save] = await this.#store.saves(line, { from: seq, to: seq, limit: 1, ...HEADER });
-    if (save === undefined || isGap(save)) return undefined;
+    if (save !== undefined && isGap(save) && firstSeq(save) <= seq) return undefined;
     // Verified even where it is not the one: a save whose number was changed must not make another seem never to have been.
-    const found = read(save);
-    if (firstSeq(save) > seq) throw hole(line, seq);
-    return save.seq === seq ? found : undefined;
+    const found = save && !isGap(save) ? read(save) : undefined;
+    if (save === undefined || firstSeq(save) > seq) await this.checkAbsent({ line, seq });
+    return save?.seq === seq ? found : undefined;
+  }
+
+  /** Throws where a record that no save holds must have been there: one before or behind it is on the same line. */
+  async checkAbsent({ line, seq }: Place): Promise<void> {
+    const [after] = await this.#store.saves(line, { from: seq, to: MAX_SEQ, limit: 1, ...HEADER });
+    if (after === undefined) return;
+    const origin = (await this.line(line))?.doc.origin;
+    if (seq > (origin?.seq ?? 0)) throw hole(line, seq);
   }
 
   /** The checkpoint at a place of a line that some session owns, and the past that it stands on. */

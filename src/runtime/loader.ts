@@ -59,11 +59,13 @@ export class Loader {
 
   /** The state at a place where a save ends. */
   async place(place: Place, options: LoadOptions): Promise<Loaded> {
+    return this.at(await this.#required(place), options);
+  }
+
+  async #required(place: Place): Promise<Read> {
     const read = await this.#journal.saveAt(place);
-    if (read === undefined) {
-      throw new HoldfastError("CORRUPT", `There is no save at ${placeId(place.line, place.seq)}, and something refers to it.`, place);
-    }
-    return this.at(read, options);
+    if (read !== undefined) return read;
+    throw new HoldfastError("CORRUPT", `There is no save at ${placeId(place.line, place.seq)}, and something refers to it.`, place);
   }
 
   /** The state at a save. Its past is looked up where the caller has not done so. */
@@ -119,7 +121,7 @@ export class Loader {
   /** The same at the end of a line. */
   async courseAt({ line, tail }: Pick<Standpoint, "line" | "tail">): Promise<Course> {
     if (tail !== undefined) return this.course(tail);
-    const origin = line.origin && (await this.#journal.saveAt(line.origin));
+    const origin = line.origin && (await this.#required(line.origin));
     const course = origin ? await this.course(origin) : new Course();
     course.leaveLine();
     return course;

@@ -8,7 +8,6 @@ import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import type { Change, SessionRow, Witnesses } from "../store/port.js";
 import { type AppendOptions, type AppendResult, appendTo } from "./append.js";
-import { unlessDamaged } from "./damage.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
@@ -105,8 +104,8 @@ export class Sessions {
     return (await this.#ground.store.idsFrom(beginning, limitOf(limit, "limit"))).sessions as readonly SessionId[];
   }
 
-  /** Sessions that begin at a place of this one, newest first: 20 of them, or `limit`. */
-  async forks(id: string, o?: { readonly limit?: number }): Promise<readonly SessionSummary[]> {
+  /** Sessions that begin at a place of this one, newest first: 20 of them, or `limit`. One that is damaged is named apart. */
+  async forks(id: string, o?: { readonly limit?: number }): Promise<Omit<SessionPage, "next">> {
     const { limit } = options(o, "sessions.forks", ["limit"]);
     const most = limitOf(limit, "limit");
     const { id: session } = await requireSession(this.#ground, id);
@@ -114,9 +113,15 @@ export class Sessions {
     const lines = (await Promise.all(begun)).flat().sort((a, b) => b.no - a.no);
     const forks = new Set(lines.flatMap((line) => line.session ?? []));
     forks.delete(session);
-    // One that is damaged does not hide the others.
-    const found = await Promise.all([...forks].slice(0, most).map((fork) => unlessDamaged(() => this.get(fork))));
-    return found.filter((fork) => fork !== undefined);
+    const damaged: Damaged[] = [];
+    const get = (fork: string): Promise<SessionSummary | undefined> =>
+      this.get(fork).catch((error: unknown) => {
+        if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
+        damaged.push({ id: fork, message: error.message });
+        return undefined;
+      });
+    const found = await Promise.all([...forks].slice(0, most).map(get));
+    return { items: found.filter((fork) => fork !== undefined), ...(damaged.length > 0 && { damaged }) };
   }
 
   /** The state at its end, or at one of its checkpoints, verified. */

@@ -65,12 +65,19 @@ interface TitleHit {
 
 export type Hit = MessageHit | TitleHit;
 
+export interface DamagedPlace {
+  readonly line: LineRow;
+  readonly seq: number;
+}
+
 /**
  * What was found by one look: the best first; of equals the newer one, that on the newer line, the later one on it. Only places are kept
  * of it, so that whoever passes over many of them need not look again.
  */
 export interface Found {
   readonly count: number;
+  /** Places where something is missing or damaged: what stands there cannot be found. */
+  readonly damaged: readonly DamagedPlace[];
   /** Some of them, from the `offset`th on, as they stand in the store by now. Undefined: it is not there any more. */
   read(offset: number, limit: number): Promise<readonly (Hit | undefined)[]>;
 }
@@ -78,19 +85,30 @@ export interface Found {
 /** Of more hits than these the newest are ranked. */
 export const MOST_RANKED = 50_000;
 
+/** What an index found. Of damage it knows only what it was given as a document. */
+export type IndexFound = Omit<Found, "damaged">;
+
 export interface Finder {
   find(query: Query, options: FindOptions): Promise<Found>;
 }
 
+export interface FreshSave {
+  readonly line: number;
+  readonly save: Save;
+  /** The number of the last record before it: of the save before it, or of the place at which its line begins. */
+  readonly before: number;
+}
+
 /** What has come since, and whose titles may have changed. */
 export interface Fresh {
-  readonly saves: readonly { readonly line: number; readonly save: Save }[];
+  readonly saves: readonly FreshSave[];
   readonly sessions: readonly SessionRow[];
   /** Nothing is left to take in, not even what these are not. */
   readonly isLast: boolean;
 }
 
-export interface SearchIndex extends Finder {
+export interface SearchIndex {
+  find(query: Query, options: FindOptions): Promise<IndexFound>;
   /** Whether there is one to be kept up: somebody has searched here. */
   exists(): Promise<boolean>;
   /** Makes it where it is missing, or not this store's, or of another version; `anew` does so in any case. */

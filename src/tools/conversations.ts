@@ -192,6 +192,7 @@ export const conversationSearch = spec({
       }),
     ),
     behind: optional(whole("The index has not taken in all there is: about so many saves are missing.")),
+    damaged: optional(list("Conversations that are damaged, and could not be searched whole.", text("A conversation's id."))),
     next,
   },
   async run(hold, { query, agent, session: within, ...filter }, call) {
@@ -202,7 +203,8 @@ export const conversationSearch = spec({
     });
     // What an agent says just now is no memory of it.
     const isOther = ({ sessionId }: { readonly sessionId: string }) => within !== undefined || sessionId !== call.self;
-    return { ...found, items: found.items.filter(isOther) };
+    const { damaged, ...page } = found;
+    return { ...page, items: found.items.filter(isOther), ...(damaged && { damaged: damaged.map(({ id }) => id) }) };
   },
 });
 

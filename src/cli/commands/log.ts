@@ -27,12 +27,12 @@ export const log = command({
     const store = await hold();
     const session = await requireSession(store, word);
     const { items, isMore } = await newest(store, session, drawn || all, limit);
-    const forks = drawn ? await forksOf(store, session, limit) : [];
+    const { forks, damaged } = drawn ? await forksOf(store, session, limit) : { forks: [], damaged: [] };
     const at = drawn ? (await store.checkpoints.latest(session.id))?.id : undefined;
     const lines = drawn ? [...lanes({ session, at, items, forks }, terminal)] : list(items, terminal);
     const [first, second] = items;
     return {
-      json: { session, items, ...(drawn && { forks }) },
+      json: { session, items, ...(drawn && { forks }), ...(damaged.length > 0 && { damaged }) },
       lines: items.length === 0 ? [`Session ${inline(session.id)} has no checkpoint yet.`] : lines,
       next: [
         ...(isMore ? [propose("log", [session.id], { graph: drawn, all, limit: Math.min(MOST, limit * 10) }, "more")] : []),
@@ -40,6 +40,7 @@ export const log = command({
           ? propose("diff", [second.id, first.id], {}, "what the last step changed")
           : propose("show", [session.id]),
       ],
+      notes: damaged.map((id) => `The fork ${inline(id)} is damaged.`),
       pages: true,
     };
   },
@@ -81,12 +82,13 @@ function list(items: readonly Checkpoint[], terminal: Terminal): string[] {
   return table(columns, rows, terminal);
 }
 
-async function forksOf(hold: Holdfast, { id }: SessionSummary, limit: number): Promise<readonly Fork[]> {
+async function forksOf(hold: Holdfast, { id }: SessionSummary, limit: number) {
   const forks: Fork[] = [];
-  for (const session of await hold.sessions.forks(id, { limit: Math.min(limit, 100) })) {
+  const { items: sessions, damaged = [] } = await hold.sessions.forks(id, { limit: Math.min(limit, 100) });
+  for (const session of sessions) {
     const { items } = await hold.checkpoints.list(session.id, { limit: Math.min(limit, 1_000), lines: "all" });
     const at = (await hold.checkpoints.latest(session.id))?.id;
     forks.push({ session, at, checkpoints: items.filter(({ sessionId }) => sessionId === session.id) });
   }
-  return forks;
+  return { forks, damaged: damaged.map(({ id: fork }) => fork) };
 }

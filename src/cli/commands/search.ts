@@ -48,7 +48,7 @@ export const search = command({
       await store.sessions.index({ signal, onProgress }).finally(() => bar.end());
       page = await store.sessions.search(query, filter);
     }
-    const { items, next, behind } = page;
+    const { items, next, behind, damaged = [] } = page;
     const { paint } = terminal;
     const lines = items.flatMap((item) => {
       const what = item.kind === "title" ? "title" : `${item.role} #${item.seq}`;
@@ -57,9 +57,17 @@ export const search = command({
     });
     const [first] = items;
     return {
-      json: { items, ...(next !== undefined && { next }), ...(behind !== undefined && { behind }) },
+      json: {
+        items,
+        ...(next !== undefined && { next }),
+        ...(behind !== undefined && { behind }),
+        ...(damaged.length > 0 && { damaged }),
+      },
       lines: items.length === 0 ? ["Nothing found."] : lines.slice(0, -1),
-      notes: behind === undefined ? [] : [`Others write meanwhile: about ${counted(behind, "save")} are not in the index yet.`],
+      notes: [
+        ...(behind === undefined ? [] : [`Others write meanwhile: about ${counted(behind, "save")} are not in the index yet.`]),
+        ...damaged.map(({ id }) => `Session ${inline(id)} is damaged, and could not be searched whole.`),
+      ],
       next: [
         ...(next === undefined
           ? []

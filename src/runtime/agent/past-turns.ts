@@ -3,8 +3,9 @@ import type { Course, Turn } from "../../core/course.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { type LineId, MAX_SEQ, type SessionId } from "../../core/ids.js";
 import type { JournalRecord } from "../../core/record.js";
-import { isGap, open } from "../../core/save.js";
+import { firstSeq, isGap, open } from "../../core/save.js";
 import type { Ground } from "../ground.js";
+import { hole } from "../journal.js";
 import { type Asking, isMeant } from "./asking.js";
 import type { Definition } from "./define.js";
 import { outputOf } from "./output.js";
@@ -46,6 +47,7 @@ export async function pastTurn(ground: Ground, line: LineId, turnId: string): Pr
   let last: JournalRecord | undefined;
   let isOver = false;
   let isKnown = true;
+  const checkEnd = await ground.journal.endCheck();
   for (const segment of await ground.journal.segments(line)) {
     for (let to = segment.to; to >= segment.from; ) {
       const saves = await ground.store.saves(segment.line, {
@@ -56,7 +58,14 @@ export async function pastTurn(ground: Ground, line: LineId, turnId: string): Pr
         items: true,
         state: true,
       });
+      const [newest] = saves;
+      // The end of the newest line is wherever it is, unless an anchor knows better.
+      if (to === MAX_SEQ) checkEnd(segment.line, newest);
+      else if (newest === undefined) throw hole(segment.line, to);
+      if (newest === undefined) break;
       for (const save of saves) {
+        if (to !== MAX_SEQ && (save.seq < to || firstSeq(save) > to)) throw hole(segment.line, to);
+        to = firstSeq(save) - 1;
         // What begins a turn is in its state, and how it ended among its items: where one was dropped, nobody can tell whose end it is.
         if (isGap(save) || (save.nState > 0 && save.state === null) || (save.nItems > 0 && save.items === null)) {
           last = undefined;
@@ -74,9 +83,6 @@ export async function pastTurn(ground: Ground, line: LineId, turnId: string): Pr
           isKnown = true;
         } else last ??= status;
       }
-      const oldest = saves.at(-1);
-      to = oldest === undefined ? 0 : Math.min(to - 1, oldest.seq - oldest.nItems - oldest.nState - oldest.nMark);
-      if (saves.length === 0 && segment.to === MAX_SEQ) break;
     }
   }
   return undefined;

@@ -7,7 +7,7 @@ import { type Message, partsOf } from "../../core/message.js";
 import { reviveRecord } from "../../core/revive.js";
 import { firstSeq, isGap, open } from "../../core/save.js";
 import type { Ground } from "../ground.js";
-import { lineAt, type Segment } from "../journal.js";
+import { hole, lineAt, type Segment } from "../journal.js";
 
 export async function valueOf({ journal }: Ground, body: Body | undefined): Promise<Json> {
   if (body === undefined) return null;
@@ -41,7 +41,12 @@ export async function resultOf(ground: Ground, effect: Effect): Promise<Json> {
 
 async function messageAt(ground: Ground, line: LineId, seq: number): Promise<Message | undefined> {
   const [save] = await ground.store.saves(line, { from: seq, to: seq, limit: 1, items: true, state: false });
-  if (save === undefined || isGap(save) || save.items === null) return undefined;
+  if (save === undefined || firstSeq(save) > seq) {
+    // The end of a line that no session owns may have been freed. Of any other line it must be there.
+    if ((await ground.journal.line(line))?.session != null) throw hole(line, seq);
+    return undefined;
+  }
+  if (isGap(save) || save.items === null) return undefined;
   const record = open(save, { items: true }).items[seq - firstSeq(save)];
   if (record === undefined) return undefined;
   const body = record.blob === undefined ? undefined : Buffer.from(await ground.journal.blob(record.blob)).toString("utf8");

@@ -12,6 +12,7 @@ import { type Json, sortedText } from "../../core/json.js";
 import type { JournalRecord } from "../../core/record.js";
 import { firstSeq, isGap, open } from "../../core/save.js";
 import type { Ground } from "../ground.js";
+import { hole } from "../journal.js";
 import type { MailDoc, Settlement } from "../rows.js";
 import { valueOf } from "./bodies.js";
 
@@ -69,8 +70,10 @@ export async function standing(
   let to = MAX_SEQ;
   for (let looked = 0; looked < LOOK_BACK && to > 0; looked += ROWS) {
     const page = { from: 1, to, limit: ROWS, newestFirst: true, items: false, state: true } as const;
-    const saves = await ground.store.saves(lineOfEffect(effectId) as LineId, page);
+    const line = lineOfEffect(effectId) as LineId;
+    const saves = await ground.store.saves(line, page);
     for (const save of saves) {
+      if (to !== MAX_SEQ && save.seq !== to) throw hole(line, to);
       to = firstSeq(save) - 1;
       if (isGap(save) || save.state === null) continue;
       for (const record of open(save, { state: true }).state.toReversed()) {

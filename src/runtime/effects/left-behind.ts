@@ -5,7 +5,7 @@
 import { bodyIn } from "../../core/course.js";
 import { acts, applyEvent, type Effect, likeness } from "../../core/effect.js";
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/ids.js";
-import { firstSeq, isGap, open } from "../../core/save.js";
+import { firstSeq, isGap, open, type Save } from "../../core/save.js";
 import type { LineRow } from "../../store/port.js";
 import { breathe } from "../breathe.js";
 import type { Ground } from "../ground.js";
@@ -15,7 +15,11 @@ import { hole, type Segment } from "../journal.js";
 interface Stretch {
   readonly line: LineId;
   readonly to: number;
+  /** Whether a session owns the line: then nothing is cut from its end. */
+  readonly isOwned: boolean;
   next: number;
+  /** The last save that was read. */
+  last: Save | undefined;
   readonly calls: Map<string, Effect>;
 }
 
@@ -33,11 +37,11 @@ export class LeftBehind {
   /** All that this session, and those it comes from, did on other lines than its own past. */
   static async of(ground: Ground, session: SessionId, origin: string | undefined, past: readonly Segment[]): Promise<LeftBehind> {
     const stretches: Stretch[] = [];
-    for (const { line, to } of past) if (to !== MAX_SEQ) stretches.push(await after(ground, line, to));
+    for (const segment of past) if (segment.to !== MAX_SEQ) stretches.push(await after(ground, segment, segment.to));
     const owners = [session, origin, ...past.map((segment) => segment.session)].flatMap((owner) => owner ?? []);
     for (const owner of new Set<string>(owners)) {
       for (const { id, origin: begins } of await ground.store.lines({ session: owner }))
-        if (!past.some(({ line }) => line === id)) stretches.push(whole(id, begins));
+        if (!past.some(({ line }) => line === id)) stretches.push(whole(id, begins, true));
     }
     return new LeftBehind(ground, stretches);
   }
@@ -45,9 +49,9 @@ export class LeftBehind {
   /** What was done on lines behind the places up to which they are kept; on others, all. */
   static async beyond(ground: Ground, lines: readonly LineRow[], kept: ReadonlyMap<LineId, number>): Promise<LeftBehind> {
     const stretches: Stretch[] = [];
-    for (const { id, origin } of lines) {
+    for (const { id, origin, session } of lines) {
       const last = kept.get(id);
-      stretches.push(last === undefined ? whole(id, origin) : await after(ground, id, last));
+      stretches.push(last === undefined ? whole(id, origin, session !== null) : await after(ground, { line: id, session }, last));
     }
     return new LeftBehind(ground, stretches);
   }
@@ -55,9 +59,11 @@ export class LeftBehind {
   /** What was done on a past behind a place: what going back there leaves behind. */
   static async behind(ground: Ground, past: readonly Segment[], seq: number): Promise<readonly Effect[]> {
     const stretches: Stretch[] = [];
-    for (const { line, from, to } of past.toReversed()) {
+    for (const segment of past.toReversed()) {
+      const { line, from, to, session } = segment;
       if (to <= seq) continue;
-      stretches.push(from <= seq ? { ...(await after(ground, line, seq)), to } : { line, to, next: from, calls: new Map() });
+      const whole = { line, to, isOwned: session !== null, next: from, last: undefined, calls: new Map<string, Effect>() };
+      stretches.push(from <= seq ? { ...(await after(ground, segment, seq)), to } : whole);
     }
     return new LeftBehind(ground, stretches).all();
   }
@@ -82,13 +88,16 @@ export class LeftBehind {
   }
 
   async #read(stretch: Stretch): Promise<void> {
+    const checkEnd = await this.#ground.journal.endCheck();
     while (stretch.next <= stretch.to) {
       await breathe();
       const { line, next, to, calls } = stretch;
       const saves = await this.#ground.store.saves(line, { from: next, to, limit: ROWS, items: false, state: true });
+      if (saves.length === 0 && to !== MAX_SEQ) throw hole(line, next);
       for (const save of saves) {
         if (firstSeq(save) > stretch.next) throw hole(line, stretch.next);
         stretch.next = save.seq + 1;
+        stretch.last = save;
         // Pruned: no place is left before it that somebody could go back to.
         if (isGap(save) || save.state === null) continue;
         for (const record of open(save, { state: true }).state) {
@@ -99,22 +108,27 @@ export class LeftBehind {
           if (effect !== undefined && acts(effect)) calls.set(effect.id, effect);
         }
       }
-      if (saves.length < ROWS) return;
+      if (saves.length === ROWS || to !== MAX_SEQ) continue;
+      if (stretch.isOwned) checkEnd(line, stretch.last);
+      return;
     }
   }
 }
 
-const whole = (line: LineId, origin: Place | null): Stretch => ({
+const whole = (line: LineId, origin: Place | null, isOwned: boolean): Stretch => ({
   line,
   to: MAX_SEQ,
+  isOwned,
   next: (origin?.seq ?? 0) + 1,
+  last: undefined,
   calls: new Map(),
 });
 
 /** What follows a place on its line: also what becomes of the calls that are open there. */
-async function after({ journal, loader }: Ground, line: LineId, seq: number): Promise<Stretch> {
+async function after({ journal, loader }: Ground, { line, session }: Pick<Segment, "line" | "session">, seq: number): Promise<Stretch> {
   const found = await journal.saveAt({ line, seq });
   const course = found && (await loader.course(found));
   const open = (course?.open ?? []).filter(acts);
-  return { line, to: MAX_SEQ, next: seq + 1, calls: new Map(open.map((effect) => [effect.id, effect])) };
+  const calls = new Map(open.map((effect) => [effect.id, effect]));
+  return { line, to: MAX_SEQ, isOwned: session !== null, next: seq + 1, last: found?.save, calls };
 }

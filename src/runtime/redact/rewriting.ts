@@ -6,7 +6,7 @@
  */
 import { type Mark, markText } from "../../core/checkpoint.js";
 import type { Digest } from "../../core/digest.js";
-import { placeId } from "../../core/ids.js";
+import { MAX_SEQ, placeId } from "../../core/ids.js";
 import { textBytes } from "../../core/json.js";
 import type { Blob, MessageInput } from "../../core/message.js";
 import { editMark, editRecord, type RecordEdit } from "../../core/redact-record.js";
@@ -119,17 +119,22 @@ export class Rewriting {
     return flush();
   }
 
-  async *#saves({ line, from, to }: Stretch): AsyncGenerator<Save> {
+  async *#saves({ line, row, from, to }: Stretch): AsyncGenerator<Save> {
+    const checkEnd = await this.#ground.journal.endCheck();
     for (let at = to; at >= from; ) {
       await breathe();
       const saves = await this.#ground.store.saves(line, { from, to: at, limit: ROWS, newestFirst: true, items: true, state: true });
+      const [newest] = saves;
+      // The end of a line is wherever it is, unless an anchor knows better; any other place must be there.
+      if (at === MAX_SEQ && row.session !== null) checkEnd(line, newest);
+      if (newest === undefined && at === MAX_SEQ) return;
+      if (newest === undefined) throw hole(line, at);
       for (const save of saves) {
-        if (save.seq > at || (at !== to && save.seq !== at)) throw hole(line, at);
+        if (at !== MAX_SEQ && (save.seq < at || firstSeq(save) > at)) throw hole(line, at);
         this.#tick();
         yield save;
         at = firstSeq(save) - 1;
       }
-      if (saves.length === 0) return;
     }
   }
 

@@ -52,6 +52,7 @@ export async function surveyLine({ store, journal }: Ground, line: LineId, signa
   let end: Save | undefined;
   let priorToAll: number | undefined;
   let at = from;
+  const checkEnd = await journal.endCheck();
   const look = async (limit: number): Promise<boolean> => {
     const saves = await store.saves(line, { from: at, to: MAX_SEQ, limit, items: false, state: false });
     for (const save of saves) {
@@ -67,6 +68,8 @@ export async function surveyLine({ store, journal }: Ground, line: LineId, signa
     return saves.length > 0;
   };
   while (await pace.step(look));
+  // The end of a line that no session owns may have been freed.
+  if (segments[0]?.session !== null) checkEnd(line, end);
   return { line, segments, from, marks, priorToAll: priorToAll ?? 0, end, forks, pinned, known, origins };
 }
 

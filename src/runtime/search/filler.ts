@@ -5,13 +5,15 @@
  * Idle means that nothing was saved for a while, by anybody. A step is a few messages; whoever saves in between comes first. None of it
  * keeps a process alive, and none of it is anybody's error: what fails is tried again later.
  */
+import type { Save } from "../../core/save.js";
 import type { Document, Fresh, SearchIndex } from "../../store/search-port.js";
 import { breathe } from "../breathe.js";
 import { Gate } from "../gate.js";
 import type { Journal } from "../journal.js";
+import { isCutShort } from "./damaged.js";
 import { readable } from "./scan.js";
 import type { IndexProgress } from "./search.js";
-import { documentsIn, textsIn, titlesIn } from "./texts.js";
+import { damageAt, documentsOf, titlesIn } from "./texts.js";
 
 /** How often it is looked whether something has come: a server is asked less often. */
 const LOOK_MS = { here: 500, away: 2_000 };
@@ -142,13 +144,12 @@ export class Filler {
 
   async *#documents({ saves, sessions }: Fresh): AsyncGenerator<Document> {
     for (const row of sessions) yield* await readable(async () => [...titlesIn(row)]);
-    for (const { line, save } of saves) {
+    const ends = new Map<number, Save>();
+    for (const { line, before, save } of saves) {
       await breathe();
-      yield* await readable(async () => {
-        const found: Document[] = [];
-        for await (const text of textsIn(this.#journal, save)) for (const document of documentsIn(line, text)) found.push(document);
-        return found;
-      });
+      ends.set(line, save);
+      yield* await documentsOf(this.#journal, line, before, save);
     }
+    for (const [line, save] of ends) if (await isCutShort(this.#journal, save)) yield damageAt(line, save.seq + 1, save.at);
   }
 }

@@ -5,7 +5,7 @@
  * oldest of them. Whatever an index says is read from the store and verified before it is shown: what was pruned, cut or redacted a
  * moment ago is not.
  */
-import { HoldfastError, quote } from "../../core/errors.js";
+import { quote } from "../../core/errors.js";
 import { checkName, type LineId, MAX_SEQ, placeId, type SessionId, sessionId, typeName } from "../../core/ids.js";
 import type { Role } from "../../core/message.js";
 import { passagesOf } from "../../core/search/document.js";
@@ -16,8 +16,10 @@ import type { Words } from "../../core/search/words.js";
 import { isoTime } from "../../core/time.js";
 import { type Finder, type FindOptions, type Hit, MOST_RANKED, ROLES } from "../../store/search-port.js";
 import { breathe } from "../breathe.js";
+import { unlessDamaged } from "../damage.js";
 import type { Ground } from "../ground.js";
-import { invalid, limitOf, numberOf, oneOf, options, type Page } from "../options.js";
+import { type Damaged, invalid, limitOf, numberOf, oneOf, options, type Page } from "../options.js";
+import { checkHit, DamageReport } from "./damaged.js";
 import { Owners, type Wanted } from "./owners.js";
 import { OpenedTexts, type Text, titleIn } from "./texts.js";
 
@@ -64,6 +66,8 @@ export type FoundItem = FoundMessage | FoundTitle;
 export interface SearchPage extends Page<FoundItem> {
   /** Present where the index has not taken in all there is: about how many saves are missing. `sessions.index()` brings them in. */
   readonly behind?: number;
+  /** Sessions of which something is missing or damaged, so that it cannot be found. */
+  readonly damaged?: readonly Damaged[];
 }
 
 const FILTERS = ["agent", "tag", "sessionId", "role", "since", "until", "limit", "cursor"] as const;
@@ -79,9 +83,11 @@ export interface Asked {
   readonly offset: number;
 }
 
-export async function findTexts(ground: Ground, finder: Finder, asked: Asked): Promise<Page<FoundItem>> {
+export async function findTexts(ground: Ground, finder: Finder, asked: Asked): Promise<SearchPage> {
   const items: FoundItem[] = [];
-  const shows = { owners: new Owners(ground, asked.filter), texts: new OpenedTexts(ground.journal), asked };
+  const owners = new Owners(ground, asked.filter);
+  const report = new DamageReport(ground, owners);
+  const shows = { ground, owners, report, texts: new OpenedTexts(ground.journal), asked };
   let { offset } = asked;
   const found = await finder.find(asked.query, asked.filter);
   const last = Math.min(found.count, offset + MOST_LOOKED_AT);
@@ -94,7 +100,9 @@ export async function findTexts(ground: Ground, finder: Finder, asked: Asked): P
       if (item !== undefined && items.push(item) === asked.limit) break;
     }
   }
-  return offset < found.count ? { items, next: `f${offset}` } : { items };
+  await report.look(found.damaged);
+  const damaged = report.entries;
+  return { items, ...(offset < found.count && { next: `f${offset}` }), ...(damaged.length > 0 && { damaged }) };
 }
 
 /** Undefined where nothing can be found. */
@@ -149,34 +157,36 @@ async function linesOf(ground: Ground, session: SessionId, wanted: Wanted): Prom
 }
 
 interface Shows {
+  readonly ground: Ground;
+  readonly report: DamageReport;
   readonly owners: Owners;
   readonly texts: OpenedTexts;
   readonly asked: Asked;
 }
 
-/** Undefined where it is not there any more, or is not what was asked for. */
-async function show({ owners, texts, asked }: Shows, hit: Hit): Promise<FoundItem | undefined> {
-  const { query, filter } = asked;
-  try {
-    const owner = filter.within?.session ?? (await owners.of(hit));
-    if (owner === undefined || (hit.kind === "title" && hit.session.id !== owner)) return undefined;
-    const found = hit.kind === "title" ? titleIn(hit.session) : hit.save && (await texts.at(hit.save, hit.seq));
-    const words = found && passageOf(found.text, hit.kind === "title" ? 0 : hit.passage);
-    const places = words && occurrences(query, words.words);
-    if (found === undefined || words === undefined || places === undefined || !isWanted(found, hit, filter)) return undefined;
-    const { text: snippet, matches } = snippetOf(found.text, words, query, places);
-    const { message, seq, at } = found;
-    const { score } = hit;
-    const sessionId = owner as SessionId;
-    const createdAt = isoTime(at);
-    if (hit.kind === "title") return Object.freeze({ kind: "title", sessionId, createdAt, snippet, matches, score });
-    const messageId = message.id ?? placeId(hit.line.id, seq);
-    return Object.freeze({ kind: "message", sessionId, messageId, seq, role: message.role, createdAt, snippet, matches, score });
-  } catch (error) {
-    // What is damaged is not shown: `verify` names it.
-    if (error instanceof HoldfastError && error.code === "CORRUPT") return undefined;
-    throw error;
-  }
+/** Undefined where it is not there any more, or is not what was asked for. What is damaged is reported. */
+async function show(shows: Shows, hit: Hit): Promise<FoundItem | undefined> {
+  const { owners, report, asked } = shows;
+  const owner = asked.filter.within?.session ?? (await owners.of(hit));
+  if (owner === undefined) return undefined;
+  if (hit.kind === "message") return report.tell(hit.line, hit.seq, () => shown(shows, hit, owner));
+  return hit.session.id === owner ? unlessDamaged(() => shown(shows, hit, owner)) : undefined;
+}
+
+async function shown({ ground, texts, asked: { query, filter } }: Shows, hit: Hit, owner: string): Promise<FoundItem | undefined> {
+  if (hit.kind === "message") await checkHit(ground, hit.line, hit.seq, hit.save);
+  const found = hit.kind === "title" ? titleIn(hit.session) : hit.save && (await texts.at(hit.save, hit.seq));
+  const words = found && passageOf(found.text, hit.kind === "title" ? 0 : hit.passage);
+  const places = words && occurrences(query, words.words);
+  if (found === undefined || words === undefined || places === undefined || !isWanted(found, hit, filter)) return undefined;
+  const { text: snippet, matches } = snippetOf(found.text, words, query, places);
+  const { message, seq, at } = found;
+  const { score } = hit;
+  const sessionId = owner as SessionId;
+  const createdAt = isoTime(at);
+  if (hit.kind === "title") return Object.freeze({ kind: "title", sessionId, createdAt, snippet, matches, score });
+  const messageId = message.id ?? placeId(hit.line.id, seq);
+  return Object.freeze({ kind: "message", sessionId, messageId, seq, role: message.role, createdAt, snippet, matches, score });
 }
 
 /** What an index says may be of another by now. */

@@ -1,13 +1,23 @@
 /** Search by going over everything that there is: for stores without an index, and what indexes are compared with. */
 import { MAX_SEQ } from "../../core/ids.js";
+import type { Save } from "../../core/save.js";
 import { frequency, Scoring } from "../../core/search/match.js";
 import type { Query } from "../../core/search/query.js";
 import type { LineRow, SessionRow, Store } from "../../store/port.js";
-import { type Document, type Finder, type FindOptions, type Found, type Hit, MOST_RANKED } from "../../store/search-port.js";
+import {
+  type DamagedPlace,
+  type Document,
+  type Finder,
+  type FindOptions,
+  type Found,
+  type Hit,
+  MOST_RANKED,
+} from "../../store/search-port.js";
 import { breathe } from "../breathe.js";
 import { unlessDamaged } from "../damage.js";
 import type { Journal } from "../journal.js";
-import { documentsIn, textsIn, titlesIn } from "./texts.js";
+import { isCutShort } from "./damaged.js";
+import { damageAt, documentsOf, titlesIn } from "./texts.js";
 
 const ROWS = 200;
 
@@ -31,9 +41,15 @@ export class Scan implements Finder {
     let matched: Matched[] = [];
     const counts = query.all.map(() => 0);
     const corpus = { documents: 0, words: 0 };
+    const damaged: DamagedPlace[] = [];
     const lines = new LinesOf(this.#store, options);
     for await (const { document, owner } of this.#documents()) {
       const { words, ...place } = document;
+      if (document.passage < 0) {
+        if (isWithin(document, owner as LineRow, options) && (await lines.has(owner as LineRow)))
+          damaged.push({ line: owner as LineRow, seq: document.seq });
+        continue;
+      }
       corpus.documents += 1;
       corpus.words += words.length;
       const frequencies = query.all.map((phrase) => frequency(phrase, words));
@@ -49,6 +65,7 @@ export class Scan implements Finder {
       .sort((a, b) => b.score - a.score || newerFirst(a, b));
     return {
       count: scored.length,
+      damaged,
       read: (offset, limit) => Promise.all(scored.slice(offset, offset + limit).map((match) => this.#hit(match))),
     };
   }
@@ -62,15 +79,20 @@ export class Scan implements Finder {
 
   async *#documents(): AsyncGenerator<{ readonly document: Document; readonly owner: LineRow | SessionRow }> {
     for (const line of await this.#store.lines({ all: true })) {
-      for (let at = 1; ; ) {
+      let last: Save | undefined;
+      for (let at = (line.origin?.seq ?? 0) + 1; ; ) {
         await breathe();
         const saves = await this.#store.saves(line.id, { from: at, to: MAX_SEQ, limit: ROWS, items: true, state: false });
         for (const save of saves) {
+          for (const document of await documentsOf(this.#journal, line.no, at - 1, save)) yield { document, owner: line };
           at = save.seq + 1;
-          for (const document of await readable(() => this.#ofSave(line, save))) yield { document, owner: line };
+          last = save;
         }
         if (saves.length < ROWS) break;
       }
+      const { seq, at } = last ?? { seq: line.origin?.seq ?? 0, at: 0 };
+      if (line.session !== null && (await isCutShort(this.#journal, { line: line.id, seq })))
+        yield { document: damageAt(line.no, seq + 1, at), owner: line };
     }
     for (let before: number | undefined; ; ) {
       await breathe();
@@ -82,15 +104,9 @@ export class Scan implements Finder {
       if (rows.length < ROWS) return;
     }
   }
-
-  async #ofSave(line: LineRow, save: Parameters<typeof textsIn>[1]): Promise<Document[]> {
-    const found: Document[] = [];
-    for await (const text of textsIn(this.#journal, save)) for (const document of documentsIn(line.no, text)) found.push(document);
-    return found;
-  }
 }
 
-/** What is damaged cannot be found; `verify` says so. The rest can. */
+/** A title that is damaged cannot be found; lists of sessions name it. The rest can. */
 export const readable = async (read: () => Promise<readonly Document[]>): Promise<readonly Document[]> => (await unlessDamaged(read)) ?? [];
 
 function isWanted(
@@ -101,7 +117,11 @@ function isWanted(
   if (wanted !== undefined && role !== wanted) return false;
   if ((since !== undefined && at < since) || (until !== undefined && at >= until)) return false;
   if (kind === "title") return within === undefined ? isOf(owner as SessionRow, of) : within.session === owner.id;
-  const upTo = within?.lines.get((owner as LineRow).id)?.upTo;
+  return isWithin({ seq }, owner as LineRow, { ...(within && { within }) });
+}
+
+function isWithin({ seq }: Pick<Document, "seq">, { id }: LineRow, { within }: Pick<FindOptions, "within">): boolean {
+  const upTo = within?.lines.get(id)?.upTo;
   return within === undefined || (upTo !== undefined && seq <= upTo);
 }
 

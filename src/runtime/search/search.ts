@@ -1,11 +1,13 @@
 /** Search on an open store: by its index where it has one, which is kept up here, and by going over it where it has none. */
 import { HoldfastError } from "../../core/errors.js";
-import type { Finder, SearchIndex } from "../../store/search-port.js";
+import type { Query } from "../../core/search/query.js";
+import type { Finder, FindOptions, Found, SearchIndex } from "../../store/search-port.js";
 import type { Ground } from "../ground.js";
 import { callback, flag, options, signalOf } from "../options.js";
 import { Filler } from "./filler.js";
 import { askedOf, findTexts, type SearchFilter, type SearchPage } from "./find.js";
 import { Scan } from "./scan.js";
+import { ofDamage } from "./texts.js";
 
 export interface IndexProgress {
   /** How many saves were taken in. */
@@ -23,6 +25,25 @@ export interface IndexOptions {
 
 /** How long a search takes in what is missing, before it looks with what there is. */
 const CATCH_UP_MS = 100;
+const MOST_DAMAGED = 100;
+
+/** An index, and the damage that was met when it was filled. */
+class Indexed implements Finder {
+  readonly #index: SearchIndex;
+
+  constructor(index: SearchIndex) {
+    this.#index = index;
+  }
+
+  async find(query: Query, options: FindOptions): Promise<Found> {
+    const { within, agent, tag } = options;
+    const whose = { ...(within && { within }), ...(agent !== undefined && { agent }), ...(tag !== undefined && { tag }) };
+    const [found, damage] = await Promise.all([this.#index.find(query, options), this.#index.find(ofDamage, whose)]);
+    const hits = damage.count === 0 ? [] : await damage.read(0, Math.min(damage.count, MOST_DAMAGED));
+    const damaged = hits.flatMap((hit) => (hit?.kind === "message" ? { line: hit.line, seq: hit.seq } : []));
+    return { ...found, damaged };
+  }
+}
 
 export class Search {
   readonly #ground: Ground;
@@ -46,7 +67,7 @@ export class Search {
     try {
       await this.#index.begin(false);
       const behind = await this.#filler.catchUp(CATCH_UP_MS);
-      const page = await findTexts(this.#ground, this.#index, asked);
+      const page = await findTexts(this.#ground, new Indexed(this.#index), asked);
       return behind === 0 ? page : { ...page, behind };
     } catch (error) {
       // I3: an index that cannot be made or read is no reason not to find anything. What is wrong with the store itself shows there too.

@@ -4,8 +4,10 @@ import type { MessageInput } from "../../core/message.js";
 import type { JournalRecord } from "../../core/record.js";
 import { firstSeq, isGap, open, type Save } from "../../core/save.js";
 import { passagesOf, textFilesIn, textIn } from "../../core/search/document.js";
+import type { Query } from "../../core/search/query.js";
 import type { SessionRow } from "../../store/port.js";
 import { type Document, ROLES } from "../../store/search-port.js";
+import { unlessDamaged } from "../damage.js";
 import type { Journal } from "../journal.js";
 import { headOf, labelOf } from "../rows.js";
 
@@ -72,8 +74,34 @@ async function textOf(journal: Journal, save: Save, seq: number, record: Journal
 
 const blobText = async (journal: Journal, name: Digest): Promise<string> => Buffer.from(await journal.blob(name)).toString("utf8");
 
+/** No query asks for this symbol: words are letters, numbers and marks (W5). An index takes it for a word. */
+const DAMAGED = "\u2400";
+export const ofDamage: Query = { all: [{ words: [DAMAGED], prefix: false }], none: [] };
+
+/** Says that a record is missing or damaged. Its passage is one that no text has. */
+export const damageAt = (line: number, seq: number, at: number): Document => ({
+  kind: "message",
+  of: line,
+  seq,
+  passage: -1,
+  role: 0,
+  at,
+  words: [DAMAGED],
+});
+
+/** What is to be found in a save, on a line that is at `before`; damage, too. */
+export async function documentsOf(journal: Journal, line: number, before: number, save: Save): Promise<readonly Document[]> {
+  const missing = firstSeq(save) === before + 1 ? [] : [damageAt(line, before + 1, save.at)];
+  const found: Document[] = [];
+  const isRead = await unlessDamaged(async () => {
+    for await (const text of textsIn(journal, save)) found.push(...documentsIn(line, text));
+    return true;
+  });
+  return [...missing, ...(isRead ? found : [damageAt(line, firstSeq(save), save.at)])];
+}
+
 /** What is to be found of a text. */
-export function* documentsIn(line: number, { message, seq, at, text }: Text): Generator<Document> {
+function* documentsIn(line: number, { message, seq, at, text }: Text): Generator<Document> {
   const role = ROLES.indexOf(message.role);
   let passage = 0;
   for (const { words } of passagesOf(text)) yield { kind: "message", of: line, seq, passage: passage++, role, at, words };

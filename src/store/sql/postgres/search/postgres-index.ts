@@ -7,7 +7,7 @@
  */
 import type { LineId } from "../../../../core/ids.js";
 import type { Query } from "../../../../core/search/query.js";
-import type { Document, FindOptions, Found, Fresh, Hit, SearchIndex } from "../../../search-port.js";
+import type { Document, FindOptions, Fresh, Hit, IndexFound, SearchIndex } from "../../../search-port.js";
 import { change, look, row, rowsOf } from "../../asks.js";
 import type { Ask, Database, Row, Steps } from "../../database.js";
 import { againOf, firstOfEach, hitOf, hitParams, type Numbered } from "../../hits.js";
@@ -41,9 +41,12 @@ interface Step {
 const columns = "turn, session, is_new, tx, oldest, at_tx, at_line, at_seq";
 const saveColumns =
   "v.line, (SELECT l.id FROM line l WHERE l.no = v.line), v.tx, v.seq, v.head, convert_from(v.mark, 'UTF8'), v.note, convert_from(v.items, 'UTF8'), NULL";
+/** The number of the save before it, or of the place at which its line begins. */
+const before = `coalesce((SELECT p.seq FROM save p WHERE p.tenant = v.tenant AND p.line = v.line AND p.seq < v.seq ORDER BY p.seq DESC LIMIT 1),
+  (SELECT l.origin_seq FROM line l WHERE l.no = v.line), 0)`;
 /** Their lines one by one: a planner that knows no figures yet would begin with all lines. */
 const saves = (where: string, order: string): string =>
-  `SELECT ${saveColumns} FROM save v WHERE v.tenant = ? AND ${where} ORDER BY ${order} LIMIT CAST(? AS bigint)`;
+  `SELECT ${saveColumns}, ${before} FROM save v WHERE v.tenant = ? AND ${where} ORDER BY ${order} LIMIT CAST(? AS bigint)`;
 const oldestOpen = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint";
 /** So many transactions are looked at in one round. */
 const ROUND = 5_000;
@@ -131,7 +134,11 @@ export class PostgresIndex implements SearchIndex {
     }
     const fresh: Fresh = {
       sessions: sessions.map(sessionRow),
-      saves: rows.map(([line, id, , ...save]) => ({ line: line as number, save: saveRow(id as LineId, save) })),
+      saves: rows.map(([line, id, , ...save]) => ({
+        line: line as number,
+        before: save.pop() as number,
+        save: saveRow(id as LineId, save),
+      })),
       isLast: isLast && session < 0 && from.isNew === 1 && isRoundOver && to.tx >= to.oldest,
     };
     this.#steps.set(fresh, {
@@ -223,7 +230,7 @@ export class PostgresIndex implements SearchIndex {
 
   // ---- finding
 
-  async find(query: Query, options: FindOptions): Promise<Found> {
+  async find(query: Query, options: FindOptions): Promise<IndexFound> {
     const best = await this.#write(() => rank(this.#tenant, query, options));
     return { count: best.length, read: (offset, limit) => this.#write(() => this.#read(best.slice(offset, offset + limit))) };
   }
@@ -299,7 +306,7 @@ function* savesAfter(tenant: string, from: State, limit: number): Steps<Saves> {
     const text = saves("(v.line, v.seq) > (?, ?)", "v.line, v.seq");
     const rows = yield* rowsOf(text, tenant, from.atLine, from.atSeq, limit);
     const isRoundOver = rows.length < limit;
-    return { rows: withTexts(rows), to: { ...from, ...(isRoundOver ? { ...start, isNew: 1 } : placeOf(rows)) }, isRoundOver };
+    return { rows: here(rows), to: { ...from, ...(isRoundOver ? { ...start, isNew: 1 } : placeOf(rows)) }, isRoundOver };
   }
   const { tx, atTx, atLine, atSeq } = from;
   const end = tx + ROUND;
@@ -309,11 +316,11 @@ function* savesAfter(tenant: string, from: State, limit: number): Steps<Saves> {
   // What commits later than this round began is behind the oldest that was open then, wherever the round is by now.
   const oldest = atTx === 0 ? (open[0]?.[0] as number) : from.oldest;
   const isRoundOver = rows.length < limit;
-  if (!isRoundOver) return { rows: withTexts(rows), to: { ...from, ...placeOf(rows), oldest }, isRoundOver };
+  if (!isRoundOver) return { rows: here(rows), to: { ...from, ...placeOf(rows), oldest }, isRoundOver };
   const isStill = rows.length === 0 && atTx === 0 && oldest - tx < ROUND / 2;
   // Not written down for its own sake: that would be a transaction for each search.
   const to = isStill ? from : { ...from, ...start, oldest, tx: Math.min(end, oldest) };
-  return { rows: withTexts(rows), to, isRoundOver };
+  return { rows: here(rows), to, isRoundOver };
 }
 
 function placeOf(rows: readonly Row[]): Pick<State, "atTx" | "atLine" | "atSeq"> {
@@ -321,7 +328,8 @@ function placeOf(rows: readonly Row[]): Pick<State, "atTx" | "atLine" | "atSeq">
   return { atTx: tx ?? 0, atLine: line as number, atSeq: seq as number };
 }
 
-const withTexts = (rows: readonly Row[]): readonly Row[] => rows.filter((found) => found[1] !== null && found[7] !== null);
+/** Those whose line is still there. */
+const here = (rows: readonly Row[]): readonly Row[] => rows.filter((found) => found[1] !== null);
 
 const stateOf = ([turn, session, isNew, tx, oldest, atTx, atLine, atSeq]: Row): State =>
   ({ turn, session, isNew, tx, oldest, atTx, atLine, atSeq }) as unknown as State;

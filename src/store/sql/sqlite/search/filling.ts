@@ -29,10 +29,12 @@ interface Step {
 const lastSave = "SELECT coalesce(max(no), 0) FROM save";
 /** What a save is known by, whatever its number is. */
 const saveWith = "SELECT line || ' ' || seq || ' ' || head FROM save WHERE no = ?";
-/** Saves with texts, of a stretch of numbers. */
-const savesAfter = `SELECT v.no, v.line, l.id, v.seq, v.head, v.mark, v.note, v.items, NULL FROM save v CROSS JOIN line l ON l.no = v.line
-  WHERE v.no > ? AND v.no <= ? AND l.tenant = ? AND v.items IS NOT NULL ORDER BY v.no LIMIT CAST(? AS bigint)`;
-/** Of numbers that are other tenants', or saves without text, so many are passed over at once for each save that is wanted. */
+/** Saves of a stretch of numbers, also those without texts: what is missing before one of them is noticed by it. */
+const savesAfter = `SELECT v.no, v.line,
+    coalesce((SELECT max(p.seq) FROM save p WHERE p.line = v.line AND p.seq < v.seq), l.origin_seq, 0),
+    l.id, v.seq, v.head, v.mark, v.note, v.items, NULL FROM save v CROSS JOIN line l ON l.no = v.line
+  WHERE v.no > ? AND v.no <= ? AND l.tenant = ? ORDER BY v.no LIMIT CAST(? AS bigint)`;
+/** Of numbers that are other tenants' so many are passed over at once for each save that is wanted. */
 const STRETCH = 50;
 /** Notes that were taken in are removed when there are so many of them. */
 const NOTES_KEPT = 1_000;
@@ -99,7 +101,11 @@ export class Filling {
     const note = Math.max(upTo.note, ...sessions.values());
     const found: Fresh = {
       sessions: fresh.map(sessionRow),
-      saves: rows.map(([, line, id, ...row]) => ({ line: line as number, save: saveRow(id as LineId, row) })),
+      saves: rows.map(([, line, before, id, ...row]) => ({
+        line: line as number,
+        before: before as number,
+        save: saveRow(id as LineId, row),
+      })),
       isLast: save >= most && session < 0 && notes.length < limit && note >= (notes.at(-1)?.no ?? 0),
     };
     const to = { save, note, session };

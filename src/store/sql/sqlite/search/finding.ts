@@ -1,6 +1,6 @@
 /** Finding in an open index: the best places, and what stands there in the store, which is attached to it. */
 import type { Query } from "../../../../core/search/query.js";
-import type { FindOptions, Found, Hit } from "../../../search-port.js";
+import type { FindOptions, Hit, IndexFound } from "../../../search-port.js";
 import type { Dialect } from "../../database.js";
 import { againOf, hitOf, hitParams, type Numbered } from "../../hits.js";
 import { recordOf, sessionWith } from "../../statements.js";
@@ -18,7 +18,7 @@ export class Finding {
     this.#record = recordOf(dialect, "store.");
   }
 
-  find(index: OpenIndex, query: Query, options: FindOptions): Found {
+  find(index: OpenIndex, query: Query, options: FindOptions): IndexFound {
     const ranked = index.look((statements) => new Ranked(statements, query, options));
     return {
       count: ranked.count,

@@ -1,7 +1,7 @@
 /** The index for search of a SQLite store: full text in FTS5, in a file of its own (`index-file.ts`), which is opened, left and made anew here. */
 import { randomBytes } from "node:crypto";
 import type { Query } from "../../../../core/search/query.js";
-import type { Document, FindOptions, Found, Fresh, SearchIndex } from "../../../search-port.js";
+import type { Document, FindOptions, Fresh, IndexFound, SearchIndex } from "../../../search-port.js";
 import { change } from "../../asks.js";
 import type { Database } from "../../database.js";
 import { type Statements, statementsIn } from "../../statements.js";
@@ -116,7 +116,7 @@ export class SqliteIndex implements SearchIndex {
     return this.#opened().filling.put(fresh, documents, done);
   }
 
-  async find(query: Query, options: FindOptions): Promise<Found> {
+  async find(query: Query, options: FindOptions): Promise<IndexFound> {
     return this.#finding.find(this.#opened().index, query, options);
   }
 
