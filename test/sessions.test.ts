@@ -215,12 +215,12 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     });
     await session.close();
     expect(await hold.sessions.delete("a")).toEqual({ keptFor: ["b"] });
-    expect(await hold.checkpoints.get(at.id)).toBeUndefined();
+    expect(await hold.checkpoints.get(at.id)).toMatchObject({ id: at.id, sessionId: "b" });
     await hold.gc();
     await fork.close();
     expect((await hold.session("b")).messages.map(({ content }) => content)).toEqual(["shared", "only b"]);
     expect(await hold.verify()).toMatchObject({ ok: true });
-    await expect(hold.fork(at.id, { id: "c" })).rejects.toEqual(code("NOT_FOUND"));
+    expect(await hold.fork(at.id, { id: "c" })).toMatchObject({ origin: { sessionId: "b", checkpointId: at.id } });
   });
 
   test("rewind goes back on a new line, keeps the old one, and adopt returns to it", async () => {

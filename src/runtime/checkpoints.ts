@@ -6,7 +6,7 @@ import { checkName, checkpointPlace, type LineId, MAX_SEQ, type Place, parsePlac
 import type { LineRow } from "../store/port.js";
 import { unlessDamaged, unlessGone } from "./damage.js";
 import type { Ground } from "./ground.js";
-import { lineAt, type Segment } from "./journal.js";
+import { lineAt } from "./journal.js";
 import { notFound } from "./lines.js";
 import { type StateThere, stateThere } from "./look.js";
 import { invalid, limitOf, oneOf, options, type Page } from "./options.js";
@@ -77,23 +77,17 @@ export class Checkpoints {
     const { line, id } = headOf(await requireSession(this.#ground, sessionId));
     const from = cursor === undefined ? undefined : cursorOf(cursor);
     const items: Checkpoint[] = [];
-    for await (const checkpoint of all ? this.#onAllLines(id, from) : this.#onPast(line, id, from, most + 1)) {
+    for await (const checkpoint of all ? this.#onAllLines(id, from) : this.#onPast(line, from, most + 1)) {
       if (items.length === most) return { items, next: checkpoint.id };
       items.push(checkpoint);
     }
     return { items };
   }
 
-  async *#onPast(line: LineId, session: SessionId, from: Place | undefined, atOnce: number): AsyncGenerator<Checkpoint> {
+  async *#onPast(line: LineId, from: Place | undefined, atOnce: number): AsyncGenerator<Checkpoint> {
     const segments = await this.#ground.journal.segments(line);
     if (from !== undefined && lineAt(segments, from.seq) !== from.line) throw strange(from);
-    yield* this.#along(segments, session, from?.seq ?? MAX_SEQ, atOnce);
-  }
-
-  /** Those that can be had by their id: checkpoints go with their session, also where a fork still shares what they stand on. */
-  async *#along(segments: readonly Segment[], session: SessionId, from: number, atOnce: number): AsyncGenerator<Checkpoint> {
-    for await (const { checkpoint, segment } of this.#ground.journal.checkpoints(segments, session, from, atOnce))
-      if (segment.session !== null) yield checkpoint;
+    yield* this.#ground.journal.checkpoints(segments, from?.seq ?? MAX_SEQ, atOnce);
   }
 
   async *#onAllLines(session: SessionId, from: Place | undefined): AsyncGenerator<Checkpoint> {
@@ -105,7 +99,7 @@ export class Checkpoints {
     for (const [i, { id }] of own.slice(start).entries()) {
       const segments = await this.#ground.journal.segments(id);
       const upTo = (i === 0 ? from?.seq : undefined) ?? MAX_SEQ;
-      for await (const checkpoint of this.#along(segments, session, upTo, 100)) {
+      for await (const checkpoint of this.#ground.journal.checkpoints(segments, upTo, 100)) {
         if (id !== last.id && parsePlace(checkpoint.id)?.line !== id) break;
         yield checkpoint;
       }

@@ -7,6 +7,7 @@ import { HoldfastError } from "../core/errors.js";
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../core/ids.js";
 import { firstSeq, isGap, open, priorOf, type Save } from "../core/save.js";
 import type { LineRow, SessionRow, Store, Witnesses } from "../store/port.js";
+import { type Heirs, heirsOf } from "./family.js";
 import { type HeadDoc, headOf, type LineDoc, lineOf } from "./rows.js";
 
 /** A stretch of a line that belongs to another line's past, or to its own. */
@@ -173,10 +174,13 @@ export class Journal {
     if (seq > (origin?.seq ?? 0)) throw hole(line, seq);
   }
 
-  /** The checkpoint at a place of a line that some session owns, and the past that it stands on. */
+  /**
+   * The checkpoint at a place, and the past that it stands on. It belongs to the session that owns its line. If that was deleted, it belongs to
+   * the oldest session whose past has it (`heirsOf`); where there is none, it is unknown.
+   */
   async checkpointAt(place: Place): Promise<CheckpointRead | undefined> {
     const looking = this.saveAt(place);
-    // Both at once; of a line that is nobody's, no matter what is found on it.
+    // Both at once; of a line that no session shares, no matter what is found on it.
     looking.catch(() => {});
     const past = await this.#past(place.line);
     const [row] = past;
@@ -185,15 +189,24 @@ export class Journal {
     const doc = this.#remember(lineOf(row));
     if (row.session === null && row.owned)
       throw new HoldfastError("CORRUPT", `Line ${row.id} belongs to a session that is missing.`, { line: row.id });
-    if (row.session === null) return undefined;
+    const session = row.session ?? (await heirsOf(this.#store, row.id))(place.seq);
+    if (session === undefined) return undefined;
     const found = await looking;
     if (found === undefined) {
       // It may never have been; but where an anchor knows that the line's end was lost, nobody is told so.
       await this.tail(place.line);
       return undefined;
     }
-    const checkpoint = await this.#checkpoint(found, row.session as SessionId, doc);
-    return checkpoint && { ...found, checkpoint, session: row.session, segments: () => this.#segmentsOf(past, place) };
+    const checkpoint = await this.#checkpoint(found, session as SessionId, doc);
+    return checkpoint && { ...found, checkpoint, session, segments: () => this.#segmentsOf(past, place) };
+  }
+
+  /** Whether a place is one of a session's: on a line of its own, or on what its lines share with others. `past` is that of its line. */
+  async isOf(session: SessionId, place: Place, past: readonly Segment[]): Promise<boolean> {
+    if (lineAt(past, place.seq) === place.line || (await this.line(place.line))?.session === session) return true;
+    // What a fork shares is the longest where it began: behind a rewind, the line it has left goes further.
+    const oldest = (await this.#store.lines({ session })).at(-1);
+    return oldest !== undefined && lineAt(await this.segments(oldest.id), place.seq) === place.line;
   }
 
   async #checkpoint({ save, digest: end }: Read, session: SessionId, { id, origin }: LineDoc): Promise<Checkpoint | undefined> {
@@ -204,16 +217,11 @@ export class Journal {
 
   /**
    * Checkpoints along a past, newest first, from a record number on. Saves without a checkpoint are jumped over by the pointer every
-   * save has to the checkpoint before it. Those of a session that was deleted are given as the asker's, who shares what they stand on;
-   * they cannot be had by their id any more.
+   * save has to the checkpoint before it. Whose they are is said by the rule of `checkpointAt`.
    */
-  async *checkpoints(
-    segments: readonly Segment[],
-    asker: SessionId,
-    from: number,
-    atOnce: number,
-  ): AsyncGenerator<{ readonly checkpoint: Checkpoint; readonly segment: Segment }> {
+  async *checkpoints(segments: readonly Segment[], from: number, atOnce: number): AsyncGenerator<Checkpoint> {
     const anchors = await this.#knownEnds();
+    let heirs: { readonly line: LineId; readonly of: Heirs } | undefined;
     let seq = from;
     while (seq > 0) {
       const segment = segments.find((candidate) => seq >= candidate.from && seq <= candidate.to);
@@ -233,8 +241,12 @@ export class Journal {
         next = priorOf(save);
         if (isGap(save) || save.seq > segment.to) continue;
         const { digest: end } = open(save, { mark: true });
-        const checkpoint = checkpointOf(save, end, (segment.session ?? asker) as SessionId, (at) => lineAt(segments, at) ?? line);
-        if (checkpoint) yield { checkpoint, segment };
+        if (segment.session === null && heirs?.line !== line) heirs = { line, of: await heirsOf(this.#store, line) };
+        const session = segment.session ?? heirs?.of(save.seq);
+        // Deleted in this moment, and with it all that shared the line.
+        if (session === undefined) continue;
+        const checkpoint = checkpointOf(save, end, session as SessionId, (at) => lineAt(segments, at) ?? line);
+        if (checkpoint) yield checkpoint;
       }
       if (saves.length < atOnce && after !== undefined && firstSeq(after) !== segment.from) throw hole(line, firstSeq(after) - 1);
       if (next >= seq) throw hole(line, seq);
@@ -246,7 +258,7 @@ export class Journal {
   async latest(tail: Read | undefined, line: LineDoc, session: SessionId): Promise<Checkpoint | undefined> {
     if (tail !== undefined && tail.save.mark !== null) return this.#checkpoint(tail, session, line);
     const segments = await this.segments(line.id);
-    for await (const { checkpoint } of this.checkpoints(segments, session, MAX_SEQ, 1)) return checkpoint;
+    for await (const checkpoint of this.checkpoints(segments, MAX_SEQ, 1)) return checkpoint;
     return undefined;
   }
 

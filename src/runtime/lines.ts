@@ -7,7 +7,7 @@ import { type Passed, passedOf, unsettled } from "./effects/pending.js";
 import { type EffectPolicy, POLICIES } from "./effects/repeats.js";
 import type { Ground } from "./ground.js";
 import type { Holding } from "./holding.js";
-import { lineAt, type Segment, sharedUpTo } from "./journal.js";
+import { type Segment, sharedUpTo } from "./journal.js";
 import { oneOf } from "./options.js";
 import { newLine } from "./rows.js";
 
@@ -33,7 +33,7 @@ export async function rewind(held: Holding, at: string, policy: EffectPolicy, al
   let passed: readonly Passed[] = [];
   await move(held, at, async (place) => {
     const segments = await ground.journal.segments(place.line, place.seq);
-    if (!(await isOwnPast(held, place))) throw foreign(at, held.id, "fork from it instead");
+    if (!(await ground.journal.isOf(held.id, place, before))) throw foreign(at, held.id, "fork from it instead");
     const { fold, end } = await ground.loader.place(place, { sized: true });
     const line = ground.newLineId();
     const latest = (await ground.journal.checkpointAt(place))?.checkpoint;
@@ -85,11 +85,6 @@ function refuseOpenCalls(held: Holding): void {
     `The call of ${quote(open.name)} (${open.id}) is not over: this line cannot be left before it is. Let it finish, or settle it.`,
     { sessionId: held.id, effectId: open.id },
   );
-}
-
-async function isOwnPast({ ground, id, work }: Holding, place: Place): Promise<boolean> {
-  if ((await ground.journal.line(place.line))?.session === id) return true;
-  return lineAt(work.segments, place.seq) === place.line;
 }
 
 async function requirePlace({ ground }: Holding, at: string): Promise<Place> {

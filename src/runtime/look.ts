@@ -8,7 +8,7 @@ import type { SessionStatus } from "../core/status.js";
 import { type Pending, pendingOf } from "./effects/pending.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
-import { lineAt, type Segment, type Standpoint } from "./journal.js";
+import type { Segment, Standpoint } from "./journal.js";
 import { notFound } from "./lines.js";
 
 /** What a session holds at a place. */
@@ -40,8 +40,7 @@ export async function look({ journal, loader }: Ground, id: SessionId, at: unkno
   const place = checkpointPlace(at);
   const found = place && (await journal.checkpointAt(place));
   if (place === undefined || found === undefined) throw notFound(String(at));
-  const isOwn = (await journal.line(place.line))?.session === id || lineAt(await own(), place.seq) === place.line;
-  if (!isOwn)
+  if (!(await journal.isOf(id, place, await own())))
     throw new HoldfastError("CONFLICT", `Checkpoint ${quote(String(at))} is not one of session ${quote(id)}.`, {
       sessionId: id,
       checkpointId: String(at),

@@ -192,8 +192,7 @@ export class MemoryStore implements Store {
 
   async idsFrom(beginning: string, limit: number): Promise<Beginnings> {
     const { sessions, lines } = this.#open();
-    const owned = [...lines.values()].filter(({ row }) => row.owned).map(({ row }) => row.id);
-    return { sessions: firstFrom(sessions.keys(), beginning, limit), lines: firstFrom(owned, beginning, limit) };
+    return { sessions: firstFrom(sessions.keys(), beginning, limit), lines: firstFrom(lines.keys(), beginning, limit) };
   }
 
   async about(): Promise<About> {

@@ -404,7 +404,7 @@ export interface Store {
   /** The epoch of a session that was deleted, or 0. */
   buriedEpoch(id: string): Promise<number>;
 
-  /** Ids of sessions, and of lines that a session owns, that begin with a text: the first `limit` of each, byte by byte in order. */
+  /** Ids of sessions, and of lines, also of those that no session owns, that begin with a text: the first `limit` of each, byte by byte in order. */
   idsFrom(beginning: string, limit: number): Promise<Beginnings>;
 
   line(id: string): Promise<LineRow | undefined>;

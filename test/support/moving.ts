@@ -90,17 +90,21 @@ export interface Seen {
   readonly now: unknown;
 }
 
+/** Which of the sessions that share a deleted one's checkpoints is the oldest depends on the order in which they came into the store. */
+const unowned = (checkpoint: Checkpoint): Checkpoint => ({ ...checkpoint, sessionId: "" as Checkpoint["sessionId"] });
+
 /** All that a caller can see of a session. */
 export async function look(hold: Holdfast, id: string): Promise<Seen> {
   const past = await everyPage((cursor) => hold.checkpoints.list(id, { limit: 1_000, ...cursor }));
   const all = await everyPage((cursor) => hold.checkpoints.list(id, { limit: 1_000, lines: "all", ...cursor }));
   const states = [];
   for (const { id: at } of new Map([...past, ...all].map((checkpoint) => [checkpoint.id, checkpoint])).values())
-    states.push(await hold.checkpoints.state(at));
+    states.push({ ...(await hold.checkpoints.state(at)), checkpoint: at });
   const opened = await hold.session(id);
-  const now = { messages: opened.messages, state: opened.state, status: opened.status, head: opened.head };
+  const now = { messages: opened.messages, state: opened.state, status: opened.status, head: opened.head && unowned(opened.head) };
   await opened.close();
-  return { session: (await hold.sessions.get(id)) as SessionSummary, past, all, states, now };
+  const session = (await hold.sessions.get(id)) as SessionSummary;
+  return { session, past: past.map(unowned), all: all.map(unowned), states, now };
 }
 
 export async function lookAtAll(hold: Holdfast): Promise<readonly Seen[]> {

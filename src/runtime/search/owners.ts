@@ -1,12 +1,12 @@
 /**
- * Which session a text is found in: that which owns its line; where that was deleted and forks keep the line, the oldest of them. Looked up
- * once for each search.
+ * Which session a text is found in: that which owns its line; where that was deleted and forks keep the line, the one of them that has its
+ * checkpoints too (`heirsOf`). Looked up once for each search.
  */
 import { HoldfastError } from "../../core/errors.js";
 import type { LineId } from "../../core/ids.js";
-import type { LineRow, SessionRow } from "../../store/port.js";
+import type { SessionRow } from "../../store/port.js";
 import type { Hit, MessageHit } from "../../store/search-port.js";
-import { descendants } from "../family.js";
+import { type Heirs, heirsOf } from "../family.js";
 import type { Ground } from "../ground.js";
 import { headOf, labelOf } from "../rows.js";
 
@@ -20,7 +20,7 @@ export class Owners {
   readonly #ground: Ground;
   readonly #wanted: Wanted;
   readonly #sessions = new Map<string, SessionRow | undefined>();
-  readonly #families = new Map<LineId, readonly LineRow[]>();
+  readonly #heirs = new Map<LineId, Heirs>();
 
   constructor(ground: Ground, wanted: Wanted) {
     this.#ground = ground;
@@ -46,12 +46,9 @@ export class Owners {
 
   /** The session of a line that nobody owns. */
   async #heir({ line, seq }: MessageHit): Promise<string | undefined> {
-    let family = this.#families.get(line.id);
-    if (family === undefined) {
-      family = await descendants(this.#ground, [line]);
-      this.#families.set(line.id, family);
-    }
-    return oldest(line.id, seq, family);
+    const heirs = this.#heirs.get(line.id) ?? (await heirsOf(this.#ground.store, line.id));
+    this.#heirs.set(line.id, heirs);
+    return heirs(seq);
   }
 }
 
@@ -63,18 +60,4 @@ function isWanted(row: SessionRow, { agent, tag }: Wanted): boolean {
     if (error instanceof HoldfastError && error.code === "CORRUPT") return false;
     throw error;
   }
-}
-
-/** Of the sessions that share a record of a line, the one whose line is the oldest. */
-function oldest(line: LineId, seq: number, family: readonly LineRow[]): string | undefined {
-  const shares = new Set<string>([line]);
-  let first: LineRow | undefined;
-  // Whatever begins on a line was made after it.
-  for (const row of family.toSorted((a, b) => a.no - b.no)) {
-    const { origin, session } = row;
-    if (origin === null || !shares.has(origin.line) || (origin.line === line && origin.seq < seq)) continue;
-    shares.add(row.id);
-    if (session !== null) first ??= row;
-  }
-  return first?.session ?? undefined;
 }

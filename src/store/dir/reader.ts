@@ -113,8 +113,8 @@ export class Reader {
 
   idsFrom(beginning: string, limit: number): Beginnings {
     const sessions = [...this.#catalogue.sessions({ limit: Number.MAX_SAFE_INTEGER })].map(({ id }) => id);
-    const owned = [...this.#allLines()].filter(({ owner }) => owner !== null).map(({ id }) => id);
-    return { sessions: firstFrom(sessions, beginning, limit), lines: firstFrom(owned, beginning, limit) };
+    const lines = [...this.#allLines()].map(({ id }) => id);
+    return { sessions: firstFrom(sessions, beginning, limit), lines: firstFrom(lines, beginning, limit) };
   }
 
   lines(of: LineQuery): LineRow[] {

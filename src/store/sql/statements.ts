@@ -86,7 +86,7 @@ export function statementsIn(dialect: Dialect) {
         UNION SELECT o.origin_line FROM line o JOIN past p ON o.id = p.id WHERE o.tenant = ? AND o.origin_line IS NOT NULL)
       SELECT ${lineColumns} FROM past JOIN line l ON l.tenant = ? AND l.id = past.id LEFT JOIN session s ON s.no = l.session ORDER BY l.origin_seq DESC`,
     sessionIdsFrom: `SELECT id FROM session WHERE tenant = ? AND id >= ? AND id < ? ORDER BY id LIMIT ${most}`,
-    lineIdsFrom: `SELECT id FROM line WHERE tenant = ? AND id >= ? AND id < ? AND session IS NOT NULL ORDER BY id LIMIT ${most}`,
+    lineIdsFrom: `SELECT id FROM line WHERE tenant = ? AND id >= ? AND id < ? ORDER BY id LIMIT ${most}`,
     linesOfSession: `SELECT ${lineColumns} FROM session s JOIN line l ON l.session = s.no WHERE s.tenant = ? AND s.id = ? ORDER BY l.no DESC`,
     linesOfOrigin: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.origin_line = ? ORDER BY l.no DESC`,
     allLines: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.no < ? ORDER BY l.no DESC LIMIT ${most}`,
