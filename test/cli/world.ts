@@ -1,7 +1,7 @@
 /** A small store with something of everything in it, made at times that are known. */
 import { agent, type Holdfast, type ModelReply, open } from "../../src/index.js";
 
-/** Where the clock begins; it goes on by a second with every look. */
+/** Where the clock begins. It goes on with every step: how often Holdfast looks at it depends on how busy the machine is. */
 const BEGAN = Date.UTC(2026, 2, 1, 12);
 
 export interface World {
@@ -41,30 +41,43 @@ function support(hold: Holdfast, replies: ModelReply[]) {
 
 export async function makeWorld(store: string, began = BEGAN): Promise<World> {
   let now = began;
-  const hold = await open(store, { clock: { now: () => (now += 1_000) }, search: false });
+  const hold = await open(store, { clock: { now: () => now }, search: false });
   const done = support(hold, [
     call("lookup", { order: 42 }),
     call("refund", { order: 42 }),
     { content: "Order 42 is refunded.\nThe money is on its way.", usage: { inputTokens: 1_300, outputTokens: 12 } },
   ]);
+  now += 1_000;
   await done.run("order-42", "Refund order 42, it arrived broken.");
   const [last, , first] = (await hold.checkpoints.list("order-42")).items.map(({ id }) => id);
+  now += 1_000;
   await hold.fork(first as string, { id: "order-42-what-if" });
+  now += 1_000;
   const whatIf = await hold.session("order-42-what-if");
   whatIf.append({ role: "user", content: "Send a new one instead." });
   whatIf.set("plan", { send: "teapot", cents: 1_800, notes: ["wrap it well", "no plastic"] });
+  now += 1_000;
   const other = await whatIf.checkpoint("another way");
+  now += 1_000;
   await whatIf.close();
+  now += 1_000;
   await hold.rewind("order-42", first as string);
+  now += 1_000;
   const session = await hold.session("order-42");
   session.append({ role: "user", content: "Only half of it." });
+  now += 1_000;
   const half = await session.checkpoint("half of it");
+  now += 1_000;
   await session.close();
 
+  now += 1_000;
   await support(hold, [call("email", { to: "ana@example.com" })]).run("order-43", "Write to ana.");
+  now += 1_000;
   await support(hold, [call("pay", { cents: 99_900 })]).run("order-44", "Pay the bill.");
+  now += 1_000;
   await hold.sessions.update("order-44", { tags: ["vip", "billing"] });
 
+  now += 1_000;
   const wild = await hold.session("wild", { title: "odd \u001b[31mred\u001b[0m \u202etitle" });
   wild.append({ role: "user", content: "bell \u0007 and \u001b]0;owned\u0007 and\r\nanother line\tand a tab" });
   wild.append({
@@ -78,21 +91,31 @@ export async function makeWorld(store: string, began = BEGAN): Promise<World> {
     ],
   });
   wild.set("key\u202eodd", { "k\u001b[31m": "C1 \u009b31m" });
+  now += 1_000;
   await wild.checkpoint("label \u001b[31m");
+  now += 1_000;
   await wild.fail("it broke:\n\u001b[31mbadly");
+  now += 1_000;
   await wild.close();
 
+  now += 1_000;
   const sums = await hold.session("sums", { agent: "counter" });
   for (const [step, total] of [10, 7, 4, -2, -9].entries()) {
     sums.append({ role: "user", content: `Take ${step + 1} more.` });
     sums.set("total", total);
+    now += 1_000;
     await sums.checkpoint(step === 2 ? "still fine" : undefined);
   }
+  now += 1_000;
   await sums.effect("print", { total: -9 }, { mode: "keyed", key: "print" }, async () => "printed");
+  now += 1_000;
   await sums.complete("-9");
+  now += 1_000;
   await sums.close();
+  now += 1_000;
   await hold.sessions.update("sums", { archived: true });
 
+  now += 1_000;
   const { id: snapshot } = await hold.agents.snapshot("support", { name: "before the move" });
   const pending = async (status: "waiting" | "in-doubt") => (await hold.effects.list({ status })).items[0]?.effectId ?? "";
   const effects = { inDoubt: await pending("in-doubt"), waiting: await pending("waiting") };

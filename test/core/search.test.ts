@@ -7,6 +7,7 @@ import { MAX_QUERY_CHARS, MAX_QUERY_WORDS, type Phrase, parseQuery, type Query }
 import { type Snippet, snippetOf } from "../../src/core/search/snippet.js";
 import { MAX_WORD, split } from "../../src/core/search/words.js";
 import { openDriver } from "../../src/store/sql/sqlite/driver.js";
+import { cpuMs } from "../support/cpu.js";
 import { errorOf } from "../support/error-of.js";
 import { someScripts, someText } from "../support/texts.js";
 
@@ -55,9 +56,7 @@ describe("words", () => {
     const ms = (count: number): number => {
       const text = `${"a".repeat(count)}é`;
       const times = Array.from({ length: 5 }, () => {
-        const start = performance.now();
-        split(text);
-        return performance.now() - start;
+        return cpuMs(() => split(text));
       });
       return Math.min(...times);
     };

@@ -286,7 +286,12 @@ export class World {
       case "search": {
         const { words, within, tag } = command;
         const filter = { ...(within === null ? undefined : { sessionId: SESSIONS[within] as string }), ...(tag && { tag: "x" }) };
-        const { items, ...page } = await hold.sessions.search(words, filter);
+        let { items, ...page } = await hold.sessions.search(words, filter);
+        // A slow machine does not take in all there is in the time that a search gives it.
+        for (let tries = 0; page.behind !== undefined && tries < 50; tries++) {
+          await hold.sessions.index();
+          ({ items, ...page } = await hold.sessions.search(words, filter));
+        }
         return { ...page, items: items.map(({ score, ...item }) => ({ ...item, score: score.toFixed(6) })) };
       }
       case "gc":
