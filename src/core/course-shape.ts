@@ -63,7 +63,15 @@ const events: Readonly<Record<string, Is>> = {
   signalled: fields({ id: text, name: text, nth: maybe(isCount) }),
   woken: fields({ id: text }),
   doubt: fields({ id: text, inside: maybe(oneOf(true)), why: maybe(text) }),
-  done: fields({ id: text, outcome, said: maybe(isCount), by: maybe(text), from: maybe(text), asked: maybe(isCount) }),
+  done: fields({
+    id: text,
+    outcome,
+    said: maybe(isCount),
+    by: maybe(text),
+    from: maybe(text),
+    asked: maybe(isCount),
+    happened: maybe(oneOf(true)),
+  }),
 };
 const event: Is = (value) => isObject(value) && text(value["is"]) && (events[value["is"] as string]?.(value) ?? false);
 
@@ -84,6 +92,7 @@ const effect = fields({
   result: maybe(body),
   signals: maybe(listOf(signal)),
   outcome: maybe(outcome),
+  happened: maybe(oneOf(true)),
 });
 
 export const isCourseRecord = fields({

@@ -89,6 +89,8 @@ export type EffectEvent = { readonly id: string } & (
       readonly by?: string;
       readonly from?: string;
       readonly asked?: number;
+      /** With an error: the call was made all the same, and only its result could not be kept. */
+      readonly happened?: true;
     }
 );
 
@@ -131,6 +133,8 @@ export interface Effect extends Intent {
   readonly said?: number;
   readonly by?: string;
   readonly from?: string;
+  /** Its outcome is an error, and it was made all the same: it is not made again. */
+  readonly happened?: true;
 }
 
 export interface EventContext {
@@ -196,6 +200,7 @@ export function applyEvent(before: Effect | undefined, event: EffectEvent, { at,
       if (event.said !== undefined) after.said = event.said;
       if (event.by !== undefined) after.by = event.by;
       if (event.from !== undefined) after.from = event.from;
+      if (event.happened) after.happened = true;
       if (body !== undefined) after.result = body;
       return after;
   }
@@ -323,6 +328,10 @@ export function keyAt(...place: readonly (string | number)[]): string {
   const hex = Buffer.from(digest(place.join("\n")), "base64url").toString("hex");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
+
+/** Whether a call is over and nothing came of it: under the same name it may be made anew. */
+export const isFailed = ({ outcome, happened }: Pick<Effect, "outcome" | "happened">): boolean =>
+  (outcome === "error" || outcome === "denied") && !happened;
 
 /** Whether a call acts on the world, so that making it twice matters. */
 export const acts = ({ mode }: { readonly mode: Mode }): boolean => mode !== "repeatable";

@@ -1,7 +1,8 @@
 /**
  * JSON that other programs wrote, read without loss.
  *
- * N1  a whole number that a double cannot tell from its neighbours, and one that overflows it, become text with the same digits.
+ * N1  a whole number that a double cannot tell from its neighbours, however it is spelled, and one that overflows it, become text with the same
+ *     characters.
  * N2  what is not JSON is refused, also where it would be after N1.
  * N3  the time taken is linear in the text; nesting is bounded, so that whoever walks the value may do so by recursion.
  */
@@ -158,7 +159,20 @@ function isPastDouble(text: string, start: number, end: number): boolean {
   if (end - start < 4) return false;
   const literal = text.slice(start, end);
   const number = Number(literal);
-  return /^-?\d+$/.test(literal) ? !Number.isSafeInteger(number) : !Number.isFinite(number);
+  if (/^-?\d+$/.test(literal)) return !Number.isSafeInteger(number);
+  if (!Number.isFinite(number)) return true;
+  // A whole number in another spelling (`9007199254740993.0`). From 1e21 on nobody writes one that way and means each digit.
+  const isLarge = Math.abs(number) > Number.MAX_SAFE_INTEGER && Math.abs(number) < 1e21;
+  return isLarge && wholeNumber(literal) !== BigInt(number);
+}
+
+/** The whole number that a literal with a fraction or an exponent stands for; undefined where it stands for none. */
+function wholeNumber(literal: string): bigint | undefined {
+  const [, sign = "", whole = "", fraction = "", exponent = "0"] = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/.exec(literal) ?? [];
+  const digits = whole + fraction;
+  const zeros = Number(exponent) - fraction.length;
+  if (zeros >= 0) return BigInt(`${sign}${digits}${"0".repeat(Math.min(zeros, 400))}`);
+  return /^0*$/.test(digits.slice(zeros)) ? BigInt(`${sign}${digits.slice(0, zeros) || "0"}`) : undefined;
 }
 
 const keyText = (text: string, [start, end]: Span): string => JSON.parse(text.slice(start, end)) as string;

@@ -146,7 +146,8 @@ function stage(work: Workspace, { doc, appended }: Letter, { isAtWork, appends }
       if (effect?.phase !== "begun" && effect?.phase !== "doubt") return true;
       // What was done counts whenever it was. That nothing was done counts for the last attempt, and only where none before it is open.
       const isOnly = effect.attempt?.no === doc.attempt && (doc.attempt === 1 || effect.mode === "once");
-      if ("result" in doc.as || isOnly) settle(work, effect, doc.as, { by: "late" });
+      const happened = "result" in doc.as || ("error" in doc.as && doc.as.happened === true);
+      if (happened || isOnly) settle(work, effect, doc.as, { by: "late" });
       return true;
     }
     case "signal": {
@@ -253,12 +254,13 @@ function settleWhole(work: Workspace, effect: Effect, as: Settlement, decided: D
 function finish(
   work: Workspace,
   { id }: Effect,
-  as: { readonly result: unknown } | { readonly error: string },
+  as: { readonly result: unknown } | { readonly error: string; readonly happened?: true },
   outcome: "ok" | "error" | "denied",
   decided: Decided,
 ): void {
   const body = encode("result" in as ? as.result : as.error, "result");
-  work.course({ effect: { id, is: "done", outcome, ...decidedIn(decided) } }, body);
+  const happened = "error" in as && as.happened && { happened: as.happened };
+  work.course({ effect: { id, is: "done", outcome, ...decidedIn(decided), ...happened } }, body);
 }
 
 /** The status that follows from the calls that are open, and when there is something to do: in-doubt outranks waiting outranks in-progress. */

@@ -165,7 +165,8 @@ interface PartsOfLetter {
   readonly parts: number;
 }
 
-export type Settlement = { readonly result: Json } | { readonly error: string } | { readonly retry: true };
+/** `happened`: the call was made, and only its result could not be kept. */
+export type Settlement = { readonly result: Json } | { readonly error: string; readonly happened?: true } | { readonly retry: true };
 
 export const mailText = (doc: MailDoc): string => sealed(doc);
 export const mailOf = (text: string, sessionId: string): MailDoc => unsealed<MailDoc>(text, "inbox", sessionId);

@@ -1,7 +1,7 @@
 /** What happens at the edges: in the moment between two things, with code of an author's that fails, and with much of everything. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Holdfast as Opened } from "../../src/holdfast.js";
-import { type Holdfast, HoldfastError, type WorkerOptions } from "../../src/index.js";
+import { type Holdfast, HoldfastError, type ToolContext, type WorkerOptions } from "../../src/index.js";
 import type { Telemetry } from "../../src/runtime/telemetry.js";
 import { thisMachine } from "../../src/store/machine.js";
 import { MemoryStore } from "../../src/store/memory.js";
@@ -339,6 +339,37 @@ describe("edges", () => {
     });
     expect(await bot.run("s", "go")).toMatchObject({ status: "completed" });
     expect(model.requests[1]?.messages.at(-1)?.content).toMatchObject([{ output: expect.stringMatching(/^run\.as: .* bytes at most/) }]);
+  });
+
+  test("children without a name that are begun in another order after a kill are refused, and act once", async () => {
+    const paid: string[] = [];
+    const both = door();
+    let order = ["ana", "bob"];
+    const desk = (hold: Holdfast, stays: boolean) => {
+      const payer = hold.agent({
+        name: "payer",
+        model: async ({ messages }) => {
+          const to = JSON.stringify(messages[0]?.content).includes("ana") ? "ana" : "bob";
+          return messages.length === 1 ? asks(["pay", { to }]) : { content: `paid ${to}` };
+        },
+        tools: { pay: { mode: "once", run: ({ to }: { to: string }) => paid.push(to) } },
+      });
+      const run = async (_args: unknown, context: ToolContext) => {
+        for (const name of order) await context.run(payer, name);
+        both.open();
+        return stays ? new Promise<string>(() => {}) : "done";
+      };
+      return hold.agent({ name: "desk", model: script(asks(["all", {}]), "done"), tools: { all: { mode: "repeatable", run } } });
+    };
+    const first = on.start();
+    void desk(first.hold, true).run("s", "go");
+    await both.opened;
+    first.kill();
+    order = ["bob", "ana"];
+    const { hold } = on.start();
+    await desk(hold, false).run("s", "go");
+    expect(paid).toEqual(["ana", "bob"]);
+    expect(JSON.stringify((await hold.sessions.state("s")).messages)).toContain("Give each a name: { as }");
   });
 
   test("a child that was given a name is never one that was counted, nor one of another name", async () => {

@@ -31,6 +31,8 @@ describe("replies of another shape", () => {
     [{ content: "hi", colour: "red" }, "reply.colour", "responseId"],
     [{ content: "hi", colour: "red", tool_calls: [] }, "reply.tool_calls", "colour"],
     [{ content: "hi", usage: { prompt_tokens: 3 } }, "reply.usage.prompt_tokens", "inputTokens"],
+    [{ content: "hi", usage: { inputTokens: "60" } }, "reply.usage.inputTokens", "a number from 0 on"],
+    [{ content: "hi", usage: { outputTokens: -60 } }, "reply.usage.outputTokens", "a number from 0 on"],
     [{ content: "hi", finish: "end_turn" }, "reply.finish", "tool-calls"],
     [{ content: "", toolCalls: [null] }, "reply.toolCalls[0]", "null"],
     [{ content: "", toolCalls: { 0: call } }, "reply.toolCalls", "a list"],

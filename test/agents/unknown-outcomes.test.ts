@@ -63,6 +63,44 @@ describe.each(stores)("outcomes that are unknown, on $name", ({ address }) => {
     expect(await session.effect("pay", {}, { mode: "once", key: "k", check }, () => Promise.reject(new Error("reset")))).toBe(1);
   });
 
+  test.each(["once", "keyed"] as const)(
+    "a %s call whose result cannot be kept was made, and is not made again under its key",
+    async (mode) => {
+      const first = on.start();
+      const session = await first.hold.session("a");
+      let made = 0;
+      const pay = (async () => ({ at: new Date(++made) })) as never;
+      const check = (async () => ({ result: { at: new Date(0) } })) as never;
+      for (let i = 0; i < 2; i++)
+        await expect(session.effect("pay", {}, { mode, key: "k", check }, pay)).rejects.toMatchObject({
+          code: "INVALID_VALUE",
+          message: expect.stringContaining("Date is not JSON"),
+        });
+      const reset = () => Promise.reject(new Error("reset"));
+      for (let i = 0; i < 2; i++)
+        await expect(session.effect("pay", {}, { mode, key: "c", check, retry: { attempts: 1 } }, reset)).rejects.toMatchObject(
+          coded("INVALID_VALUE"),
+        );
+      first.kill();
+      const again = await on.start().hold.session("a");
+      for (const key of ["k", "c"])
+        await expect(again.effect("pay", {}, { mode, key }, () => expect.fail("made again"))).rejects.toMatchObject(coded("INVALID_VALUE"));
+      expect(made).toBe(1);
+      await again.complete();
+    },
+  );
+
+  test("in the loop, the model that asks again is told that the call was made", async () => {
+    let made = 0;
+    const pay: Tool = { mode: "once", key: () => "pay:ana", run: (() => ({ at: new Date(++made) })) as never };
+    const clerk = agent({ name: "clerk", model: script(asks(["pay", {}, "1"]), asks(["pay", {}, "2"]), "done"), tools: { pay } });
+    const { hold } = on.start();
+    expect(await hold.agent(clerk).run("a", "go")).toMatchObject({ status: "completed" });
+    expect(made).toBe(1);
+    const { messages } = await hold.sessions.state("a");
+    expect(JSON.stringify(messages).split("The call was made, but its result could not be kept").length).toBe(3);
+  });
+
   test("a session does not end over a call whose outcome is unknown", async () => {
     const first = on.start();
     const session = await first.hold.session("a");

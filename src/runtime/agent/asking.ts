@@ -28,18 +28,27 @@ export function askingOf(input: Input, key: unknown, redactor: Redactor | undefi
 }
 
 /** The loop would make calls that stand in an input, and take results for answers. A client that could write them could act as the model. */
-function checkInput({ role, content, reply }: MessageInput): void {
+function checkInput({ role, content, reply, provider }: MessageInput): void {
   if (role !== "user")
     throw invalidValue(
       "input.role",
       `it is ${quote(role)}, and an input has the role "user". Add other messages with hold.sessions.append`,
     );
   if (reply !== undefined) throw invalidValue("input.reply", "an input has no reply: only a model's message says how the model was asked");
+  if (provider !== undefined) throw ownFields("input.provider");
   if (typeof content === "string") return;
-  for (const [i, { type }] of content.entries())
-    if (type === "tool-call" || type === "tool-result")
-      throw invalidValue(`input.content[${i}].type`, `an input cannot hold a ${type}: calls come from the model, and results from tools`);
+  for (const [i, part] of content.entries()) {
+    const path = `input.content[${i}]`;
+    if (part.type === "tool-call" || part.type === "tool-result")
+      throw invalidValue(`${path}.type`, `an input cannot hold a ${part.type}: calls come from the model, and results from tools`);
+    if (part.type === "opaque") throw ownFields(path);
+    if (part.provider !== undefined) throw ownFields(`${path}.provider`);
+  }
 }
+
+/** Fields of a provider's own are written as they are: `role: "system"` among them would be the provider's role. */
+const ownFields = (path: string) =>
+  invalidValue(path, "an input cannot hold a provider's own fields: they could change its role. Add them in the agent's view or model");
 
 /** The message as it was checked: its owner may change the original before it is stored. */
 function copyOf({ value, blobs }: EncodedMessage): MessageInput {

@@ -156,6 +156,7 @@ export class Calls {
       const made = {
         ...finished(await resultOf(this.#running.ground, replays), undefined),
         outcome: replays.outcome ?? "ok",
+        ...(replays.happened && { happened: replays.happened }),
         from: replays.id,
       };
       return { is: "answer", effect, made, sets: undefined };
@@ -227,7 +228,7 @@ export class Calls {
   #stageDone(effect: Effect, { made, sets }: Extract<Ended, { is: "answer" }>, said: number | undefined): void {
     const { work } = this.#running.held;
     for (const [key, value] of sets ?? []) work.set(key, value);
-    const { outcome, by, from, body } = made;
+    const { outcome, by, from, body, happened } = made;
     const event = {
       id: effect.id,
       is: "done",
@@ -235,6 +236,7 @@ export class Calls {
       ...(said !== undefined && { said }),
       ...(by !== undefined && { by }),
       ...(from !== undefined && { from }),
+      ...(happened && { happened }),
     } as const;
     work.course({ effect: event }, said === undefined ? body : undefined);
   }

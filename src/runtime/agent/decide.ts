@@ -1,6 +1,6 @@
 /** What is to be done about the calls of a reply: decided before anything is staged, so that what is staged is one save. */
 import { argumentsFlaw } from "../../core/call-arguments.js";
-import { differs, type Effect, NotDone, sameOf, type WaitsFor } from "../../core/effect.js";
+import { differs, type Effect, isFailed, NotDone, sameOf, type WaitsFor } from "../../core/effect.js";
 import { quote } from "../../core/errors.js";
 import { checkName } from "../../core/ids.js";
 import type { Json } from "../../core/json.js";
@@ -86,8 +86,7 @@ export class Decider {
       const first = names.get(nameOf(tool.name, named));
       if (first !== undefined) return differs(first.same, same) ? anotherAct(part.name, named) : { do: "share", with: first.index };
       const before = this.#course.named(tool.name, named);
-      const failedBefore = before?.outcome === "error" || before?.outcome === "denied";
-      if (before !== undefined && !failedBefore) {
+      if (before !== undefined && !isFailed(before)) {
         return differs(before.same, same) ? anotherAct(part.name, named) : { do: "share", with: before.id };
       }
       names.set(nameOf(tool.name, named), { index, same });

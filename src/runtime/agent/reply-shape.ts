@@ -121,8 +121,12 @@ function refuseOthers(fields: object, path: string, what: string, names: readonl
 
 function refuseMisspelled(usage: Readonly<Record<string, unknown>>, path: string): void {
   for (const name of Object.keys(usage)) {
-    const hint = name === "inputTokens" || name === "outputTokens" ? undefined : hintFor(OF_USAGE, name);
+    const isCounted = name === "inputTokens" || name === "outputTokens";
+    const hint = isCounted ? undefined : hintFor(OF_USAGE, name);
     if (hint !== undefined) throw refusal(pathTo(path, name), `its tokens would not be counted. ${hint}`);
+    const count = usage[name];
+    if (isCounted && count !== undefined && !(typeof count === "number" && Number.isFinite(count) && count >= 0))
+      throw invalidValue(pathTo(path, name), "a count of tokens is a number from 0 on");
   }
 }
 

@@ -11,7 +11,8 @@ import type { Input, SessionView } from "./definition.js";
 import type { Tell } from "./events.js";
 import type { RunResult } from "./result.js";
 
-type ChildRunner = (agent: unknown, id: string, input: Input) => Promise<RunResult>;
+/** `key`: the name of the turn, where the child has only one. */
+type ChildRunner = (agent: unknown, id: string, input: Input, key: string | undefined) => Promise<RunResult>;
 
 export interface Running {
   readonly held: Holding;

@@ -58,8 +58,8 @@ export class Runs {
 
   constructor(ground: Ground) {
     this.#ground = ground;
-    this.#turns = new Turns(ground, (agent, id, input, parent, signal) =>
-      this.run({ ...this.request(agent, id, input, { signal }), parent }),
+    this.#turns = new Turns(ground, (agent, id, input, { key, parent, signal }) =>
+      this.run({ ...this.request(agent, id, input, { signal, ...(key !== undefined && { key }) }), parent }),
     );
   }
 

@@ -128,10 +128,25 @@ export class CallContext {
       held.work.adopts(id as SessionId);
       await held.commit();
     }
-    const result = await this.#handle.outOfTime(() => runChild(agent, id, input));
+    // A child that is counted has one turn. Where children are begun in another order than before, each would be given another's input.
+    const key = as === undefined ? "only" : undefined;
+    const result = await this.#handle
+      .outOfTime(() => runChild(agent, id, input, key))
+      .catch((error: unknown) => {
+        throw key !== undefined && error instanceof HoldfastError && error.code === "CONFLICT" ? otherChild(id, error) : error;
+      });
     if (result.status === "waiting" || result.status === "in-doubt") return this.#handle.suspend({ for: "child", session: id });
     // Its parent is being stopped too, and finds it again.
     if (result.status === "stopped" && result.reason !== "cancelled") return this.#handle.stopped();
     return result;
   }
+}
+
+function otherChild(id: string, cause: HoldfastError): HoldfastError {
+  return new HoldfastError(
+    "CONFLICT",
+    `The child ${quote(id)} was run with another input before. Children without a name are counted in the order in which ctx.run is called. Give each a name: { as }.`,
+    { sessionId: id, path: "run.as" },
+    cause,
+  );
 }

@@ -25,7 +25,12 @@ export type Begun = (loop: Loop) => Promise<boolean>;
 const LOOK_AGAIN_MS = 2_000;
 
 /** Runs an agent in a session that belongs to a call of another. */
-type RunChild = (agent: unknown, id: string, input: Input, parent: SessionId, signal: AbortSignal) => Promise<RunResult>;
+type RunChild = (
+  agent: unknown,
+  id: string,
+  input: Input,
+  about: { readonly key: string | undefined; readonly parent: SessionId; readonly signal: AbortSignal },
+) => Promise<RunResult>;
 
 export class Turns {
   readonly #ground: Ground;
@@ -199,7 +204,7 @@ export class Turns {
       stop,
       tell,
       bounds: boundsOf(o.limits, definition.limits),
-      runChild: (agent, id, input) => this.#runChild(agent, id, input, held.id, stop),
+      runChild: (agent, id, input, key) => this.#runChild(agent, id, input, { key, parent: held.id, signal: stop }),
     };
     return new Loop(running);
   }

@@ -7,7 +7,7 @@
  * PLACE-3  where a place cannot tell two calls apart, the call is made again: an answer paid for twice is better than a wrong one.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { acts, differs, type Effect, keyAt, NotDone, sameOf } from "../../core/effect.js";
+import { acts, differs, type Effect, isFailed, keyAt, NotDone, sameOf } from "../../core/effect.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { checkName } from "../../core/ids.js";
 import { encode, type Json } from "../../core/json.js";
@@ -216,11 +216,16 @@ export class ByHand {
   }
 
   /** Rides with the next commit: an intent and its outcome at once. */
-  #record({ name, same, named, model, options: { mode } }: Call, key: string, from: string | undefined, { body, outcome }: Finished): void {
+  #record(
+    { name, same, named, model, options: { mode } }: Call,
+    key: string,
+    from: string | undefined,
+    { body, outcome, happened }: Finished,
+  ): void {
     const { work } = this.#held;
     const id = work.newEffectId();
     work.course({ effect: { id, is: "intent", name, mode, key, ...(named !== undefined && { named }), same, ...(model && { model }) } });
-    work.course({ effect: { id, is: "done", outcome, ...(from !== undefined && { from }) } }, body);
+    work.course({ effect: { id, is: "done", outcome, ...(from !== undefined && { from }), ...(happened && { happened }) } }, body);
   }
 
   // ---- by name
@@ -228,9 +233,9 @@ export class ByHand {
   async #named(call: Call, named: string): Promise<Json> {
     const { ground } = this.#held;
     const known = this.#held.work.fold.course.named(call.name, named);
-    if (known !== undefined && differs(known.same, call.same) && known.outcome !== "error" && known.outcome !== "denied")
-      throw otherArguments(known, named);
+    if (known !== undefined && differs(known.same, call.same) && !isFailed(known)) throw otherArguments(known, named);
     if (known?.outcome === "ok") return resultOf(ground, known);
+    if (known?.happened) throw notKept(known, await resultOf(ground, known));
     if (acts(known ?? call.options)) await this.#refuseStandstill();
     if (known !== undefined && known.phase !== "done") return this.#goOn(known.id, call, false);
     if (!acts(call.options)) {
@@ -252,8 +257,8 @@ export class ByHand {
     if (repeat?.replays) {
       const { replays } = repeat;
       const value = await resultOf(ground, replays);
-      const { outcome = "ok" } = replays;
-      this.#record(call, replays.key, replays.id, { ...finished(value, undefined), outcome });
+      const { outcome = "ok", happened } = replays;
+      this.#record(call, replays.key, replays.id, { ...finished(value, undefined), outcome, ...(happened && { happened }) });
       await this.#held.commit();
       if (outcome === "ok") return value;
       throw new NotDone(String(value));
@@ -293,6 +298,7 @@ export class ByHand {
         throw this.#stopped();
       case "done":
         if (made.effect.outcome === "ok") return resultOf(ground, made.effect);
+        if (made.effect.happened) throw notKept(made.effect, await resultOf(ground, made.effect));
         throw new NotDone(String(await resultOf(ground, made.effect)));
       case "waits":
       case "waiting":
@@ -305,8 +311,8 @@ export class ByHand {
         }
         throw inDoubt(effect, this.#held.id, made.why, made.error);
       case "finished": {
-        const { outcome, by, body, error } = made;
-        work.course({ effect: { id, is: "done", outcome, ...(by !== undefined && { by }) } }, body);
+        const { outcome, by, body, error, happened } = made;
+        work.course({ effect: { id, is: "done", outcome, ...(by !== undefined && { by }), ...(happened && { happened }) } }, body);
         restate(work);
         try {
           await this.#held.commitSurely();
@@ -335,6 +341,10 @@ const LOOK_MS = 1_000;
 const MAX_GIVEN = 1_000;
 
 const neverSuspends = () => new Promise<never>(() => {});
+
+/** The call was made, so that it is not made again; what it answered is lost. */
+const notKept = ({ id }: Effect, says: Json): HoldfastError =>
+  new HoldfastError("INVALID_VALUE", String(says), { path: "result", effectId: id });
 
 function otherArguments({ id, name }: Effect, named: string): HoldfastError {
   return new HoldfastError(

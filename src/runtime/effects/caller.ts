@@ -44,6 +44,8 @@ export interface Finished {
   readonly from?: string;
   /** What it threw, where it ended that way just now. */
   readonly error?: unknown;
+  /** It was made, although its outcome is an error. */
+  readonly happened?: true;
 }
 
 export type Made =
@@ -258,9 +260,9 @@ export class Caller {
   }
 
   /** What is known too late to be recorded here goes to whoever holds the session now, or next. */
-  async late(effect: Effect, { outcome, body }: Finished): Promise<void> {
+  async late(effect: Effect, { outcome, body, happened }: Finished): Promise<void> {
     if (!acts(effect)) return;
-    const as: Settlement = outcome === "ok" ? { result: body.value } : { error: String(body.value) };
+    const as: Settlement = outcome === "ok" ? { result: body.value } : { error: String(body.value), ...(happened && { happened }) };
     await this.#sayLate(effect, as);
   }
 
@@ -308,7 +310,7 @@ export function finished(value: unknown, cleaned: Cleaned): Finished {
     return { is: "finished", outcome: "ok", body: cleaned?.(body) ?? body };
   } catch (error) {
     if (!(error instanceof HoldfastError)) throw error;
-    return { ...failed(`The call was made, but its result could not be kept: ${error.message}`, cleaned), error };
+    return { ...failed(`The call was made, but its result could not be kept: ${error.message}`, cleaned), error, happened: true };
   }
 }
 
