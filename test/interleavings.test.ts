@@ -232,7 +232,7 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
     expect(most).toBeLessThanOrEqual(20);
   });
 
-  test("a holder whose session was deleted, and made again by others under its name, forks only what another session shares", async () => {
+  test("a holder whose session was deleted, and made again by others under its name, forks what a fork has kept", async () => {
     const { free, stopped } = await two();
     const session = await free.session("a", { agent: "mine" });
     session.append({ role: "user", content: "of the deleted one" });
@@ -241,10 +241,11 @@ describe.each(stores)("interleavings on $name", ({ address }) => {
     const other = stopped({});
     await other.sessions.delete("a");
     await other.session("a", { agent: "theirs" });
-    // It is that session's now: the fork is of its agent, and not of those who have the name.
-    await (await session.fork(id, { id: "shared" })).close();
-    expect(await free.sessions.get("shared")).toMatchObject({ agent: "mine", origin: { sessionId: "keeps it" } });
-    for (const shares of ["keeps it", "shared"]) await free.sessions.delete(shares);
+    const kept = { agent: "mine", origin: { sessionId: "keeps it", checkpointId: id } };
+    await (await session.fork(id, { id: "by the holder" })).close();
+    expect(await free.sessions.get("by the holder")).toMatchObject(kept);
+    expect(await free.fork(id, { id: "by another" })).toMatchObject(kept);
+    for (const fork of ["keeps it", "by the holder", "by another"]) await free.sessions.delete(fork);
     await expect(session.fork(id, { id: "stolen" })).rejects.toEqual(code("NOT_FOUND"));
     await expect(free.fork(id, { id: "stolen" })).rejects.toEqual(code("NOT_FOUND"));
   });

@@ -77,17 +77,17 @@ export class Checkpoints {
     const { line, id } = headOf(await requireSession(this.#ground, sessionId));
     const from = cursor === undefined ? undefined : cursorOf(cursor);
     const items: Checkpoint[] = [];
-    for await (const checkpoint of all ? this.#onAllLines(id, from) : this.#onPast(line, from, most + 1)) {
+    for await (const checkpoint of all ? this.#onAllLines(id, from) : this.#onPast(line, id, from, most + 1)) {
       if (items.length === most) return { items, next: checkpoint.id };
       items.push(checkpoint);
     }
     return { items };
   }
 
-  async *#onPast(line: LineId, from: Place | undefined, atOnce: number): AsyncGenerator<Checkpoint> {
+  async *#onPast(line: LineId, session: SessionId, from: Place | undefined, atOnce: number): AsyncGenerator<Checkpoint> {
     const segments = await this.#ground.journal.segments(line);
     if (from !== undefined && lineAt(segments, from.seq) !== from.line) throw strange(from);
-    yield* this.#ground.journal.checkpoints(segments, from?.seq ?? MAX_SEQ, atOnce);
+    yield* this.#ground.journal.checkpoints(segments, session, from?.seq ?? MAX_SEQ, atOnce);
   }
 
   async *#onAllLines(session: SessionId, from: Place | undefined): AsyncGenerator<Checkpoint> {
@@ -99,7 +99,7 @@ export class Checkpoints {
     for (const [i, { id }] of own.slice(start).entries()) {
       const segments = await this.#ground.journal.segments(id);
       const upTo = (i === 0 ? from?.seq : undefined) ?? MAX_SEQ;
-      for await (const checkpoint of this.#ground.journal.checkpoints(segments, upTo, 100)) {
+      for await (const checkpoint of this.#ground.journal.checkpoints(segments, session, upTo, 100)) {
         if (id !== last.id && parsePlace(checkpoint.id)?.line !== id) break;
         yield checkpoint;
       }

@@ -11,6 +11,7 @@ import type { SessionStatus } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import { linked } from "./aborting.js";
 import type { Ground } from "./ground.js";
+import { Heirs } from "./heirs.js";
 import { hole, lineAt, type Segment, sharedUpTo } from "./journal.js";
 import { flag, invalid, options, signalOf } from "./options.js";
 import { headOf } from "./rows.js";
@@ -159,7 +160,8 @@ async function* live(
 }
 
 async function* news(ground: Ground, session: SessionId, newestFirst: readonly Segment[], after: number): AsyncGenerator<SessionEvent> {
-  for (const { line, from, to } of newestFirst.toReversed()) {
+  const heirs = new Heirs(ground.store);
+  for (const { line, from, to, session: owner } of newestFirst.toReversed()) {
     for (let at = Math.max(from, after + 1); at <= to; ) {
       const saves = await ground.store.saves(line, { from: at, to, limit: ROWS, items: true, state: true });
       // The end of the newest line is wherever it is; of the others it is known, and there.
@@ -167,16 +169,18 @@ async function* news(ground: Ground, session: SessionId, newestFirst: readonly S
       if (saves.length === 0) break;
       for (const save of saves) {
         if (firstSeq(save) > at || save.seq < at) throw hole(line, at);
-        yield* eventsOf(ground, session, newestFirst, save, at);
+        const of = owner ?? (save.mark === null ? undefined : await heirs.of(line, save.seq)) ?? session;
+        yield* eventsOf(ground, of as SessionId, newestFirst, save, at);
         at = save.seq + 1;
       }
     }
   }
 }
 
+/** `owner`: the session that the checkpoint of the save belongs to. */
 async function* eventsOf(
   ground: Ground,
-  session: SessionId,
+  owner: SessionId,
   segments: readonly Segment[],
   save: Save,
   from: number,
@@ -189,7 +193,7 @@ async function* eventsOf(
     const told = seq < from ? undefined : tell(record, await bodyOf(ground, record.blob), seq, save);
     if (told !== undefined) yield { ...told, cursor: placeId(save.line, seq), at: isoTime(save.at) };
   }
-  const checkpoint = checkpointOf(save, digest, session, (seq) => lineAt(segments, seq) ?? save.line);
+  const checkpoint = checkpointOf(save, digest, owner, (seq) => lineAt(segments, seq) ?? save.line);
   if (checkpoint) yield { type: "checkpoint", checkpoint, cursor: checkpoint.id, at: isoTime(save.at) };
 }
 

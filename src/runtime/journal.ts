@@ -7,7 +7,7 @@ import { HoldfastError } from "../core/errors.js";
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../core/ids.js";
 import { firstSeq, isGap, open, priorOf, type Save } from "../core/save.js";
 import type { LineRow, SessionRow, Store, Witnesses } from "../store/port.js";
-import { type Heirs, heirsOf } from "./family.js";
+import { Heirs } from "./heirs.js";
 import { type HeadDoc, headOf, type LineDoc, lineOf } from "./rows.js";
 
 /** A stretch of a line that belongs to another line's past, or to its own. */
@@ -15,7 +15,7 @@ export interface Segment {
   readonly line: LineId;
   readonly from: number;
   readonly to: number;
-  /** The session that owns the line; null where it was deleted. */
+  /** The session that owns the line; null where none does. */
   readonly session: string | null;
 }
 
@@ -166,7 +166,7 @@ export class Journal {
     return save?.seq === seq ? found : undefined;
   }
 
-  /** Throws where a record that no save holds must have been there: one before or behind it is on the same line. */
+  /** Throws where a record that no save holds must have been there: one behind it is on the same line. */
   async checkAbsent({ line, seq }: Place): Promise<void> {
     const [after] = await this.#store.saves(line, { from: seq, to: MAX_SEQ, limit: 1, ...HEADER });
     if (after === undefined) return;
@@ -174,13 +174,10 @@ export class Journal {
     if (seq > (origin?.seq ?? 0)) throw hole(line, seq);
   }
 
-  /**
-   * The checkpoint at a place, and the past that it stands on. It belongs to the session that owns its line. If that was deleted, it belongs to
-   * the oldest session whose past has it (`heirsOf`); where there is none, it is unknown.
-   */
+  /** The checkpoint at a place, whose it is, and the past that it stands on. What no session goes back to is not known. */
   async checkpointAt(place: Place): Promise<CheckpointRead | undefined> {
     const looking = this.saveAt(place);
-    // Both at once; of a line that no session shares, no matter what is found on it.
+    // Both at once; of what is nobody's, no matter what is found there.
     looking.catch(() => {});
     const past = await this.#past(place.line);
     const [row] = past;
@@ -189,24 +186,24 @@ export class Journal {
     const doc = this.#remember(lineOf(row));
     if (row.session === null && row.owned)
       throw new HoldfastError("CORRUPT", `Line ${row.id} belongs to a session that is missing.`, { line: row.id });
-    const session = row.session ?? (await heirsOf(this.#store, row.id))(place.seq);
+    const session = (row.session ?? (await new Heirs(this.#store).of(row.id, place.seq))) as SessionId | undefined;
     if (session === undefined) return undefined;
     const found = await looking;
     if (found === undefined) {
       // It may never have been; but where an anchor knows that the line's end was lost, nobody is told so.
-      await this.tail(place.line);
+      if (row.session !== null) await this.tail(place.line);
       return undefined;
     }
-    const checkpoint = await this.#checkpoint(found, session as SessionId, doc);
+    const checkpoint = await this.#checkpoint(found, session, doc);
     return checkpoint && { ...found, checkpoint, session, segments: () => this.#segmentsOf(past, place) };
   }
 
-  /** Whether a place is one of a session's: on a line of its own, or on what its lines share with others. `past` is that of its line. */
-  async isOf(session: SessionId, place: Place, past: readonly Segment[]): Promise<boolean> {
-    if (lineAt(past, place.seq) === place.line || (await this.line(place.line))?.session === session) return true;
+  /** Whether a checkpoint is one of a session's: its own, or on what its lines share with others. `past` is that of its line. */
+  async isOf(session: SessionId, { line, seq }: Place, past: readonly Segment[]): Promise<boolean> {
+    if (lineAt(past, seq) === line) return true;
     // What a fork shares is the longest where it began: behind a rewind, the line it has left goes further.
     const oldest = (await this.#store.lines({ session })).at(-1);
-    return oldest !== undefined && lineAt(await this.segments(oldest.id), place.seq) === place.line;
+    return oldest !== undefined && lineAt(await this.segments(oldest.id), seq) === line;
   }
 
   async #checkpoint({ save, digest: end }: Read, session: SessionId, { id, origin }: LineDoc): Promise<Checkpoint | undefined> {
@@ -217,11 +214,11 @@ export class Journal {
 
   /**
    * Checkpoints along a past, newest first, from a record number on. Saves without a checkpoint are jumped over by the pointer every
-   * save has to the checkpoint before it. Whose they are is said by the rule of `checkpointAt`.
+   * save has to the checkpoint before it.
    */
-  async *checkpoints(segments: readonly Segment[], from: number, atOnce: number): AsyncGenerator<Checkpoint> {
+  async *checkpoints(segments: readonly Segment[], asker: SessionId, from: number, atOnce: number): AsyncGenerator<Checkpoint> {
     const anchors = await this.#knownEnds();
-    let heirs: { readonly line: LineId; readonly of: Heirs } | undefined;
+    const heirs = new Heirs(this.#store);
     let seq = from;
     while (seq > 0) {
       const segment = segments.find((candidate) => seq >= candidate.from && seq <= candidate.to);
@@ -241,11 +238,9 @@ export class Journal {
         next = priorOf(save);
         if (isGap(save) || save.seq > segment.to) continue;
         const { digest: end } = open(save, { mark: true });
-        if (segment.session === null && heirs?.line !== line) heirs = { line, of: await heirsOf(this.#store, line) };
-        const session = segment.session ?? heirs?.of(save.seq);
-        // Deleted in this moment, and with it all that shared the line.
-        if (session === undefined) continue;
-        const checkpoint = checkpointOf(save, end, session as SessionId, (at) => lineAt(segments, at) ?? line);
+        // The asker itself goes back to it; whoever inherits it may be gone by now.
+        const owner = segment.session ?? (save.mark === null ? undefined : await heirs.of(line, save.seq)) ?? asker;
+        const checkpoint = checkpointOf(save, end, owner as SessionId, (at) => lineAt(segments, at) ?? line);
         if (checkpoint) yield checkpoint;
       }
       if (saves.length < atOnce && after !== undefined && firstSeq(after) !== segment.from) throw hole(line, firstSeq(after) - 1);
@@ -258,7 +253,7 @@ export class Journal {
   async latest(tail: Read | undefined, line: LineDoc, session: SessionId): Promise<Checkpoint | undefined> {
     if (tail !== undefined && tail.save.mark !== null) return this.#checkpoint(tail, session, line);
     const segments = await this.segments(line.id);
-    for await (const checkpoint of this.checkpoints(segments, MAX_SEQ, 1)) return checkpoint;
+    for await (const checkpoint of this.checkpoints(segments, session, MAX_SEQ, 1)) return checkpoint;
     return undefined;
   }
 

@@ -7,7 +7,7 @@ import { type Passed, passedOf, unsettled } from "./effects/pending.js";
 import { type EffectPolicy, POLICIES } from "./effects/repeats.js";
 import type { Ground } from "./ground.js";
 import type { Holding } from "./holding.js";
-import { type Segment, sharedUpTo } from "./journal.js";
+import { type CheckpointRead, type Segment, sharedUpTo } from "./journal.js";
 import { oneOf } from "./options.js";
 import { newLine } from "./rows.js";
 
@@ -31,12 +31,13 @@ export async function rewind(held: Holding, at: string, policy: EffectPolicy, al
   const { ground } = held;
   const { segments: before, latest: last } = held.work;
   let passed: readonly Passed[] = [];
-  await move(held, at, async (place) => {
-    const segments = await ground.journal.segments(place.line, place.seq);
-    if (!(await ground.journal.isOf(held.id, place, before))) throw foreign(at, held.id, "fork from it instead");
-    const { fold, end } = await ground.loader.place(place, { sized: true });
+  await move(held, at, async (place, found) => {
+    const segments = found.segments();
+    const isOwn = found.session === held.id || (await ground.journal.isOf(held.id, place, before));
+    if (!isOwn) throw foreign(at, held.id, "fork from it instead");
+    const { fold, end } = await ground.loader.at(found, { sized: true }, segments);
     const line = ground.newLineId();
-    const latest = (await ground.journal.checkpointAt(place))?.checkpoint;
+    const { checkpoint: latest } = found;
     const here = { line, from: place.seq + 1, to: MAX_SEQ, session: held.id };
     passed = await passedSince(ground, held.id, before, segments);
     const begun = newLine({ id: line, origin: place, prev: end, ...(policy === "ask" ? undefined : { effects: policy }) });
@@ -72,8 +73,13 @@ export async function adopt(held: Holding, at: string): Promise<void> {
   });
 }
 
-const move = (held: Holding, at: string, go: (place: Place) => Promise<void>): Promise<void> =>
-  held.move(async () => go(await requirePlace(held, at)));
+const move = (held: Holding, at: string, go: (place: Place, found: CheckpointRead) => Promise<void>): Promise<void> =>
+  held.move(async () => {
+    const place = checkpointPlace(at);
+    const found = place && (await held.ground.journal.checkpointAt(place));
+    if (place === undefined || found === undefined) throw notFound(at);
+    await go(place, found);
+  });
 
 /** A line that is left must not take calls with it of which nobody knows what becomes. */
 function refuseOpenCalls(held: Holding): void {
@@ -85,13 +91,6 @@ function refuseOpenCalls(held: Holding): void {
     `The call of ${quote(open.name)} (${open.id}) is not over: this line cannot be left before it is. Let it finish, or settle it.`,
     { sessionId: held.id, effectId: open.id },
   );
-}
-
-async function requirePlace({ ground }: Holding, at: string): Promise<Place> {
-  const place = checkpointPlace(at);
-  const found = place && (await ground.journal.saveAt(place));
-  if (place === undefined || found === undefined || found.save.mark === null) throw notFound(at);
-  return place;
 }
 
 export function notFound(id: string): HoldfastError {

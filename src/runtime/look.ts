@@ -40,7 +40,7 @@ export async function look({ journal, loader }: Ground, id: SessionId, at: unkno
   const place = checkpointPlace(at);
   const found = place && (await journal.checkpointAt(place));
   if (place === undefined || found === undefined) throw notFound(String(at));
-  if (!(await journal.isOf(id, place, await own())))
+  if (found.session !== id && !(await journal.isOf(id, place, await own())))
     throw new HoldfastError("CONFLICT", `Checkpoint ${quote(String(at))} is not one of session ${quote(id)}.`, {
       sessionId: id,
       checkpointId: String(at),

@@ -226,14 +226,19 @@ export class MemoryStore implements Store {
   }
 
   async lines(of: LineQuery): Promise<readonly LineRow[]> {
-    return [...this.#open().lines.values()]
+    const rows = [...this.#open().lines.values()]
       .map(({ row }) => row)
       .filter((row) => {
         if ("session" in of) return row.session === of.session;
         return "origin" in of ? row.origin?.line === of.origin : row.no < (of.before ?? Number.MAX_SAFE_INTEGER);
       })
-      .sort((a, b) => b.no - a.no)
-      .slice(0, "all" in of ? of.limit : undefined);
+      .sort((a, b) => b.no - a.no);
+    if ("after" in of)
+      return rows
+        .filter(({ no }) => no > of.after)
+        .slice(-of.limit)
+        .reverse();
+    return rows.slice(0, "all" in of ? of.limit : undefined);
   }
 
   async saves(line: LineId, { from, to, limit, newestFirst, items, state }: SaveQuery): Promise<readonly Save[]> {

@@ -230,6 +230,8 @@ export interface SessionQuery {
 export type LineQuery =
   | { readonly session: string }
   | { readonly origin: string }
+  /** Oldest first, behind the line with this number. */
+  | { readonly origin: string; readonly after: number; readonly limit: number }
   | { readonly all: true; readonly before?: number; readonly limit?: number };
 
 export interface SaveQuery {
@@ -404,13 +406,13 @@ export interface Store {
   /** The epoch of a session that was deleted, or 0. */
   buriedEpoch(id: string): Promise<number>;
 
-  /** Ids of sessions, and of lines, also of those that no session owns, that begin with a text: the first `limit` of each, byte by byte in order. */
+  /** Ids of sessions, and of lines, that begin with a text: the first `limit` of each, byte by byte in order. */
   idsFrom(beginning: string, limit: number): Promise<Beginnings>;
 
   line(id: string): Promise<LineRow | undefined>;
   /** The line and those it goes back to, newest first, as far as they are there. */
   past(id: string): Promise<readonly LineRow[]>;
-  /** Newest first. */
+  /** Newest first, unless the query says otherwise. */
   lines(of: LineQuery): Promise<readonly LineRow[]>;
 
   saves(line: LineId, query: SaveQuery): Promise<readonly Save[]>;

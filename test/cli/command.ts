@@ -55,7 +55,15 @@ function ended(file: string, args: readonly string[], o: RunOptions): Promise<En
   });
   child.stdin.on("error", () => {});
   if (o.input === undefined) child.stdin.end();
-  else child.stdin.write(o.input);
+  else {
+    // Once it is asked for: a terminal shows twice what is typed before.
+    const answer = () => {
+      if (!stdout.includes("[y/N]")) return;
+      child.stdout.off("data", answer);
+      child.stdin.write(o.input as string);
+    };
+    child.stdout.on("data", answer);
+  }
   return new Promise((resolve, reject) => {
     child.once("error", reject);
     child.once("close", (exit) => {

@@ -66,9 +66,9 @@ class Acknowledged {
     this.held.delete(session);
     for (const [id, checkpoint] of this.checkpoints) {
       if (checkpoint.session !== session) continue;
+      // A fork may have inherited it: then it is there, and the fork's.
       this.checkpoints.delete(id);
       this.unread.delete(id);
-      this.removed.add(id);
     }
   }
 

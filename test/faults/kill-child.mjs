@@ -135,16 +135,10 @@ async function work(lane) {
       const id = fresh();
       const at = session.head.id;
       let made;
-      try {
-        await durable("fork", id, async () => {
-          made = await session.fork(at, { id });
-          return { head: at, status: made.status };
-        });
-      } catch (error) {
-        // The place belongs to a session that was deleted: only those who share it still have it.
-        if (error.code === "NOT_FOUND") return;
-        throw error;
-      }
+      await durable("fork", id, async () => {
+        made = await session.fork(at, { id });
+        return { head: at, status: made.status };
+      });
       mine.push(id);
       const [stay, go] = rng.next() < 0.5 ? [made, session] : [session, made];
       await go.close();

@@ -3,6 +3,7 @@ import { HoldfastError, quote } from "../../core/errors.js";
 import { type CheckpointId, type LineId, MAX_SEQ, placeId, type SessionId } from "../../core/ids.js";
 import { expired, type RetentionPolicy } from "../../core/policy.js";
 import type { Ground } from "../ground.js";
+import { Heirs } from "../heirs.js";
 import { noSession } from "../inbox.js";
 import { callback, flag, oneOf, options, signalOf } from "../options.js";
 import { headOf } from "../rows.js";
@@ -107,10 +108,11 @@ async function pruneSession(ground: Ground, id: SessionId, policy: RetentionPoli
   throw new HoldfastError("BUSY", `Session ${quote(id)} was changed again and again while it was pruned. Try again.`, { sessionId: id });
 }
 
-/** Only lines of the session itself are looked at: a past it shares belongs to others. */
+/** Only what belongs to the session is looked at: its own lines, and what it inherits of lines that no session owns. */
 async function whatGoes(ground: Ground, id: SessionId, policy: RetentionPolicy, run: PruneRun): Promise<readonly Goes[]> {
   const { line } = headOf(await requireSession(ground, id));
-  const past = (await ground.journal.segments(line)).filter(({ session }) => session === id);
+  const past = (await ground.journal.segments(line)).filter(({ session }) => session === id || session === null);
+  const heirs = new Heirs(ground.store);
   const surveys = new Map<LineId, LineSurvey>();
   const others = run.lines === "all" ? await ground.store.lines({ session: id }) : [];
   for (const own of [...past.map((segment) => segment.line), ...others.map((other) => other.id)])
@@ -118,10 +120,14 @@ async function whatGoes(ground: Ground, id: SessionId, policy: RetentionPolicy, 
 
   const behind = (survey: LineSurvey, after: number, to: number) =>
     survey.marks.filter(({ seq }) => seq > after && seq <= to).map((mark) => ({ ...mark, line: survey.line }));
-  const stretches = [past.flatMap(({ line: own, to }) => behind(surveys.get(own) as LineSurvey, 0, to).toReversed())];
+  const along: (MarkAt & { readonly line: LineId })[] = [];
+  for (const { line: on, to, session } of past)
+    for (const mark of behind(surveys.get(on) as LineSurvey, 0, to).toReversed())
+      if (session === id || (await heirs.of(on, mark.seq)) === id) along.push(mark);
+  const stretches = [along];
   // What a line of the past goes on with behind the place where it was left, and lines that were left as a whole.
   if (run.lines === "all")
-    for (const survey of surveys.values())
+    for (const survey of [...surveys.values()].filter(({ segments }) => segments[0]?.session === id))
       stretches.push(behind(survey, past.find(({ line: own }) => own === survey.line)?.to ?? 0, MAX_SEQ).toReversed());
 
   const gone = new Map<LineId, Set<number>>();

@@ -1,13 +1,9 @@
-/**
- * Which session a text is found in: that which owns its line; where that was deleted and forks keep the line, the one of them that has its
- * checkpoints too (`heirsOf`). Looked up once for each search.
- */
+/** Which session a text is found in: that which owns its line, or inherits it (`heirs.ts`). Looked up once for each search. */
 import { HoldfastError } from "../../core/errors.js";
-import type { LineId } from "../../core/ids.js";
 import type { SessionRow } from "../../store/port.js";
-import type { Hit, MessageHit } from "../../store/search-port.js";
-import { type Heirs, heirsOf } from "../family.js";
+import type { Hit } from "../../store/search-port.js";
 import type { Ground } from "../ground.js";
+import { Heirs } from "../heirs.js";
 import { headOf, labelOf } from "../rows.js";
 
 /** What a session must be. */
@@ -20,16 +16,17 @@ export class Owners {
   readonly #ground: Ground;
   readonly #wanted: Wanted;
   readonly #sessions = new Map<string, SessionRow | undefined>();
-  readonly #heirs = new Map<LineId, Heirs>();
+  readonly #heirs: Heirs;
 
   constructor(ground: Ground, wanted: Wanted) {
     this.#ground = ground;
+    this.#heirs = new Heirs(ground.store);
     this.#wanted = wanted;
   }
 
   /** Undefined where there is none, or it is not one that was asked for. */
   async of(hit: Hit): Promise<string | undefined> {
-    const id = hit.kind === "title" ? hit.session.id : (hit.line.session ?? (await this.#heir(hit)));
+    const id = hit.kind === "title" ? hit.session.id : (hit.line.session ?? (await this.#heirs.of(hit.line.id, hit.seq)));
     const { agent, tag } = this.#wanted;
     if (id === undefined || (agent === undefined && tag === undefined)) return id;
     return (await this.wanted(id))?.id;
@@ -42,13 +39,6 @@ export class Owners {
       this.#sessions.set(id, row && isWanted(row, this.#wanted) ? row : undefined);
     }
     return this.#sessions.get(id);
-  }
-
-  /** The session of a line that nobody owns. */
-  async #heir({ line, seq }: MessageHit): Promise<string | undefined> {
-    const heirs = this.#heirs.get(line.id) ?? (await heirsOf(this.#ground.store, line.id));
-    this.#heirs.set(line.id, heirs);
-    return heirs(seq);
   }
 }
 

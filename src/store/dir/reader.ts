@@ -119,7 +119,13 @@ export class Reader {
 
   lines(of: LineQuery): LineRow[] {
     const found = "session" in of ? this.#linesOf(of.session) : "origin" in of ? this.#catalogue.forksOf(of.origin) : this.#some(of);
-    return found.flatMap((standing) => this.#row(standing) ?? []).sort((a, b) => b.no - a.no);
+    const rows = found.flatMap((standing) => this.#row(standing) ?? []).sort((a, b) => b.no - a.no);
+    return "after" in of
+      ? rows
+          .filter(({ no }) => no > of.after)
+          .slice(-of.limit)
+          .reverse()
+      : rows;
   }
 
   #some({ before = Number.MAX_SAFE_INTEGER, limit }: { readonly before?: number; readonly limit?: number }): Standing[] {

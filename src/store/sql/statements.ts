@@ -89,6 +89,7 @@ export function statementsIn(dialect: Dialect) {
     lineIdsFrom: `SELECT id FROM line WHERE tenant = ? AND id >= ? AND id < ? ORDER BY id LIMIT ${most}`,
     linesOfSession: `SELECT ${lineColumns} FROM session s JOIN line l ON l.session = s.no WHERE s.tenant = ? AND s.id = ? ORDER BY l.no DESC`,
     linesOfOrigin: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.origin_line = ? ORDER BY l.no DESC`,
+    oldestOfOrigin: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.origin_line = ? AND l.no > ? ORDER BY l.no LIMIT ${most}`,
     allLines: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.no < ? ORDER BY l.no DESC LIMIT ${most}`,
     lineKey: "SELECT no, origin_seq FROM line WHERE tenant = ? AND id = ?",
     insertLine: `INSERT INTO line (no, tenant, id, session, origin_line, origin_seq, body) VALUES (${fresh("line")}, ?, ?, ?, ?, ?, ?) RETURNING no`,

@@ -208,6 +208,7 @@ export class SqlStore implements Store {
 
   async lines(of: LineQuery): Promise<readonly LineRow[]> {
     if ("session" in of) return (await this.#read(this.#sql.linesOfSession, this.#tenant, of.session)).map(lineRow);
+    if ("after" in of) return (await this.#read(this.#sql.oldestOfOrigin, this.#tenant, of.origin, of.after, of.limit)).map(lineRow);
     if ("origin" in of) return (await this.#read(this.#sql.linesOfOrigin, this.#tenant, of.origin)).map(lineRow);
     const { before = Number.MAX_SAFE_INTEGER, limit = Number.MAX_SAFE_INTEGER } = of;
     return (await this.#readLong(this.#sql.allLines, this.#tenant, before, limit)).map(lineRow);

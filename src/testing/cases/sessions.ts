@@ -218,6 +218,12 @@ export const sessions: readonly ContractCase[] = [
         (await store.lines({ origin: first })).map(({ id }) => id),
         [forked, rewound],
       );
+      const [oldest, next] = await store.lines({ origin: first, after: 0, limit: 2 });
+      assert.deepEqual([oldest?.id, next?.id], [rewound, forked]);
+      const page = async (after: number, limit: number) => (await store.lines({ origin: first, after, limit })).map(({ id }) => id);
+      assert.deepEqual(await page(0, 1), [rewound]);
+      assert.deepEqual(await page(oldest?.no ?? 0, 9), [forked]);
+      assert.deepEqual(await page(next?.no ?? 0, 9), []);
       assert.deepEqual(
         (await store.lines({ all: true })).map(({ id }) => id),
         [forked, rewound, first],
