@@ -46,7 +46,7 @@ export interface FindOptions {
 }
 
 /** A passage that was found, and what it was found in. */
-export interface MessageHit {
+interface MessageHit {
   readonly kind: "message";
   /** It says whose it is; a line may be nobody's. */
   readonly line: LineRow;
@@ -92,7 +92,7 @@ export interface Finder {
   find(query: Query, options: FindOptions): Promise<Found>;
 }
 
-export interface FreshSave {
+interface FreshSave {
   readonly line: number;
   readonly save: Save;
   /** The number of the last record before it: of the save before it, or of the place at which its line begins. */

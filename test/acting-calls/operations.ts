@@ -5,7 +5,7 @@ import { type Process, Processes } from "../support/processes.js";
 import { type StoreKind, scratch } from "../support/stores.js";
 import { type Outcome, tried, type World } from "./world.js";
 
-export interface Scene {
+interface Scene {
   readonly world: World;
   readonly store: StoreKind;
   readonly on: Processes;
@@ -15,7 +15,7 @@ export interface Scene {
   readonly snapshot: string;
 }
 
-export interface After {
+interface After {
   readonly sessions: readonly string[];
   /** Another store, where the operation leads to one. */
   readonly elsewhere?: Processes;

@@ -1,6 +1,6 @@
 /** A world in which an act can be counted: a ledger outside of Holdfast, a call that acts, and the agent or program that makes it. */
-import { agent, type Holdfast, HoldfastError, type Tool } from "../../src/index.js";
-import { asks, door, type Process, type Processes, script } from "../support/processes.js";
+import { agent, type Holdfast, HoldfastError, type ModelRequest, type Tool } from "../../src/index.js";
+import { asks, door, type Process } from "../support/processes.js";
 
 /** A kind of acting call. By hand a call always has a key of the caller's. */
 export interface Kind {
@@ -56,15 +56,13 @@ export class World {
       ...(named && { key: () => "pay:ana" }),
       run: (_args, { key, session }) => this.#act(session.id, key),
     };
-    const model = script("hello", asks(["pay", { to: "ana" }]), "paid", ...Array.from({ length: 8 }, () => "done"));
-    // By what the last turn says, and not by how many replies there were.
-    const answer = async (request: Parameters<typeof model>[0]) => {
-      const last = request.messages.findLastIndex(({ role }) => role === "user");
-      const isPay = JSON.stringify(request.messages[last]?.content).includes("pay");
-      const isPaid = request.messages.slice(last).some(({ role }) => role === "tool");
+    const model = async ({ messages }: ModelRequest) => {
+      const last = messages.findLastIndex(({ role }) => role === "user");
+      const isPay = JSON.stringify(messages[last]?.content).includes("pay");
+      const isPaid = messages.slice(last).some(({ role }) => role === "tool");
       return isPay && !isPaid ? asks(["pay", { to: "ana" }]) : { content: "done" };
     };
-    return agent({ name: "clerk", model: answer, tools: { pay } });
+    return agent({ name: "clerk", model, tools: { pay } });
   }
 
   /** A session with a checkpoint before anything was done, and its id. */
@@ -141,9 +139,4 @@ export async function tried(run: () => Promise<unknown>): Promise<boolean> {
     outcomeOf(error);
     return false;
   }
-}
-
-export interface Place {
-  readonly on: Processes;
-  readonly process: Process;
 }
