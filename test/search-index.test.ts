@@ -274,6 +274,12 @@ describe.each(stores)("an index that is kept up: $name", ({ address }) => {
     return store.index === undefined ? undefined : place;
   };
 
+  test("has titles also where nothing was saved yet", async () => {
+    const hold = await opened(address());
+    await (await hold.session("a", { title: "kelp" })).close();
+    for (let n = 0; n < 2; n++) expect((await hold.sessions.search("kelp")).items).toMatchObject([{ kind: "title", sessionId: "a" }]);
+  });
+
   test("is made anew on demand, and tells how far it is", async () => {
     const place = address();
     const hold = await opened(place);

@@ -94,7 +94,7 @@ export class Filling {
     }
     const most = await this.#lastSave();
     // Most of the time there is nothing.
-    if (most <= upTo.save && session < 0 && notes.length === 0) return CAUGHT_UP;
+    if (most <= upTo.save && upTo.session < 0 && notes.length === 0) return CAUGHT_UP;
     const end = Math.min(most, upTo.save + limit * STRETCH);
     const rows = await this.#db.read(savesAfter, [upTo.save, end, this.#tenant, limit]);
     const save = rows.length === limit ? (rows.at(-1)?.[0] as number) : Math.max(end, upTo.save);
