@@ -297,3 +297,20 @@ describe("decisions that come second", () => {
     await hold.close();
   });
 });
+
+test("a decision is looked for back to the call's intent, and no further: saves before it are no hole", async () => {
+  const on = await Processes.on("memory:");
+  const { hold } = on.start();
+  const session = await hold.session("a");
+  for (let i = 0; i < 3; i++) await session.checkpoint();
+  let id = "";
+  await session.effect("pay", {}, { mode: "once", key: "k" }, async () => {
+    id = (await session.unfinished())[0]?.effectId as string;
+    return "paid";
+  });
+  await session.close();
+  // It was over before anyone decided: what it answered stands.
+  await expect(hold.effects.settle(id, { error: "no" })).rejects.toMatchObject({ code: "CONFLICT", details: { decision: "result" } });
+  await hold.effects.settle(id, { result: "paid" });
+  await on.close();
+});

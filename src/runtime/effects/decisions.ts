@@ -67,28 +67,34 @@ export async function standing(
   asked: number | undefined,
 ): Promise<{ readonly decision: Decision; readonly isThisTime: boolean } | undefined> {
   let last: JournalRecord | undefined;
+  for await (const record of recordsOf(ground, effectId)) {
+    const { effect } = record;
+    if (effect === undefined || !isDecisive(effect)) continue;
+    if (asked !== undefined && effect.asked === asked) return { decision: await decisionOf(ground, record), isThisTime: true };
+    // Times before this one are over.
+    if ((effect.asked ?? asked ?? 0) >= (asked ?? 0)) last ??= record;
+  }
+  return last && { decision: await decisionOf(ground, last), isThisTime: false };
+}
+
+/** What the latest saves say of a call, newest first, back to its intent. */
+async function* recordsOf({ store }: Ground, effectId: string): AsyncGenerator<JournalRecord> {
+  const line = lineOfEffect(effectId) as LineId;
   let to = MAX_SEQ;
-  for (let looked = 0; looked < LOOK_BACK && to > 0; looked += ROWS) {
-    const page = { from: 1, to, limit: ROWS, newestFirst: true, items: false, state: true } as const;
-    const line = lineOfEffect(effectId) as LineId;
-    const saves = await ground.store.saves(line, page);
+  for (let looked = 0; looked < LOOK_BACK; looked += ROWS) {
+    const saves = await store.saves(line, { from: 1, to, limit: ROWS, newestFirst: true, items: false, state: true });
     for (const save of saves) {
       if (to !== MAX_SEQ && save.seq !== to) throw hole(line, to);
       to = firstSeq(save) - 1;
       if (isGap(save) || save.state === null) continue;
       for (const record of open(save, { state: true }).state.toReversed()) {
         if (record.effect?.id !== effectId) continue;
-        if (isDecisive(record.effect)) {
-          if (asked !== undefined && record.effect.asked === asked) return { decision: await decisionOf(ground, record), isThisTime: true };
-          // Times before this one are over.
-          if ((record.effect.asked ?? asked ?? 0) >= (asked ?? 0)) last ??= record;
-        }
-        if (record.effect.is === "intent") to = 0;
+        yield record;
+        if (record.effect.is === "intent") return;
       }
     }
-    if (saves.length < ROWS) break;
+    if (saves.length < ROWS) return;
   }
-  return last && { decision: await decisionOf(ground, last), isThisTime: false };
 }
 
 type Decisive = Extract<EffectEvent, { is: "approved" | "retry" | "done" }>;
