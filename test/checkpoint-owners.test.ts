@@ -1,6 +1,6 @@
 /**
  * A checkpoint belongs to the session that owns its line. On a line that no session owns any more it belongs to the session of the oldest
- * line that goes on from it; where there is none, nobody knows it. All calls follow this rule: what one of them names, all others know.
+ * line that goes on from it; where there is none, no call knows it. All calls follow this rule: what one of them names, all others know.
  */
 import { afterEach, describe, expect, test } from "vitest";
 import type { Checkpoint } from "../src/core/checkpoint.js";
@@ -106,7 +106,7 @@ const situations: Readonly<Record<string, (hold: Holdfast, another: () => Promis
     await hold.agents.restore(id);
     return { hold, known: { [third]: "a" }, gone: [first, second] };
   },
-  "a session that nobody brought back": async (hold) => {
+  "a session that was not brought back": async (hold) => {
     const b = await say(hold, "b", 1);
     const gone = await say(hold, "a");
     // The snapshot keeps its line.
@@ -209,7 +209,23 @@ describe.each(stores)("checkpoints on $name", ({ address }) => {
     expect(await hold.verify()).toMatchObject({ ok: true });
   });
 
-  test("a checkpoint of a past that nobody owns is deleted, and pruned, by the session it belongs to", async () => {
+  test("a session can be shown at, and go back to, every checkpoint that its list names, also what only a line it has left shares", async () => {
+    const hold = await at(address());
+    const a = await say(hold, "a");
+    await hold.fork(a[1] as string, { id: "f" });
+    await say(hold, "f", 1);
+    await hold.rewind("f", a[0] as string);
+    const { items } = await hold.checkpoints.list("f", { lines: "all" });
+    expect(items.map(({ id }) => id)).toContain(a[1]);
+    for (const { id } of items) {
+      await hold.sessions.state("f", { at: id });
+      await hold.rewind("f", id);
+      expect(await hold.checkpoints.latest("f")).toMatchObject({ id });
+    }
+    await expect(hold.rewind("f", a[2] as string)).rejects.toMatchObject(coded("CONFLICT"));
+  });
+
+  test("a checkpoint on a line without an owner is deleted, and pruned, by the session it belongs to", async () => {
     const hold = await at(address());
     const a = (await say(hold, "a", 5)) as [string, string, string, string, string];
     await hold.fork(a[3], { id: "f" });

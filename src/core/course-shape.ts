@@ -98,7 +98,7 @@ const effect = fields({
 export const isCourseRecord = fields({
   effect: maybe(event),
   answered: maybe(isCount),
-  asked: maybe(isCount),
+  ownReply: maybe(isCount),
   turn: maybe(turn),
   held: maybe(owner),
   prefix: maybe(isDigest),
@@ -110,7 +110,7 @@ export const isCourseRecord = fields({
 
 export const isCourseBase = fields({
   effects: maybe(listOf(effect)),
-  asked: maybe(isCount),
+  ownReply: maybe(isCount),
   turn: maybe(turn),
   held: maybe(owner),
   prefix: maybe(isDigest),

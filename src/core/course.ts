@@ -35,7 +35,7 @@ export interface CourseRecord {
   /** All calls of the reply with this number have their tool messages. */
   readonly answered?: number;
   /** The reply with this number is the agent's own, and asks for calls. Said where no intent of a call says it. */
-  readonly asked?: number;
+  readonly ownReply?: number;
   readonly turn?: Turn;
   /** The process that begins calls from here on. */
   readonly held?: Owner;
@@ -51,7 +51,7 @@ export interface CourseRecord {
 
 export interface CourseBase {
   readonly effects?: readonly Effect[];
-  readonly asked?: number;
+  readonly ownReply?: number;
   readonly turn?: Turn;
   readonly held?: Owner;
   readonly prefix?: Digest;
@@ -70,7 +70,7 @@ export class Course {
   prefixSince = 0;
   shape: number | undefined;
   /** The newest reply of the agent's own that asks for calls. No other message's calls are made. */
-  asked: number | undefined;
+  ownReply: number | undefined;
   /** By id: calls that are not over, and those that are but have no tool message yet. */
   #calls = new Map<string, Effect>();
   /** Calls that act and were given a name, by tool and name: for ever. */
@@ -184,10 +184,10 @@ export class Course {
   // ---- records
 
   apply(record: CourseRecord, body: Body | undefined, at: number): void {
-    const { effect, answered, asked, turn, held, prefix, since = 0, shape, signal, child } = record;
+    const { effect, answered, ownReply, turn, held, prefix, since = 0, shape, signal, child } = record;
     if (effect !== undefined) this.#event(effect, body, at);
     if (answered !== undefined) this.#answered(answered);
-    if (asked !== undefined) this.asked = asked;
+    if (ownReply !== undefined) this.ownReply = ownReply;
     if (turn !== undefined) this.#begins(turn);
     if (held !== undefined) this.holder = held;
     if (prefix !== undefined) {
@@ -224,7 +224,7 @@ export class Course {
     }
     const after = applyEvent(this.#calls.get(event.id), event, { at, holder: this.holder, body: given });
     if (after === undefined) return;
-    if (event.is === "intent" && event.call !== undefined) this.asked = event.call[0];
+    if (event.is === "intent" && event.call !== undefined) this.ownReply = event.call[0];
     if (event.is === "done" && event.from !== undefined) this.#replayed = [...this.#replayed, event.from];
     const isOver = after.phase === "done";
     // By hand there is no tool message to wait for.
@@ -312,7 +312,7 @@ export class Course {
     const effects = new Map([...this.#calls.values(), ...this.#kept()].map((effect) => [effect.id, effect]));
     const base: CourseBase = {
       ...(effects.size > 0 && { effects: [...effects.values()] }),
-      ...(this.asked !== undefined && { asked: this.asked }),
+      ...(this.ownReply !== undefined && { ownReply: this.ownReply }),
       ...(this.turn && { turn: this.turn }),
       ...(this.holder && { held: this.holder }),
       ...(this.prefix !== undefined && { prefix: this.prefix, since: this.prefixSince }),
@@ -326,14 +326,14 @@ export class Course {
   }
 
   applyBase(base: CourseBase): void {
-    const { effects = [], asked, turn, held, prefix, since = 0, shape, signals = [], children = [], replayed = [], turns = [] } = base;
+    const { effects = [], ownReply, turn, held, prefix, since = 0, shape, signals = [], children = [], replayed = [], turns = [] } = base;
     for (const effect of effects) {
       const isOver = effect.phase === "done";
       if (!isOver || effect.call !== undefined) this.#calls.set(effect.id, effect);
       if (effect.named !== undefined) this.#name(effect.named, effect);
       else if (isOver && effect.call === undefined) this.#pass(this.#passing, effect);
     }
-    this.asked = asked;
+    this.ownReply = ownReply;
     this.turn = turn;
     this.holder = held;
     this.prefix = prefix;

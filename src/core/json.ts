@@ -187,7 +187,7 @@ export const TOO_DEEP = `nested deeper than ${MAX_DEPTH} levels, or in a circle`
 const HALF_A_CHARACTER = "the text holds half a character (a lone surrogate)";
 const BIGINT = "a bigint is not JSON; store it as a string";
 
-/** What text of JSON can lead to, whoever parsed it; all else that is refused is a type of the program's own. */
+/** Flaws that a text of JSON can lead to. Every other flaw is a type of the program's own. */
 const OF_TEXT = [TOO_DEEP, HALF_A_CHARACTER, BIGINT, "Infinity is not JSON"];
 export const isOfText = ({ code, message }: HoldfastError): boolean =>
   code === "TOO_LARGE" || OF_TEXT.some((why) => message.endsWith(`${why}.`));

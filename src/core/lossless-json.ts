@@ -32,7 +32,7 @@ export function parseJson(text: string): Parsed {
   return { value, texts: { count: numbers.length, paths }, spans };
 }
 
-/** Which numbers became text, and what to do about it, in words for whoever wrote them; undefined where none did. */
+/** Which numbers became text, and what to do about it, in words for their author; undefined where none did. */
 export function lossIn({ texts: { count, paths } }: Parsed): string | undefined {
   if (count === 0) return undefined;
   const named = paths.map((path) => (path === "" ? "the root" : path)).join(", ");
@@ -161,7 +161,7 @@ function isPastDouble(text: string, start: number, end: number): boolean {
   const number = Number(literal);
   if (/^-?\d+$/.test(literal)) return !Number.isSafeInteger(number);
   if (!Number.isFinite(number)) return true;
-  // A whole number in another spelling (`9007199254740993.0`). From 1e21 on nobody writes one that way and means each digit.
+  // A whole number in another spelling (`9007199254740993.0`). From 1e21 on such a literal is a rounded number.
   const isLarge = Math.abs(number) > Number.MAX_SAFE_INTEGER && Math.abs(number) < 1e21;
   return isLarge && wholeNumber(literal) !== BigInt(number);
 }

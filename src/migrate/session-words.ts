@@ -106,7 +106,7 @@ export async function give(label: Label, update: Update, refused: (word: string,
   const { said, kept, ours, noted, source, known, was, left } = label;
   const all = { ...said, metadata: { ...kept, ...ours, source: { ...source, ...known, left, ...(noted && { metadata: noted }) } } };
   if ((await refusal(update, all)) === undefined) return all;
-  // One at a time, as nobody says which of them it was.
+  // One at a time: the error does not say which of them it was.
   const taken: { -readonly [K in keyof SessionUpdate]: SessionUpdate[K] } = {};
   let digests = left;
   for (const [word, value] of Object.entries(said)) {

@@ -265,7 +265,7 @@ function valueIn(name: string, [type, text]: readonly unknown[]): readonly (read
   return [[name, type === "blob" ? { hex: text } : text.toWellFormed()]];
 }
 
-/** A conversation is good whatever stands beside it. Metadata that is no object stays as it stands. */
+/** A conversation is read even where the fields beside it are bad. Metadata that is no object stays as it stands. */
 function metadataIn(text: unknown): { readonly value: Json; readonly texts: number; readonly isOdd: boolean } {
   if (text === null || text === undefined) return { value: {}, texts: 0, isOdd: false };
   try {

@@ -177,7 +177,7 @@ export class BringIn {
     return undefined;
   }
 
-  /** Damage of the target is not taken for another history: whoever imports is told of the place. */
+  /** Damage of the target is not taken for another history: the import names the place. */
   async #checkAbsent(place: Place): Promise<void> {
     try {
       await this.#target.ground.journal.checkAbsent(place);

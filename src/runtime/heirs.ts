@@ -1,6 +1,6 @@
 /**
  * Whose a record is that stands on a line which no session owns: its session was deleted, or the line came with a fork. It belongs to the
- * session of the oldest line that goes on from it. Where there is none, it belongs to nobody.
+ * session of the oldest line that goes on from it. Where there is none, it belongs to no session.
  */
 import type { Store } from "../store/port.js";
 

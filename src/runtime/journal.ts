@@ -177,7 +177,7 @@ export class Journal {
   /** The checkpoint at a place, whose it is, and the past that it stands on. What no session goes back to is not known. */
   async checkpointAt(place: Place): Promise<CheckpointRead | undefined> {
     const looking = this.saveAt(place);
-    // Both at once; of what is nobody's, no matter what is found there.
+    // Both at once. What is found on a line that no session shares does not matter.
     looking.catch(() => {});
     const past = await this.#past(place.line);
     const [row] = past;
@@ -238,7 +238,7 @@ export class Journal {
         next = priorOf(save);
         if (isGap(save) || save.seq > segment.to) continue;
         const { digest: end } = open(save, { mark: true });
-        // The asker itself goes back to it; whoever inherits it may be gone by now.
+        // The asker itself goes back to it. The session that inherits it may be deleted by now.
         const owner = segment.session ?? (save.mark === null ? undefined : await heirs.of(line, save.seq)) ?? asker;
         const checkpoint = checkpointOf(save, end, owner as SessionId, (at) => lineAt(segments, at) ?? line);
         if (checkpoint) yield checkpoint;

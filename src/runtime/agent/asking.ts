@@ -57,7 +57,7 @@ function copyOf({ value, blobs }: EncodedMessage): MessageInput {
 
 /**
  * Whether a turn is the one that is asked for. The same key with another input is a CONFLICT. If the turn's input was redacted, its key alone
- * tells; without a key nobody can tell, and that is a CONFLICT too: neither a second turn nor an old answer may come of it unasked.
+ * tells. Without a key Holdfast cannot tell, and answers with a CONFLICT: it neither begins a second turn nor gives an old answer unasked.
  */
 export function isMeant(
   turn: { readonly key?: string | undefined; readonly same: string } | undefined,

@@ -48,7 +48,7 @@ export class Decider {
   /** Decides about all calls of a reply, before anything is staged. `reply` is undefined for one that has just come. */
   async decide(calls: readonly ToolCallPart[], reply: Message | undefined): Promise<readonly Decision[]> {
     const known = reply === undefined ? new Map<number, Effect>() : this.#course.ofReply(reply.seq);
-    const withheld = reply && (reply.seq === this.#course.asked ? whyWithheld(reply) : NOT_ITS_OWN);
+    const withheld = reply && (reply.seq === this.#course.ownReply ? whyWithheld(reply) : NOT_ITS_OWN);
     const names = new Map<string, { readonly index: number; readonly same: string }>();
     const decisions: Decision[] = [];
     for (const [index, part] of calls.entries()) {
@@ -157,7 +157,7 @@ const anotherAct = (tool: string, named: string): Decision =>
     `${quote(tool)} was called for ${quote(named)} with other arguments before; this is another act under the same name. It was not made.`,
   );
 
-/** Whoever can append to a session must not be able to act as its agent. */
+/** A program that can append to a session must not be able to act as its agent. */
 const NOT_ITS_OWN = "The message did not come from this agent's model";
 
 /** Why the calls of a reply must not be made: what was cut off may not be what was meant, and what was withheld is not to be acted on. */

@@ -286,7 +286,7 @@ export class Loop {
 
   /** Notes that the calls of a reply are the agent's own, where no intent says so. Calls of other messages are never made. */
   #owns({ seq }: Message): void {
-    if (this.#fold.course.asked !== seq) this.#work.course({ asked: seq });
+    if (this.#fold.course.ownReply !== seq) this.#work.course({ ownReply: seq });
   }
 
   // ---- ending

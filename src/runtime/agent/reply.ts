@@ -65,7 +65,7 @@ export function unanswered(fold: Fold): Unanswered | undefined {
       continue;
     }
     const calls = callsIn(message);
-    const isOwn = message.seq === fold.course.asked;
+    const isOwn = message.seq === fold.course.ownReply;
     if (isOwn && reply === undefined) return calls.some(isOpen) ? { reply: message, calls } : undefined;
     if (isOwn || calls.length === 0) break;
     reply ??= message;

@@ -1,8 +1,8 @@
 /**
  * Remember which tools acted in a past that is deleted, where a fork or a snapshot still goes back to a place before those calls.
  *
- * The calls themselves go with their session. A document for each line that stays names their tools, so that whoever goes on from there is
- * asked before such a tool is called again. It is written together with the removal of the session.
+ * The calls themselves go with their session. A document for each line that stays names their tools, so that a fork waits
+ * for a person before it calls such a tool again. The apply that removes the session writes it.
  */
 import { type LineId, MAX_SEQ } from "../../core/ids.js";
 import { equal } from "../../core/json.js";

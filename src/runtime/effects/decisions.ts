@@ -49,7 +49,7 @@ function settled(as: Settlement): Pick<Decision, "is" | "body"> {
   return "error" in as ? { is: "error", body: as.error } : { is: "retry" };
 }
 
-/** Whether a decision says what stands, whoever said it. A session as a whole that may go on has a result, and no retry. */
+/** Whether a decision says what stands. Who said it does not matter. A session as a whole that may go on has a result, and no retry. */
 export function isSame(stands: Decision, said: Decision, { whole }: Pick<Effect, "whole">): boolean {
   if (whole && said.is === "retry") return stands.is === "retry" || stands.is === "result";
   const text = ({ body }: Decision) => body && sortedText(body);

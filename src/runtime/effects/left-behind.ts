@@ -74,7 +74,7 @@ export class LeftBehind {
     return this.#stretches.flatMap(({ calls }) => [...calls.values()].filter(({ first }) => first !== undefined));
   }
 
-  /** One that is the same as a call, preferably one that nothing was answered from yet; and one of which nobody can tell. */
+  /** One that is the same as a call, preferably one that nothing was answered from yet; and one that cannot be compared with it. */
   async find(
     call: Pick<Effect, "name" | "same" | "named">,
     isUsed: (id: string) => boolean,
@@ -98,7 +98,7 @@ export class LeftBehind {
         if (firstSeq(save) > stretch.next) throw hole(line, stretch.next);
         stretch.next = save.seq + 1;
         stretch.last = save;
-        // Pruned: no place is left before it that somebody could go back to.
+        // Pruned: no checkpoint is left before it to go back to.
         if (isGap(save) || save.state === null) continue;
         for (const record of open(save, { state: true }).state) {
           const { effect: event } = record;

@@ -47,7 +47,7 @@ export class Repeats {
       const replays = isFresh && (await answerOf(ground, same)) !== undefined ? same : undefined;
       return { waits: { for: "repeat", of: same.id }, replays };
     }
-    // Nobody can tell whether those are the same. Their answers are no answer to this one.
+    // Holdfast cannot compare those with this call. Their answers are no answer to it.
     const of = unknown?.id ?? callIn((known.deleted ??= await actedIn(ground, work.segments)), call.name);
     return of === undefined ? undefined : { waits: { for: "repeat", of, uncertain: true }, replays: undefined };
   }

@@ -1,8 +1,8 @@
 /**
  * Searching sessions: what is asked, where it is looked for, and what is shown of what was found.
  *
- * A message is found once, as that of the session that owns its line, or inherits it (`heirs.ts`). Whatever an index says is read from the
- * store and verified before it is shown: what was pruned, cut or redacted a moment ago is not.
+ * A message is found once, as that of the session that owns its line, or inherits it (`heirs.ts`). What an index says is read from the
+ * store and verified before it is shown: a text that was pruned, cut or redacted a moment ago is not shown.
  */
 import { quote } from "../../core/errors.js";
 import { checkName, type LineId, MAX_SEQ, placeId, type SessionId, sessionId, typeName } from "../../core/ids.js";
