@@ -3,7 +3,7 @@
  * It is killed at every point, and run again from its beginning.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Holdfast, Message } from "../../src/index.js";
+import type { Holdfast, Message, Session } from "../../src/index.js";
 import { everyCrash } from "../../src/testing/index.js";
 import { coded, door, Processes } from "../support/processes.js";
 import { stores } from "../support/stores.js";
@@ -24,8 +24,8 @@ function model() {
 
 interface Program {
   readonly name: string;
-  /** One life. Throws where a reply is not the one to its question. */
-  readonly live: (hold: Holdfast, run: ReturnType<typeof model>) => Promise<unknown>;
+  /** One life, from its beginning. Throws where a reply is not the one to its question. */
+  readonly live: (session: Session, run: ReturnType<typeof model>) => Promise<void>;
   /** The most questions that may be asked in all, with one kill: those of an undisturbed run, and those whose replies may be lost. */
   readonly most: number;
 }
@@ -38,47 +38,37 @@ const programs: readonly Program[] = [
   {
     name: "no message yet",
     most: 3,
-    live: async (hold, run) => {
-      const session = await hold.session("s", { waitMs: 1_000 });
+    live: async (session, run) => {
       shouldBe(await session.model(run.ask), "");
       shouldBe(await session.model(run.ask), "");
-      await session.complete("done");
-      await session.close();
     },
   },
   {
     name: "a loop that only sets state",
     most: 5,
-    live: async (hold, run) => {
-      const session = await hold.session("s", { waitMs: 1_000 });
+    live: async (session, run) => {
       for (let step = Number(session.state["step"] ?? 0); step < 4; step++) {
         const reply = await session.model(async ({ messages }) => `${await run.ask({ messages })}${step}`);
         shouldBe(reply, `${step}`);
         session.set("step", step + 1);
       }
-      await session.complete("done");
-      await session.close();
     },
   },
   {
     name: "a checkpoint for each step",
     most: 5,
-    live: async (hold, run) => {
-      const session = await hold.session("s", { waitMs: 1_000 });
+    live: async (session, run) => {
       for (let step = Number(session.state["step"] ?? 0); step < 4; step++) {
         shouldBe(await session.model(async ({ messages }) => `${await run.ask({ messages })}${step}`), `${step}`);
         session.set("step", step + 1);
         await session.checkpoint();
       }
-      await session.complete("done");
-      await session.close();
     },
   },
   {
     name: "one checkpoint for each turn",
     most: 5,
-    live: async (hold, run) => {
-      const session = await hold.session("s", { waitMs: 1_000 });
+    live: async (session, run) => {
       for (const question of ["q1", "q2"]) {
         if (said(session.messages).includes(`answer ${question}`)) continue;
         if (!said(session.messages).includes(question)) session.append({ role: "user", content: question });
@@ -89,15 +79,12 @@ const programs: readonly Program[] = [
         session.append({ role: "assistant", content: `answer ${question}` });
         await session.checkpoint();
       }
-      await session.complete("done");
-      await session.close();
     },
   },
   {
     name: "a transcript loop",
     most: 4,
-    live: async (hold, run) => {
-      const session = await hold.session("s", { waitMs: 1_000 });
+    live: async (session, run) => {
       const questions = ["q1", "q2", "q3"];
       while (session.messages.length < 6) {
         const before = session.messages.length;
@@ -106,15 +93,12 @@ const programs: readonly Program[] = [
         shouldBe(reply, said(session.messages).join("|"));
         session.append({ role: "assistant", content: reply });
       }
-      await session.complete("done");
-      await session.close();
     },
   },
   {
     name: "a retry after an error",
     most: 5,
-    live: async (hold, run) => {
-      const session = await hold.session("s", { waitMs: 1_000 });
+    live: async (session, run) => {
       for (const question of ["q1", "q2"]) {
         if (said(session.messages).includes(`answer ${question}`)) continue;
         if (!said(session.messages).includes(question)) session.append({ role: "user", content: question });
@@ -129,15 +113,12 @@ const programs: readonly Program[] = [
         shouldBe(reply, said(session.messages).join("|"));
         session.append({ role: "assistant", content: `answer ${question}` });
       }
-      await session.complete("done");
-      await session.close();
     },
   },
   {
     name: "compaction by splice",
     most: 6,
-    live: async (hold, run) => {
-      const session = await hold.session("s", { waitMs: 1_000 });
+    live: async (session, run) => {
       if (session.messages.length === 0)
         session.append({ role: "user", content: "q1" }, { role: "user", content: "q2" }, { role: "user", content: "q3" });
       if (session.messages.length === 3) {
@@ -148,45 +129,35 @@ const programs: readonly Program[] = [
       }
       shouldBe(await session.model(run.ask), "sum|q3");
       shouldBe(await session.model(run.ask), "sum|q3");
-      await session.complete("done");
-      await session.close();
     },
   },
   {
     name: "compaction that is not saved before the next question",
     most: 6,
-    live: async (hold, run) => {
-      const session = await hold.session("s", { waitMs: 1_000 });
+    live: async (session, run) => {
       if (session.messages.length === 0) session.append({ role: "user", content: "q1" }, { role: "user", content: "q2" });
       if (textOf(session.messages[0] as Message) === "q1") {
         shouldBe(await session.model(run.ask), "q1|q2");
         session.splice("messages", 0, 1, { role: "user", content: "sum" });
       }
       shouldBe(await session.model(run.ask), "sum|q2");
-      await session.complete("done");
-      await session.close();
     },
   },
   {
     name: "two calls at once",
     most: 4,
-    live: async (hold, run) => {
-      const session = await hold.session("s", { waitMs: 1_000 });
+    live: async (session, run) => {
       if (session.messages.length === 0) session.append({ role: "user", content: "q" });
       const voice = (name: string) => session.model(async ({ messages }) => `${await run.ask({ messages })} ${name}`);
       const [one, two] = await Promise.all([voice("one"), voice("two")]);
       shouldBe(one as string, "q one");
       shouldBe(two as string, "q two");
-      await session.complete("done");
-      await session.close();
     },
   },
   {
     name: "a program that sets the same state again",
     most: 2,
-    live: async (hold, run) => {
-      const session = await hold.session("s", { waitMs: 1_000 });
-      if (session.status === "completed") return;
+    live: async (session, run) => {
       if (session.messages.length === 0) session.append({ role: "user", content: "What holds kelp to the rock?" });
       session.set("phase", "search");
       await session.checkpoint("before the search");
@@ -194,23 +165,18 @@ const programs: readonly Program[] = [
       const answer = await session.model(run.ask);
       shouldBe(answer, "What holds kelp to the rock?");
       session.append({ role: "assistant", content: `${answer} ${page}` });
-      await session.complete("A holdfast.");
-      await session.close();
     },
   },
   {
     name: "a key for each question",
     most: 3,
-    live: async (hold, run) => {
-      const session = await hold.session("s", { waitMs: 1_000 });
+    live: async (session, run) => {
       for (const question of ["q1", "q2"]) {
         if (!said(session.messages).includes(question)) session.append({ role: "user", content: question });
         const upTo = said(session.messages).slice(0, said(session.messages).indexOf(question) + 1);
         const reply = await session.model(async () => run.ask({ messages: session.messages.slice(0, upTo.length) }), { key: question });
         shouldBe(reply, upTo.join("|"));
       }
-      await session.complete("done");
-      await session.close();
     },
   },
 ];
@@ -222,11 +188,13 @@ describe("a program that is killed at every point is never given the reply to an
     let worst = 0;
     const report = await everyCrash({
       make: async (hold) => {
-        // A session that is over belongs to the run before: each point has a store of its own.
+        // A new store: this is another run.
         if ((await hold.sessions.get("s")) === undefined) run = model();
-        const end = await live(hold, run).catch((error: unknown) => wrong.push(error));
+        const session = await hold.session("s", { waitMs: 1_000 });
+        if (session.status === "completed") return;
+        await live(session, run).catch((error: unknown) => wrong.push(error));
+        await session.complete("done");
         worst = Math.max(worst, run.asked.length);
-        return end;
       },
       ledger: () => [],
     });
@@ -309,7 +277,6 @@ describe("a payment loop by hand", () => {
         await session.checkpoint("end");
         ends.push(said(session.messages).join("|"));
         await session.close();
-        return undefined;
       },
     });
     expect(report).toMatchObject({ doubled: 0, lost: 0, findings: [] });
@@ -338,6 +305,82 @@ describe.each(stores)("replies by hand on $name", ({ address }) => {
     expect(said(again.messages)).toEqual(["q1", "re q1", "q2"]);
     expect(await again.model(run.ask)).toBe("re q1|re q1|q2");
     expect(run.asked).toHaveLength(2);
+  });
+
+  /** What comes between a reply and the same question again, and whether the model is asked again. Answers another store, if it leads to one. */
+  const between: Readonly<Record<string, { readonly asks: boolean; readonly run: (hold: Holdfast, here: string) => Promise<unknown> }>> = {
+    "a label": { asks: false, run: (hold) => hold.sessions.update("a", { title: "T" }) },
+    prune: { asks: false, run: (hold) => hold.checkpoints.prune("a", { keep: 1 }) },
+    gc: { asks: false, run: (hold) => hold.gc() },
+    "redaction of the state": { asks: true, run: (hold) => hold.sessions.redact("a", "ask") },
+    "a fork of it": { asks: false, run: (hold, here) => hold.fork(here, { id: "b" }) },
+    "a rewind": { asks: true, run: (hold, here) => hold.rewind("a", here) },
+    "a rewind, and back": {
+      asks: false,
+      run: async (hold, here) => {
+        const { before } = await hold.rewind("a", here);
+        await hold.adopt("a", before as string);
+      },
+    },
+    "a snapshot that is restored": {
+      asks: true,
+      run: async (hold, here) => {
+        const { id } = await hold.agents.snapshot("clerk");
+        await hold.rewind("a", here);
+        await hold.agents.restore(id);
+      },
+    },
+    "a message from outside": {
+      asks: true,
+      run: (hold) => hold.sessions.append("a", [{ role: "user", content: "more" }], { key: "m" }),
+    },
+    "export and import": {
+      asks: false,
+      run: async (hold) => {
+        const elsewhere = await Processes.on(address());
+        await elsewhere.start().hold.import(hold.export());
+        return elsewhere;
+      },
+    },
+    "a copy that was put back": { asks: false, run: (hold) => hold.beginIncarnation() },
+  };
+
+  test.each(Object.entries(between))("after %s a question is given its own reply", async (_name, { asks, run }) => {
+    const first = on.start();
+    const asked = model();
+    const session = await first.hold.session("a", { agent: "clerk" });
+    session.append({ role: "user", content: "first" });
+    await session.checkpoint();
+    session.append({ role: "user", content: "q" });
+    session.set("phase", "ask");
+    const here = (await session.checkpoint("here")).id;
+    await session.model(asked.ask);
+    await session.model(async () => "kept", { key: "k" });
+    await session.checkpoint("later");
+    first.kill();
+    const led = await run(on.start().hold, here);
+    const elsewhere = led instanceof Processes ? led : undefined;
+    const { hold } = (elsewhere ?? on).start();
+    const again = await hold.session("a", { waitMs: 2_000 });
+    // Asked anew, the model answers the transcript as it is now.
+    expect(await again.model(async () => "asked again")).toBe(asks ? "asked again" : "re first|q");
+    await again.close({ discard: true });
+    await elsewhere?.close();
+  });
+
+  test("a reply that was redacted is given as it is stored, and never the text that was removed", async () => {
+    const first = on.start();
+    const session = await first.hold.session("a");
+    session.append({ role: "user", content: "q" });
+    await session.model(async () => "my secret reply");
+    await session.model(async () => "another secret", { key: "k" });
+    await session.checkpoint();
+    first.kill();
+    const { hold } = on.start();
+    await hold.sessions.redact("a", "secret");
+    const again = await hold.session("a");
+    const fail = async () => expect.fail("asked again");
+    for (const reply of [await again.model(fail), await again.model(fail, { key: "k" })]) expect(reply).not.toContain("secret");
   });
 
   test("a checkpoint does not change the place, with a base or without", async () => {
