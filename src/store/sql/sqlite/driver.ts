@@ -167,10 +167,17 @@ function openBetter(path: string): BetterDatabase {
   } catch (cause) {
     throw new HoldfastError(
       "UNSUPPORTED",
-      "SQLite could not be loaded: better-sqlite3 is not installed or was not built. Run `npm rebuild better-sqlite3`, or use Node 24 or newer, which brings SQLite.",
+      `better-sqlite3, the SQLite driver for Node ${process.versions.node}, could not be loaded. ${remedyFor(cause)} Node 24 and newer need no driver.`,
       {},
       cause,
     );
   }
   return new Database(path, { timeout: 20 });
+}
+
+/** npm leaves an optional dependency out if its build fails, so an absent driver is the usual case. */
+function remedyFor(cause: unknown): string {
+  return (cause as NodeJS.ErrnoException).code === "MODULE_NOT_FOUND"
+    ? "Run `npm install better-sqlite3`. If no ready-made binary fits your system, npm compiles it and needs Python and a C++ compiler."
+    : "It was built for another Node, or not built. Run `npm rebuild better-sqlite3`.";
 }
