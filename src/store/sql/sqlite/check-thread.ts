@@ -6,9 +6,10 @@ import { Worker } from "node:worker_threads";
 import { HoldfastError, quote } from "../../../core/errors.js";
 import type { DriverName } from "./driver.js";
 
+// It has neither `require` nor `import`: NODE_OPTIONS may make Node read it as a module.
 const CODE = `
-const { parentPort, workerData: { file, driver, from } } = require("node:worker_threads");
-const load = require("node:module").createRequire(from);
+const { parentPort, workerData: { file, driver, from } } = process.getBuiltinModule("node:worker_threads");
+const load = process.getBuiltinModule("node:module").createRequire(from);
 const db = driver === "node:sqlite"
   ? new (load("node:sqlite").DatabaseSync)(file, { readOnly: true })
   : new (load("better-sqlite3"))(file, { readonly: true });
@@ -20,7 +21,8 @@ parentPort.postMessage(rows.map((row) => String(row.integrity_check)));
 /** Throws where the trees of a file that nobody has open are damaged. */
 export async function checkFile(file: string, driver: DriverName, signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted();
-  const thread = new Worker(CODE, { eval: true, workerData: { file, driver, from: import.meta.url } });
+  // The flags of this process are for its own program, not for the thread.
+  const thread = new Worker(CODE, { eval: true, execArgv: [], workerData: { file, driver, from: import.meta.url } });
   const said = await new Promise<readonly string[]>((resolve, reject) => {
     thread.once("message", resolve);
     thread.once("error", reject);
