@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { HoldfastError, quote } from "../core/errors.js";
+import { HoldfastError, missingPackage, quote } from "../core/errors.js";
 import type { Holdfast, ToolsOptions } from "../index.js";
 import { open } from "../index.js";
 import { refuseMissing } from "./store.js";
@@ -124,7 +124,7 @@ async function loaded<T>(load: () => Promise<T>): Promise<T> {
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code !== "ERR_MODULE_NOT_FOUND" || !message.includes("@modelcontextprotocol/server")) throw cause;
-    throw new HoldfastError("UNSUPPORTED", "MCP needs a package of its own: npm install @modelcontextprotocol/server", {}, cause);
+    throw missingPackage("MCP", "@modelcontextprotocol/server", cause);
   }
 }
 

@@ -75,6 +75,10 @@ export class HoldfastError extends Error {
   }
 }
 
+/** Say that an optional package is not installed, and how to install it. */
+export const missingPackage = (feature: string, name: string, cause: unknown): HoldfastError =>
+  new HoldfastError("UNSUPPORTED", `${feature} needs the package ${name}. Install it: npm install ${name}`, {}, cause);
+
 /** Stored text shown inside a message: one line, bounded, control characters visible instead of sent to a terminal. */
 export function quote(text: string): string {
   const cut = text.length > 80 ? `${text.slice(0, 77)}…` : text;

@@ -3,7 +3,9 @@
  *
  *   const hold = await open("agent.db", { telemetry: otel() });
  */
-import { type Attributes, context, type Histogram, metrics, type Span, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
+import { createRequire } from "node:module";
+import type { Attributes, Histogram, Span } from "@opentelemetry/api";
+import { missingPackage } from "../core/errors.js";
 import type { Message, MessageInput, Part, Usage } from "../core/message.js";
 import { partsOf } from "../core/message.js";
 import type { Operation, Result, Telemetry, TelemetryEvent } from "../runtime/telemetry.js";
@@ -17,7 +19,21 @@ export interface OtelOptions {
 
 const NAME = "holdfast";
 
+type Api = typeof import("@opentelemetry/api");
+
+const require = createRequire(import.meta.url);
+
+/** Load the package when `otel` is called: a failed static import could not be caught. */
+function loadApi(): Api {
+  try {
+    return require("@opentelemetry/api") as Api;
+  } catch (error) {
+    throw missingPackage("holdfast/otel", "@opentelemetry/api", error);
+  }
+}
+
 export function otel({ provider, content = false }: OtelOptions = {}): Telemetry {
+  const { context, metrics, SpanKind, SpanStatusCode, trace } = loadApi();
   const tracer = trace.getTracer(NAME);
   const meter = metrics.getMeter(NAME);
   const durations = meter.createHistogram("gen_ai.client.operation.duration", {
@@ -40,7 +56,7 @@ export function otel({ provider, content = false }: OtelOptions = {}): Telemetry
       let failure: string | undefined;
       return context.with(trace.setSpan(context.active(), span), async () => {
         try {
-          return await go((result) => describe(span, result, tokens, attributes, content));
+          return await go((result) => describe(span, result, tokens, attributes, content, SpanStatusCode.ERROR));
         } catch (error) {
           failure = error instanceof Error ? error.name : "_OTHER";
           span.recordException(error instanceof Error ? error : String(error));
@@ -59,7 +75,7 @@ export function otel({ provider, content = false }: OtelOptions = {}): Telemetry
         calls.add(1, { "gen_ai.agent.name": event.agent, "gen_ai.tool.name": event.tool, "holdfast.call.state": event.state });
       else if (event.type === "checkpoint") checkpoints.add(1, { "holdfast.checkpoint.kind": event.checkpoint.kind, ...agentOf(event) });
       else if (event.type === "resume") resumes.add(1, agentOf(event));
-      note(event);
+      note(trace.getActiveSpan(), event);
     },
   };
 }
@@ -68,8 +84,7 @@ const agentOf = ({ agent }: { readonly agent: string | undefined }): Attributes 
   agent === undefined ? {} : { "gen_ai.agent.name": agent };
 
 /** Marks on the span that is open where something happens. */
-function note(event: TelemetryEvent): void {
-  const span = trace.getActiveSpan();
+function note(span: Span | undefined, event: TelemetryEvent): void {
   if (span === undefined) return;
   if (event.type === "checkpoint")
     span.addEvent("holdfast.checkpoint", {
@@ -115,10 +130,17 @@ function inputOf(operation: Operation): Attributes {
   };
 }
 
-function describe(span: Span, result: Result, tokens: Histogram, attributes: Attributes, content: boolean): void {
+function describe(
+  span: Span,
+  result: Result,
+  tokens: Histogram,
+  attributes: Attributes,
+  content: boolean,
+  failed: Api["SpanStatusCode"]["ERROR"],
+): void {
   if ("status" in result) {
     span.setAttributes({ "holdfast.status": result.status, "holdfast.turn.id": result.turnId });
-    if (result.status === "failed") span.setStatus({ code: SpanStatusCode.ERROR });
+    if (result.status === "failed") span.setStatus({ code: failed });
     return;
   }
   if ("result" in result) {

@@ -4,7 +4,7 @@
  * the connection (a pooler may give the next statement to another).
  */
 import { createRequire } from "node:module";
-import { HoldfastError } from "../../../core/errors.js";
+import { missingPackage } from "../../../core/errors.js";
 import type { Param, Row } from "../database.js";
 
 export interface Statement {
@@ -64,7 +64,7 @@ export function loadPg(): Pg {
   try {
     return require("pg") as Pg;
   } catch (error) {
-    throw new HoldfastError("UNSUPPORTED", "Postgres needs the package pg. Install it: npm install pg", {}, error);
+    throw missingPackage("Postgres", "pg", error);
   }
 }
 
