@@ -88,6 +88,7 @@ export class Holdfast implements AsyncDisposable {
   ): BoundAgent<C, S, O>;
   agent<C, S, O>(defined: Agent<C, S, O>): BoundAgent<C, S, O>;
   agent(given: Agent | AgentDef<{}, any, any, any>): BoundAgent {
+    this.#ground.usable();
     return bind(this.#ground, this.#runs, "model" in given ? agent(given) : given);
   }
 
@@ -148,6 +149,7 @@ export class Holdfast implements AsyncDisposable {
 
   /** Takes turns that were submitted, and sessions whose holder died, and runs them. */
   worker(o: WorkerOptions): Worker {
+    this.#ground.usable();
     const worker = new Worker(this.#ground, this.#runs, o);
     this.#workers.add(worker);
     return worker;
@@ -158,6 +160,7 @@ export class Holdfast implements AsyncDisposable {
    * serves the same.
    */
   tools<const O extends ToolsOptions = {}>(o?: O): ToolsFor<O> {
+    this.#ground.usable();
     const { agents, sessions, checkpoints } = this;
     const hold = {
       agents,
@@ -249,8 +252,12 @@ export class Holdfast implements AsyncDisposable {
     return gc(this.#ground, o);
   }
 
-  /** Lets go of every session that is still open here, and of the store. Staged work of theirs is discarded; saved work is safe. */
+  /**
+   * Lets go of every session that is still open here, and of the store. Staged work of theirs is discarded; saved work is safe. Followers of
+   * `events` come to their end. Every later call throws CLOSED.
+   */
   async close(): Promise<void> {
+    this.#ground.closes();
     for (const worker of this.#workers) await worker.stop({ graceMs: 0 }).catch(() => {});
     await this.agents.stop();
     await this.retention.stop();

@@ -51,6 +51,7 @@ export class Ground {
   readonly #posting = new Set<Promise<void>>();
   #storeClock: { readonly at: number; readonly now: number } | undefined;
   #incarnation: string | undefined;
+  #isClosed = false;
 
   constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, telemetry?: Telemetry, redactor?: Redactor) {
     this.store = store;
@@ -64,6 +65,16 @@ export class Ground {
     this.keeper = new LeaseKeeper(store, () => this.now());
     const { gone } = store;
     if (gone) onAbort(gone, () => this.#lost(gone.reason as HoldfastError));
+  }
+
+  /** Refuse public calls from now on. The store itself may still be needed to end what is open. */
+  closes(): void {
+    this.#isClosed = true;
+  }
+
+  /** Throw CLOSED in a closed store. For public calls that may answer without asking the store. */
+  usable(): void {
+    if (this.#isClosed) throw new HoldfastError("CLOSED", "The store has been closed. Open it again.");
   }
 
   /** The store's files are gone. Open sessions end. Followers are woken, and find it out; a worker has no call that fails, so we warn. */

@@ -73,6 +73,7 @@ const PLACES = 50_000;
 const DAMAGE: ReadonlySet<ErrorCode> = new Set(["CORRUPT", "INVALID_ID", "INVALID_VALUE", "INVALID_OPTION"]);
 
 export async function importRows(ground: Ground, rows: ExportedRows, given: ImportOptions | undefined): Promise<ImportReport> {
+  ground.usable();
   const o = options(given, "import", ["signal", "onProgress", "dryRun", "moved"]);
   const signal = signalOf(o.signal);
   const pieces = piecesOf(rows);

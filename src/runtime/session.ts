@@ -159,6 +159,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
 
   /** Calls that are not over: under way when a process ended, waiting for somebody, or in doubt. */
   async unfinished(): Promise<readonly Pending[]> {
+    if (this.#held.ended?.code === "CLOSED") throw this.#held.ended;
     const { fold, segments } = this.#work;
     return Promise.all(fold.course.open.map((effect) => pendingOf(this.#held.ground, this.id, segments, effect)));
   }

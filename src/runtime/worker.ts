@@ -96,6 +96,7 @@ export class Worker {
 
   /** Begins to take sessions up. Resolves once it has looked for the first time. */
   async start(): Promise<void> {
+    this.#ground.usable();
     if (this.#looking !== undefined) return;
     this.#abort = abortController();
     this.#stopping = false;
@@ -137,6 +138,7 @@ export class Worker {
 
   /** Runs what there is to do, and no longer than it may: for cron and serverless. */
   async drain(o?: { readonly maxMs?: number }): Promise<{ readonly ran: number }> {
+    this.#ground.usable();
     const { maxMs } = options(o, "drain", ["maxMs"]);
     const most = maxMs === undefined ? Number.POSITIVE_INFINITY : wholeNumber(maxMs, "maxMs", 0, Number.MAX_SAFE_INTEGER);
     if (this.#looking !== undefined) throw invalid("drain", "the worker has been started; it takes what there is by itself");

@@ -346,6 +346,7 @@ export class Agents {
    * after errors, which it reports, and ends with `stop` or with the store.
    */
   autoSnapshot(id: string, o: AutoSnapshotOptions): AutoSnapshot {
+    this.#ground.usable();
     const agent = checkName(id, "agent id");
     const automatic = autoSnapshot(o, {
       take: async () => {

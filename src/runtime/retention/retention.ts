@@ -88,6 +88,7 @@ export class Retention {
    * It keeps no process alive. One at a time.
    */
   sweep(o: SweepOptions): Sweep {
+    this.#ground.usable();
     if (this.#sweep !== undefined)
       throw new HoldfastError("CONFLICT", "A sweep goes on already in this process. Stop that one before another is begun.");
     const sweep = sweepEvery(o, {

@@ -61,6 +61,7 @@ export class Search {
   }
 
   async find(words: string, filter?: SearchFilter): Promise<SearchPage> {
+    this.#ground.usable();
     const asked = await askedOf(this.#ground, words, filter);
     if (asked === undefined) return { items: [] };
     if (this.#index === undefined || this.#filler === undefined) return findTexts(this.#ground, this.#scan, asked);
@@ -78,6 +79,7 @@ export class Search {
 
   /** Brings the index up to date, to the end. A store without one has nothing to bring. */
   async bring(given?: IndexOptions): Promise<{ readonly taken: number }> {
+    this.#ground.usable();
     const { rebuild, onProgress, signal } = options(given, "sessions.index", ["rebuild", "onProgress", "signal"]);
     const tell = callback(onProgress, "onProgress");
     const anew = flag(rebuild, "rebuild") ?? false;
