@@ -17,6 +17,8 @@ import type { Presence } from "./presence.js";
 import { furthest, sumOf, WitnessRows } from "./witness-rows.js";
 
 const EVERY_MS = 10_000;
+/** Lines that are asked for, and written, without a pause. */
+const AT_ONCE = 1_000;
 /** Rows that may be there in vain. */
 const SPARED = 1_000;
 /** Of so many bytes and fewer no matter is made. */
@@ -90,10 +92,14 @@ export class Anchors {
   async #append(fresh: ReadonlyMap<string, End>): Promise<void> {
     // Another store may stand in the place of a store that is gone. These rows would witness against it.
     this.#presence.check();
-    const wanted = [...fresh].filter(([line]) => !this.#isGone(line));
-    await this.#appendRows(wanted);
-    // A1: a session that was deleted while its rows were being written leaves them without a line to witness for.
-    await this.#appendRows(wanted.filter(([line]) => this.#isGone(line)).map(([line]) => [line, FORGOTTEN]));
+    const ends = [...fresh];
+    // The store is asked for each line, in the same tick: of a hundred thousand lines at once, that would keep others waiting.
+    for (let at = 0; at < ends.length; at += AT_ONCE) {
+      const wanted = ends.slice(at, at + AT_ONCE).filter(([line]) => !this.#isGone(line));
+      await this.#appendRows(wanted);
+      // A1: a session that was deleted while its rows were being written leaves them without a line to witness for.
+      await this.#appendRows(wanted.filter(([line]) => this.#isGone(line)).map(([line]) => [line, FORGOTTEN]));
+    }
   }
 
   async #appendRows(ends: readonly (readonly [string, End])[]): Promise<void> {

@@ -60,7 +60,7 @@ export async function openSqlite(
     await retry(deadline, () => checkTrees(opened, file, checks));
     await retry(deadline, () => becomeStore(opened, file));
     refuseExchanged(file, key);
-    const gone = await retry(deadline, () => isGone(opened));
+    const gone = await retry(deadline, () => isGone(opened, tenant));
     const presence = presenceOf(file);
     const anchors = new Anchors(`${file}-anchors`, storeId, gone, presence);
     const database = new SqliteDatabase(opened, medium(opened, file, anchors, tenant, leave, presence), { tenant, busyMs });
@@ -265,10 +265,10 @@ async function retry<T>(deadline: number, run: () => T): Promise<T> {
   }
 }
 
-/** Whether a line was deleted, or its session was: its end is then no loss. */
-function isGone(db: Driver): (witness: string) => boolean {
-  const find = db.prepare("SELECT tenant FROM line WHERE id = ? AND session IS NOT NULL");
-  return (witness) => !find.all(lineOf(witness)).some(([tenant]) => witnessOf(String(tenant), lineOf(witness)) === witness);
+/** Whether a line that this process has written was deleted, or its session was: its end is then no loss. */
+function isGone(db: Driver, tenant: string): (witness: string) => boolean {
+  const find = db.prepare("SELECT 1 FROM line WHERE tenant = ? AND id = ? AND session IS NOT NULL");
+  return (witness) => find.get(tenant, lineOf(witness)) === undefined;
 }
 
 /** A line as its anchor names it. One that was brought over from another tenant has the same id in both; their names stay theirs. */
