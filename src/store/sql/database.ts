@@ -87,13 +87,8 @@ export interface Dialect {
   readonly lastOfEach: string;
   /** What is added to the join of tags with their sessions. */
   readonly tagsOfTenant: string;
-  /**
-   * That a session is the tenant's, in a list of its sessions, so that the planner goes by what is in the list's order: the index of named
-   * tenants, or, where nothing else is asked for, the table itself. The tenant is a parameter.
-   */
-  readonly ofTenant: (list: { readonly isNamed: boolean; readonly isFiltered: boolean; readonly isAlone: boolean }) => string;
-  /** Finds whether sessions of other tenants than the one without a name stand in the same table; undefined where that makes no difference. */
-  readonly namedTenants: string | undefined;
+  /** A column that rows are filtered by while the table is read in the order of its numbers. */
+  readonly byNumber: (column: string) => string;
   /** The store's clock as a column, and the parameters that stand in it. */
   readonly clock: { readonly column: string; readonly params: () => readonly Param[] };
   /** What is added to a search for sessions `s` to be claimed, and to looking at one of them before it is. */

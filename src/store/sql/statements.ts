@@ -37,7 +37,11 @@ export const tail = "coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq 
 export type Statements = ReturnType<typeof statementsIn>;
 
 export function statementsIn(dialect: Dialect) {
-  const { fresh, spend, text, savesWithin, lastSave, lastSaveNo, lastOfEach, messages, clock, claimable, claiming, locking } = dialect;
+  const { fresh, spend, text, savesWithin, lastSave, lastSaveNo, lastOfEach, messages, clock, claimable, claiming, locking, byNumber } =
+    dialect;
+  /** That something refers to a blob `b`. By the blob first, in SQLite too: it would go over all lines of the tenant for each blob. */
+  const isReferred = (b: string) =>
+    `EXISTS (SELECT 1 FROM ref r CROSS JOIN line l WHERE r.digest = ${b}.digest AND l.no = r.line AND l.tenant = ${b}.tenant)`;
   const indexed = "EXISTS (SELECT 1 FROM meta WHERE key = ?)";
   const noteOf = (order: "ASC" | "DESC") => `SELECT no FROM unindexed WHERE tenant = ? ORDER BY no ${order} LIMIT 1`;
 
@@ -59,6 +63,7 @@ export function statementsIn(dialect: Dialect) {
       WHERE s.tenant = ? AND s.id = ? ${lastSave.order}`,
     session: `SELECT ${sessionColumns} FROM session s WHERE s.tenant = ? AND s.id = ?`,
     sessionByNo: sessionWith(""),
+    sessionsAfter: `SELECT ${sessionColumns} FROM session s WHERE s.tenant = ? AND s.no > ? ORDER BY s.no LIMIT ${most}`,
     buriedEpoch: "SELECT epoch FROM buried WHERE tenant = ? AND id = ?",
     bury: `INSERT INTO buried (tenant, id, epoch) SELECT tenant, id, epoch FROM session WHERE no = ?
       ON CONFLICT (tenant, id) DO UPDATE SET epoch = excluded.epoch`,
@@ -80,17 +85,21 @@ export function statementsIn(dialect: Dialect) {
     insertTag: "INSERT INTO tag (tag, session) VALUES (?, ?) ON CONFLICT DO NOTHING",
 
     line: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.id = ?`,
-    /** Numbers of origins fall along a past; that each line comes once ends it where damage has made a circle. */
+    /**
+     * Numbers of origins fall along a past; that each line comes once ends it where damage has made a circle. SQLite keeps to the order of a
+     * CROSS JOIN. Otherwise it goes over all lines of the tenant, and looks for each among those of the past.
+     */
     past: `WITH RECURSIVE past (id) AS (
         SELECT id FROM line WHERE tenant = ? AND id = ?
-        UNION SELECT o.origin_line FROM line o JOIN past p ON o.id = p.id WHERE o.tenant = ? AND o.origin_line IS NOT NULL)
-      SELECT ${lineColumns} FROM past JOIN line l ON l.tenant = ? AND l.id = past.id LEFT JOIN session s ON s.no = l.session ORDER BY l.origin_seq DESC`,
+        UNION SELECT o.origin_line FROM past p CROSS JOIN line o WHERE o.tenant = ? AND o.id = p.id AND o.origin_line IS NOT NULL)
+      SELECT ${lineColumns} FROM past CROSS JOIN line l LEFT JOIN session s ON s.no = l.session
+      WHERE l.tenant = ? AND l.id = past.id ORDER BY l.origin_seq DESC`,
     sessionIdsFrom: `SELECT id FROM session WHERE tenant = ? AND id >= ? AND id < ? ORDER BY id LIMIT ${most}`,
     lineIdsFrom: `SELECT id FROM line WHERE tenant = ? AND id >= ? AND id < ? ORDER BY id LIMIT ${most}`,
     linesOfSession: `SELECT ${lineColumns} FROM session s JOIN line l ON l.session = s.no WHERE s.tenant = ? AND s.id = ? ORDER BY l.no DESC`,
     linesOfOrigin: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.origin_line = ? ORDER BY l.no DESC`,
     oldestOfOrigin: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.origin_line = ? AND l.no > ? ORDER BY l.no LIMIT ${most}`,
-    allLines: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.no < ? ORDER BY l.no DESC LIMIT ${most}`,
+    allLines: `SELECT ${lineColumns} FROM ${lines} WHERE ${byNumber("l.tenant")} = ? AND l.no < ? ORDER BY l.no DESC LIMIT ${most}`,
     lineKey: "SELECT no, origin_seq FROM line WHERE tenant = ? AND id = ?",
     insertLine: `INSERT INTO line (no, tenant, id, session, origin_line, origin_seq, body) VALUES (${fresh("line")}, ?, ?, ?, ?, ?, ?) RETURNING no`,
     spendLine: spend("line"),
@@ -128,11 +137,9 @@ export function statementsIn(dialect: Dialect) {
     insertRef: "INSERT INTO ref (line, seq, digest) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
     blob: "SELECT bytes FROM blob WHERE tenant = ? AND digest = ?",
     /** Some blobs behind one, and whether anything refers to each. */
-    someBlobs: `SELECT digest, octet_length(bytes), EXISTS
-      (SELECT 1 FROM ref r JOIN line l ON l.no = r.line WHERE r.digest = b.digest AND l.tenant = b.tenant)
+    someBlobs: `SELECT digest, octet_length(bytes), ${isReferred("b")}
       FROM blob b WHERE b.tenant = ? AND b.digest > ? ORDER BY b.digest LIMIT ${most}`,
-    deleteBlob: `DELETE FROM blob WHERE tenant = ? AND digest = ? AND NOT EXISTS
-      (SELECT 1 FROM ref r JOIN line l ON l.no = r.line WHERE r.digest = blob.digest AND l.tenant = blob.tenant)`,
+    deleteBlob: `DELETE FROM blob WHERE tenant = ? AND digest = ? AND NOT ${isReferred("blob")}`,
 
     /** Sessions that a claim may take, in its order, behind a place in that order. Parameters: tenant, agent, time, place, limit. */
     due: `SELECT s.no, s.id, s.wake FROM session s
@@ -200,7 +207,7 @@ export function statementsIn(dialect: Dialect) {
     /** Counts of a stretch. Parameters: the tenant, behind which place, up to which. */
     saveCounts: `SELECT count(v.mark), coalesce(sum(CASE WHEN v.items IS NOT NULL THEN ${messages("v.head")} ELSE 0 END), 0),
         coalesce(sum(${bytes.replace(/\b(items|state|mark)\b/g, "v.$1")}), 0)
-      FROM save v JOIN line l ON l.no = v.line WHERE l.tenant = ? AND (v.line, v.seq) > (?, ?) AND (v.line, v.seq) <= (?, ?)`,
+      FROM save v CROSS JOIN line l WHERE l.no = v.line AND l.tenant = ? AND (v.line, v.seq) > (?, ?) AND (v.line, v.seq) <= (?, ?)`,
   } as const;
 }
 
@@ -226,24 +233,17 @@ export const sessionWith = (schema: string): string => `SELECT ${sessionColumns}
 
 /** Sessions, newest first, by the filters that are given. Parameters: the tenant first, then in the order of the filters. */
 export function sessionsBy(
-  { ofTenant, tagsOfTenant }: Dialect,
+  { tagsOfTenant }: Dialect,
   filter: {
-    readonly named: boolean;
     readonly agent: boolean;
     readonly status: boolean;
     readonly tag: boolean;
     readonly archived: boolean | undefined;
-    /** No other tenant has sessions there. */
-    readonly alone: boolean;
   },
 ): string {
   const from = filter.tag ? `tag t JOIN session s ON s.no = t.session${tagsOfTenant}` : "session s";
   const wheres = [
-    ofTenant({
-      isNamed: filter.named,
-      isFiltered: filter.agent || filter.status || filter.tag || filter.archived === true,
-      isAlone: filter.alone,
-    }),
+    "s.tenant = ?",
     filter.tag && "t.tag = ?",
     filter.agent && "s.agent = ?",
     filter.status && "s.status = ?",

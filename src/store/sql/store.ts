@@ -168,11 +168,7 @@ export class SqlStore implements Store {
     if (tag !== undefined) filters.push(tag);
     if (agent !== undefined) filters.push(agent);
     if (status !== undefined) filters.push(status);
-    const { namedTenants } = this.#db.dialect;
-    const isAlone = namedTenants !== undefined && this.#tenant === "" && (await this.#read(namedTenants)).length === 0;
     const statement = sessionsBy(this.#db.dialect, {
-      named: this.#tenant !== "",
-      alone: isAlone,
       agent: agent !== undefined,
       status: status !== undefined,
       tag: tag !== undefined,

@@ -31,8 +31,7 @@ export const postgresDialect: Dialect = {
   lastSave: { join: LAST_SAVE, order: "" },
   lastOfEach: LAST_SAVE,
   tagsOfTenant: " AND t.tenant = s.tenant",
-  ofTenant: () => "s.tenant = ?",
-  namedTenants: undefined,
+  byNumber: (column) => column,
   clock: { column: NOW, params: () => [] },
   // Nobody can tell whether a holder on another machine is dead: its lease has to run out. One that lasts longer than any can is of a time
   // when the clock was wrong.

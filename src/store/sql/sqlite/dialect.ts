@@ -20,11 +20,8 @@ export const sqliteDialect = (now: () => number): Dialect => ({
   lastSave: { join: "LEFT JOIN save v ON v.line = l.no", order: "ORDER BY v.seq DESC LIMIT 1" },
   lastOfEach: "LEFT JOIN save v ON v.line = l.no AND v.seq = (SELECT w.seq FROM save w WHERE w.line = l.no ORDER BY w.seq DESC LIMIT 1)",
   tagsOfTenant: "",
-  // With a plus in front no index is looked for: the one over ids would be taken, and all of its sessions be sorted. Among those of others
-  // its own are found by it, for all that.
-  ofTenant: ({ isNamed, isFiltered, isAlone }) =>
-    isNamed ? "s.tenant = ? AND s.tenant <> ''" : `${isFiltered || !isAlone ? "" : "+"}s.tenant = ?`,
-  namedTenants: "SELECT 1 FROM session WHERE tenant <> '' LIMIT 1",
+  // SQLite looks for no index over a column with a plus in front. It would take the one over ids, and sort all that the tenant has.
+  byNumber: (column) => `+${column}`,
   // Whoever claims can tell whether a holder on this machine is dead, however long its lease lasts.
   claimable: "",
   claiming: "",

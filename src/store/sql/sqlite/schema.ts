@@ -46,8 +46,7 @@ export const migrations: readonly string[] = [
     label TEXT NOT NULL,
     UNIQUE (tenant, id)
   );
-  -- Most files have one tenant, without a name: its sessions are listed by the table itself.
-  CREATE INDEX session_of_tenant ON session (tenant, no) WHERE tenant <> '';
+  CREATE INDEX session_of_tenant ON session (tenant, no);
   CREATE INDEX session_by_status ON session (tenant, status, no);
   CREATE INDEX session_by_agent ON session (tenant, agent, no) WHERE agent IS NOT NULL;
   CREATE INDEX session_archived ON session (tenant, no) WHERE archived = 1;

@@ -127,8 +127,7 @@ export class PostgresIndex implements SearchIndex {
     for (const no of new Set(noted)) sessions.push(...(await this.#db.read(this.#sql.sessionByNo, [this.#tenant, Number(no)])));
     let { session } = to;
     if (session >= 0) {
-      const text = this.#sql.sessionByNo.replace("s.no = ?", "s.no > ? ORDER BY s.no LIMIT CAST(? AS bigint)");
-      const more = await this.#db.read(text, [this.#tenant, session, limit]);
+      const more = await this.#db.read(this.#sql.sessionsAfter, [this.#tenant, session, limit]);
       sessions.push(...more.filter(([no]) => !noted.includes(String(no))));
       session = more.length < limit ? -1 : (more.at(-1)?.[0] as number);
     }

@@ -87,7 +87,7 @@ export class Filling {
     for (const no of sessions.keys()) fresh.push(...(await this.#db.read(this.#sql.sessionByNo, [this.#tenant, no])));
     let { session } = upTo;
     if (session >= 0) {
-      const more = await this.#db.read(sessionsAfter(this.#sql), [this.#tenant, session, limit]);
+      const more = await this.#db.read(this.#sql.sessionsAfter, [this.#tenant, session, limit]);
       fresh.push(...more.filter(([no]) => !sessions.has(no as number)));
       session = more.length < limit ? -1 : (more.at(-1)?.[0] as number);
       for (const [no] of more) sessions.set(no as number, 0);
@@ -176,6 +176,3 @@ function noted(notes: readonly Note[], after: number): Map<number, number> {
   }
   return sessions;
 }
-
-const sessionsAfter = ({ sessionByNo }: Statements): string =>
-  sessionByNo.replace("s.no = ?", "s.no > ? ORDER BY s.no LIMIT CAST(? AS bigint)");
