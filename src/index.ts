@@ -67,6 +67,7 @@ export type { AgentInput, AgentRecord } from "./runtime/agents/record.js";
 export type { RestoreOptions, RestoreReport, Restoring } from "./runtime/agents/restoring.js";
 export type { Snapshot, SnapshotOptions } from "./runtime/agents/snapshot.js";
 export type { AppendOptions, AppendResult } from "./runtime/append.js";
+export type { CheckpointFilter, CheckpointListOptions, CheckpointPage } from "./runtime/checkpoint-lists.js";
 export type { CheckpointState, Checkpoints } from "./runtime/checkpoints.js";
 export type { EffectOptions, ModelOptions } from "./runtime/effects/by-hand.js";
 export type { Passed, Pending } from "./runtime/effects/pending.js";

@@ -152,6 +152,21 @@ async function named(hold: Holdfast, id: string): Promise<readonly Checkpoint[]>
   return told;
 }
 
+/** All checkpoints with their owners, from pages of two. */
+async function listed(hold: Holdfast): Promise<Record<string, string>> {
+  const items: Checkpoint[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const page = await hold.checkpoints.list({ lines: "all", limit: 2, ...(cursor !== undefined && { cursor }) });
+    expect(page.damaged).toBeUndefined();
+    items.push(...page.items);
+    cursor = page.next;
+    if (cursor === undefined) break;
+  }
+  const owners = Object.fromEntries(items.map(({ id, sessionId }) => [id, sessionId]));
+  expect(Object.keys(owners)).toHaveLength(items.length);
+  return owners;
+}
+
 const tool = async (hold: Holdfast, name: string, args: object): Promise<unknown> =>
   (hold.tools() as unknown as Record<string, { execute(args: object): Promise<unknown> }>)[name]?.execute(args);
 
@@ -169,6 +184,8 @@ describe.each(stores)("checkpoints on $name", ({ address }) => {
       if (origin !== undefined) expect(known).toHaveProperty(origin.checkpointId);
     }
     expect([...told.keys()].filter((id) => !(id in known))).toEqual([]);
+    // Each comes once in the list of all, with the session that owns it.
+    expect(await listed(hold)).toEqual(known);
     for (const [id, owner] of Object.entries(known)) {
       const checkpoint = (await hold.checkpoints.get(id)) as Checkpoint;
       expect(checkpoint, id).toMatchObject({ id, sessionId: owner });

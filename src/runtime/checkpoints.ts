@@ -2,14 +2,13 @@
 import type { Checkpoint, CheckpointOptions } from "../core/checkpoint.js";
 import { type Diff, diff } from "../core/diff.js";
 import { HoldfastError, quote } from "../core/errors.js";
-import { checkName, checkpointPlace, type LineId, MAX_SEQ, type Place, parsePlace, type SessionId } from "../core/ids.js";
-import type { LineRow } from "../store/port.js";
-import { unlessDamaged, unlessGone } from "./damage.js";
+import { checkName, checkpointPlace } from "../core/ids.js";
+import { type CheckpointFilter, type CheckpointListOptions, type CheckpointPage, listOfAll, listOfSession } from "./checkpoint-lists.js";
+import { isThere, unlessDamaged, unlessGone } from "./damage.js";
 import type { Ground } from "./ground.js";
-import { lineAt } from "./journal.js";
 import { notFound } from "./lines.js";
 import { type StateThere, stateThere } from "./look.js";
-import { invalid, limitOf, oneOf, options, type Page } from "./options.js";
+import { options, type Page } from "./options.js";
 import { type KeyOption, onceRemoved } from "./receipts.js";
 import { surveyLine } from "./retention/line-survey.js";
 import { removeMarks } from "./retention/prune.js";
@@ -25,8 +24,6 @@ export interface CheckpointState extends StateThere {
 /** As many lines may begin alike; a beginning of three letters stands for fewer in all but very large stores. */
 const MOST_ALIKE = 1_000;
 
-type Lines = "current" | "all";
-
 export class Checkpoints {
   readonly #ground: Ground;
 
@@ -37,6 +34,12 @@ export class Checkpoints {
   async get(id: string): Promise<Checkpoint | undefined> {
     const place = checkpointPlace(id);
     return place && (await this.#ground.journal.checkpointAt(place))?.checkpoint;
+  }
+
+  /** Tell whether there is such a checkpoint, without loading its state. One that is damaged counts as there. */
+  async has(id: string): Promise<boolean> {
+    const place = checkpointPlace(id);
+    return place !== undefined && (await isThere(() => this.#ground.journal.checkpointAt(place)));
   }
 
   /** Checkpoints that an abbreviation of their id may stand for: the beginning of a line's, and a number, as in `7k3f-12`. */
@@ -66,53 +69,19 @@ export class Checkpoints {
     return checkpointFromOutside(this.#ground, sessionId, o);
   }
 
-  /** Newest first, along the session's past; with `lines: "all"` also on lines it has left by rewinding, newest line first. */
-  async list(
-    sessionId: string,
-    o?: { readonly limit?: number; readonly cursor?: string; readonly lines?: Lines },
-  ): Promise<Page<Checkpoint>> {
-    const { limit, cursor, lines } = options(o, "checkpoints.list", ["limit", "cursor", "lines"]);
-    const most = limitOf(limit, "limit");
-    const all = oneOf(lines, "lines", ["current", "all"]) === "all";
-    const { line, id } = headOf(await requireSession(this.#ground, sessionId));
-    const from = cursor === undefined ? undefined : cursorOf(cursor);
-    const items: Checkpoint[] = [];
-    for await (const checkpoint of all ? this.#onAllLines(id, from) : this.#onPast(line, id, from, most + 1)) {
-      if (items.length === most) return { items, next: checkpoint.id };
-      items.push(checkpoint);
-    }
-    return { items };
-  }
-
-  async *#onPast(line: LineId, session: SessionId, from: Place | undefined, atOnce: number): AsyncGenerator<Checkpoint> {
-    const segments = await this.#ground.journal.segments(line);
-    if (from !== undefined && lineAt(segments, from.seq) !== from.line) throw strange(from);
-    yield* this.#ground.journal.checkpoints(segments, session, from?.seq ?? MAX_SEQ, atOnce);
-  }
-
-  async *#onAllLines(session: SessionId, from: Place | undefined): AsyncGenerator<Checkpoint> {
-    const own = await this.#ground.store.lines({ session });
-    const last = own.at(-1);
-    if (last === undefined) return;
-    // The oldest line goes on into the past it shares with others, if it is a fork's; of the others only their own part is shown.
-    const start = from === undefined ? 0 : await this.#lineWith(own, from);
-    for (const [i, { id }] of own.slice(start).entries()) {
-      const segments = await this.#ground.journal.segments(id);
-      const upTo = (i === 0 ? from?.seq : undefined) ?? MAX_SEQ;
-      for await (const checkpoint of this.#ground.journal.checkpoints(segments, session, upTo, 100)) {
-        if (id !== last.id && parsePlace(checkpoint.id)?.line !== id) break;
-        yield checkpoint;
-      }
-    }
-  }
-
-  /** Which of a session's lines shows a place. */
-  async #lineWith(own: readonly LineRow[], place: Place): Promise<number> {
-    const at = own.findIndex(({ id, origin }) => id === place.line && place.seq > (origin?.seq ?? 0));
-    if (at !== -1) return at;
-    const oldest = own.length - 1;
-    if (lineAt(await this.#ground.journal.segments((own[oldest] as LineRow).id), place.seq) !== place.line) throw strange(place);
-    return oldest;
+  /**
+   * Lists checkpoints, newest first. With a session's id: along its past, and with `lines: "all"` also on lines it has left by rewinding.
+   * With a filter: those of an agent's sessions, or with `{}` those of all. The sessions come in the order of `sessions.list`, and each
+   * checkpoint comes once, with the session that owns it.
+   *
+   * @example
+   * const { items, next } = await hold.checkpoints.list({ agent: "researcher", limit: 50 });
+   */
+  list(sessionId: string, o?: CheckpointListOptions): Promise<Page<Checkpoint>>;
+  list(filter: CheckpointFilter): Promise<CheckpointPage>;
+  async list(of: string | CheckpointFilter, o?: CheckpointListOptions): Promise<CheckpointPage> {
+    if (typeof of === "object" && of !== null && o === undefined) return listOfAll(this.#ground, of);
+    return listOfSession(this.#ground, headOf(await requireSession(this.#ground, of)), o);
   }
 
   /** The state at a checkpoint, verified. */
@@ -173,11 +142,3 @@ export class Checkpoints {
     });
   }
 }
-
-function cursorOf(cursor: unknown): Place {
-  const place = typeof cursor === "string" ? parsePlace(cursor) : undefined;
-  if (place === undefined) throw invalid("cursor", `${typeof cursor === "string" ? quote(cursor) : "it"} did not come from this list`);
-  return place;
-}
-
-const strange = ({ line, seq }: Place): HoldfastError => invalid("cursor", `${line}-${seq} did not come from this list`);

@@ -216,9 +216,14 @@ export class Journal {
    * Checkpoints along a past, newest first, from a record number on. Saves without a checkpoint are jumped over by the pointer every
    * save has to the checkpoint before it.
    */
-  async *checkpoints(segments: readonly Segment[], asker: SessionId, from: number, atOnce: number): AsyncGenerator<Checkpoint> {
+  async *checkpoints(
+    segments: readonly Segment[],
+    asker: SessionId,
+    from: number,
+    atOnce: number,
+    heirs: Heirs = new Heirs(this.#store),
+  ): AsyncGenerator<Checkpoint> {
     const anchors = await this.#knownEnds();
-    const heirs = new Heirs(this.#store);
     let seq = from;
     while (seq > 0) {
       const segment = segments.find((candidate) => seq >= candidate.from && seq <= candidate.to);

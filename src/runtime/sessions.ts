@@ -8,6 +8,7 @@ import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import type { Change, SessionRow, Witnesses } from "../store/port.js";
 import { type AppendOptions, type AppendResult, appendTo } from "./append.js";
+import { isThere } from "./damage.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
@@ -95,6 +96,12 @@ export class Sessions {
   async get(id: string): Promise<SessionSummary | undefined> {
     const present = await this.#ground.journal.present(sessionId(id));
     return present && this.#shown(present);
+  }
+
+  /** Tell whether there is such a session, without loading anything of it. One that is damaged counts as there. */
+  async has(id: string): Promise<boolean> {
+    const known = sessionId(id);
+    return isThere(() => this.#ground.store.session(known));
   }
 
   /** Ids that begin with a text, in the order of their bytes; 20 of them, or `limit`. */

@@ -4,10 +4,12 @@ import { randomUUID } from "node:crypto";
 import type { Diff } from "../core/diff.js";
 import { digest } from "../core/digest.js";
 import { unlessGone } from "../runtime/damage.js";
+import { invalid } from "../runtime/options.js";
 import { type Call, keyOf, signalOf, spec } from "./definition.js";
 import { fitting, pageOf, piece } from "./pages.js";
 import { choice, either, flag, id, json, list, object, optional, text, whole } from "./schema.js";
 import {
+  agentFilter,
   agentOrSession,
   isSnapshot,
   MAX_NAMED,
@@ -71,18 +73,28 @@ export const checkpointCreate = spec({
 export const checkpointList = spec({
   name: "checkpoint_list",
   title: "List checkpoints",
-  description: "The checkpoints of a conversation, or those of an agent, the newest first. Give either `session` or `agent`.",
+  description:
+    "The checkpoints of a conversation, or those of an agent, the newest first. Give either `session` or `agent`. With `conversations`, the checkpoints of all conversations: of `agent`, or, without it, of all agents.",
   does: "reads",
   holdsStored: true,
   input: {
     agent: ofAgent,
     session: ofSession,
-    lines: optional(choice("Of a conversation: `all` shows also those that were left by going back.", ["current", "all"])),
+    conversations: optional(flag("List the checkpoints of all conversations, the last made conversation first.")),
+    lines: optional(choice("Of conversations: `all` shows also those that were left by going back.", ["current", "all"])),
     limit,
     cursor,
   },
   output: { items: list("Checkpoints.", checkpoint), next, damaged },
-  async run(hold, { agent, session: given, lines, ...page }, call) {
+  async run(hold, { agent, session: given, conversations = false, lines, ...page }, call) {
+    if (conversations) {
+      if (given !== undefined) throw invalid("session", "with `conversations` give an agent, or neither");
+      const filter = { ...agentFilter(call, agent), ...(lines && { lines }) };
+      return fitting(page.limit, async (most) => {
+        const { items, ...more } = await hold.checkpoints.list({ ...filter, ...page, limit: most });
+        return { items: items.map(checkpointShown), ...more };
+      });
+    }
     const of = agentOrSession(call, { ...(agent && { agent }), ...(given && { session: given }) });
     if ("session" in of) await requireSession(hold, call, of.session);
     return fitting(page.limit, async (most) => {

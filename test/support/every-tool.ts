@@ -64,6 +64,10 @@ export async function everyTool(call: CallTool): Promise<void> {
     next: expect.any(String),
   });
   expect(await ask("checkpoint_list", { agent: "ann" })).toMatchObject({ items: [{ id: whole.id, label: "all" }] });
+  expect(await ask("checkpoint_list", { agent: "ann", conversations: true, limit: 1 })).toMatchObject({
+    items: [{ id: second.id, session: "talk/1" }],
+    next: expect.any(String),
+  });
   expect(await ask("checkpoint_diff", { from: first.id, to: second.id })).toMatchObject({
     equal: false,
     sameAtStart: 3,

@@ -206,6 +206,7 @@ describe("tools for one agent", () => {
       ["checkpoint_create", { session: "of-bob" }],
       ["checkpoint_list", { agent: "bob" }],
       ["checkpoint_list", { session: "of-bob" }],
+      ["checkpoint_list", { agent: "bob", conversations: true }],
       ["checkpoint_restore", { id: checkpoint.id }],
       ["checkpoint_restore", { id: whole.id }],
       ["checkpoint_restore", { id: checkpoint.id, session: "of-ann" }],
@@ -228,6 +229,8 @@ describe("tools for one agent", () => {
     expect((await own("conversation_list", {})).items.map(({ id }: Answer) => id)).toEqual(["of-ann"]);
     expect((await own("conversation_search", { query: "kelp" })).items.map(({ sessionId }: Answer) => sessionId)).toEqual(["of-ann"]);
     expect((await own("conversation_search", { query: "kelp", session: "of-bob" })).items).toEqual([]);
+    const checkpoints = (await own("checkpoint_list", { conversations: true })).items;
+    expect(checkpoints.every((one: Answer) => one.session === "of-ann")).toBe(true);
     // What is its own it can change; a conversation that it makes is its own.
     expect(await own("conversation_save", { id: "new" })).toMatchObject({ session: { agent: "ann" } });
     expect(await own("checkpoint_create", {})).toMatchObject({ checkpoint: { agent: "ann", sessions: 2 } });

@@ -1,0 +1,209 @@
+/** Lists of checkpoints: those of one session, and those of an agent's sessions or of all. */
+import type { Checkpoint } from "../core/checkpoint.js";
+import { digest } from "../core/digest.js";
+import { HoldfastError, quote } from "../core/errors.js";
+import { checkName, MAX_SEQ, type Place, parsePlace, placeId } from "../core/ids.js";
+import type { LineRow, SessionRow } from "../store/port.js";
+import type { Ground } from "./ground.js";
+import { Heirs } from "./heirs.js";
+import { lineAt, type Segment } from "./journal.js";
+import { type Damaged, invalid, limitOf, oneOf, options, type Page } from "./options.js";
+import { type HeadDoc, headOf } from "./rows.js";
+
+export interface CheckpointListOptions {
+  readonly limit?: number;
+  readonly cursor?: string;
+  /** `all`: also checkpoints on lines that a session has left by rewinding. `current` by default. */
+  readonly lines?: "current" | "all";
+}
+
+export interface CheckpointFilter extends CheckpointListOptions {
+  /** Only checkpoints of this agent's sessions. */
+  readonly agent?: string;
+}
+
+export interface CheckpointPage extends Page<Checkpoint> {
+  /** Sessions of this page whose checkpoints cannot all be shown; absent where there are none. `verify` says more. */
+  readonly damaged?: readonly Damaged[];
+}
+
+interface Walk {
+  readonly all: boolean;
+  readonly from: Place | undefined;
+  /** How many saves are read at a time. */
+  readonly atOnce: number;
+}
+
+/** How many sessions one page looks at, however few checkpoints they have. */
+const SESSIONS = 1_000;
+const SESSIONS_AT_ONCE = 50;
+
+/** Lists the checkpoints of one session, newest first. */
+export async function listOfSession(ground: Ground, head: HeadDoc, o: CheckpointListOptions | undefined): Promise<Page<Checkpoint>> {
+  const { limit, cursor, lines } = options(o, "checkpoints.list", ["limit", "cursor", "lines"]);
+  const most = limitOf(limit, "limit");
+  const all = isAll(lines);
+  const from = cursor === undefined ? undefined : placeIn(cursor);
+  const items: Checkpoint[] = [];
+  for await (const checkpoint of checkpointsOf(ground, head, { all, from, atOnce: all ? 100 : most + 1 })) {
+    if (items.length === most) return { items, next: checkpoint.id };
+    items.push(checkpoint);
+  }
+  return { items };
+}
+
+const isAll = (lines: unknown): boolean => oneOf(lines, "lines", ["current", "all"]) === "all";
+
+/**
+ * Lists the checkpoints of many sessions: the sessions in the order of `sessions.list`, and newest first within each. Each checkpoint comes
+ * once, with the session that owns it.
+ */
+export async function listOfAll(ground: Ground, filter: CheckpointFilter): Promise<CheckpointPage> {
+  const { agent, limit, cursor, lines } = options(filter, "checkpoints.list", ["agent", "limit", "cursor", "lines"]);
+  const most = limitOf(limit, "limit");
+  const all = isAll(lines);
+  const of = agent === undefined ? {} : { agent: checkName(agent, "agent") };
+  const list = JSON.stringify([of.agent ?? null, all]);
+  const start = cursor === undefined ? undefined : startOf(cursor, list);
+  const items: Checkpoint[] = [];
+  const damaged: Damaged[] = [];
+  const page = (next?: Start): CheckpointPage => ({
+    items,
+    ...(damaged.length === 0 ? undefined : { damaged }),
+    ...(next === undefined ? undefined : { next: cursorOf(next, list) }),
+  });
+  const heirs = new Heirs(ground.store);
+  let looked = 0;
+  for await (const row of sessionsFrom(ground, of, start?.no)) {
+    if (looked === SESSIONS) return page({ no: row.no });
+    looked += 1;
+    try {
+      const from = row.no === start?.no ? start.place : undefined;
+      for await (const checkpoint of ownedBy(ground, headOf(row), heirs, { all, from, atOnce: most + 1 - items.length })) {
+        if (items.length === most) return page({ no: row.no, place: parsePlace(checkpoint.id) });
+        items.push(checkpoint);
+      }
+    } catch (error) {
+      if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
+      // The session may have been deleted a moment ago.
+      if ((await ground.store.session(row.id)) !== undefined) damaged.push({ id: row.id, message: error.message });
+    }
+  }
+  return page();
+}
+
+/** Sessions from a number on, newest first. */
+async function* sessionsFrom({ store }: Ground, of: { readonly agent?: string }, no: number | undefined): AsyncGenerator<SessionRow> {
+  for (let before = no === undefined ? undefined : no + 1; ; ) {
+    const rows: readonly SessionRow[] = await store.sessions({
+      ...of,
+      ...(before === undefined ? undefined : { before }),
+      limit: SESSIONS_AT_ONCE,
+    });
+    yield* rows;
+    if (rows.length < SESSIONS_AT_ONCE) return;
+    before = rows.at(-1)?.no;
+  }
+}
+
+/** Yields the checkpoints of a session that belong to it (ARCHITECTURE, "Owner"). */
+export async function* ownedBy(ground: Ground, head: HeadDoc, heirs: Heirs, { from, ...walk }: Walk): AsyncGenerator<Checkpoint> {
+  // The session may have left the line of the cursor since: then all is gone over, and what came before the cursor is passed over.
+  const isThere = from !== undefined && (await isOn(ground, head, from, walk.all));
+  const begins = isThere ? from : undefined;
+  for await (const checkpoint of checkpointsOf(ground, head, { ...walk, from: begins, only: { session: head.id, heirs } })) {
+    // On a past that is shared, all that is older belongs to others too.
+    if (checkpoint.sessionId !== head.id) return;
+    if (isThere || from === undefined || checkpoint.seq <= from.seq) yield checkpoint;
+  }
+}
+
+async function isOn(ground: Ground, { id, line }: HeadDoc, place: Place, all: boolean): Promise<boolean> {
+  if (all) return (await lineWith(ground, await ground.store.lines({ session: id }), place)) !== undefined;
+  return lineAt(await ground.journal.segments(line), place.seq) === place.line;
+}
+
+/** The session whose own checkpoints are wanted: lines of others are not gone into. */
+interface Only {
+  readonly session: string;
+  readonly heirs: Heirs;
+}
+
+interface Past extends Walk {
+  readonly only?: Only;
+}
+
+function checkpointsOf(ground: Ground, head: HeadDoc, walk: Past): AsyncGenerator<Checkpoint> {
+  return walk.all ? onAllLines(ground, head, walk) : onPast(ground, head, walk);
+}
+
+async function* onPast({ journal }: Ground, { id, line }: HeadDoc, { from, atOnce, only }: Past): AsyncGenerator<Checkpoint> {
+  const segments = await journal.segments(line);
+  if (from !== undefined && lineAt(segments, from.seq) !== from.line) throw strange(from);
+  yield* journal.checkpoints(await within(segments, only), id, from?.seq ?? MAX_SEQ, atOnce, only?.heirs);
+}
+
+async function* onAllLines(ground: Ground, { id: session }: HeadDoc, { from, atOnce, only }: Past): AsyncGenerator<Checkpoint> {
+  const { journal, store } = ground;
+  const own = await store.lines({ session });
+  const last = own.at(-1);
+  if (last === undefined) return;
+  // The oldest line goes on into the past it shares with others, if it is a fork's; of the others only their own part is shown.
+  const start = from === undefined ? 0 : await lineWith(ground, own, from);
+  if (start === undefined) throw strange(from as Place);
+  for (const [i, { id }] of own.slice(start).entries()) {
+    const segments = await within(await journal.segments(id), only);
+    const upTo = (i === 0 ? from?.seq : undefined) ?? MAX_SEQ;
+    for await (const checkpoint of journal.checkpoints(segments, session, upTo, atOnce, only?.heirs)) {
+      if (id !== last.id && parsePlace(checkpoint.id)?.line !== id) break;
+      yield checkpoint;
+    }
+  }
+}
+
+/** A past as far as it belongs to one session: up to the first line that is another's, or that another inherits. */
+async function within(segments: readonly Segment[], only: Only | undefined): Promise<readonly Segment[]> {
+  if (only === undefined) return segments;
+  for (const [i, { line, to, session }] of segments.entries())
+    if ((session ?? (await only.heirs.of(line, to)) ?? only.session) !== only.session) return segments.slice(0, i);
+  return segments;
+}
+
+/** Which of a session's lines shows a place. */
+async function lineWith({ journal }: Ground, own: readonly LineRow[], place: Place): Promise<number | undefined> {
+  const at = own.findIndex(({ id, origin }) => id === place.line && place.seq > (origin?.seq ?? 0));
+  if (at !== -1) return at;
+  const oldest = own.length - 1;
+  const last = own[oldest];
+  return last !== undefined && lineAt(await journal.segments(last.id), place.seq) === place.line ? oldest : undefined;
+}
+
+// ---- cursors
+
+function placeIn(cursor: unknown): Place {
+  const place = typeof cursor === "string" ? parsePlace(cursor) : undefined;
+  if (place === undefined) throw foreign(cursor);
+  return place;
+}
+
+/** Where a page begins: at a session's number, and at a place of that session. */
+interface Start {
+  readonly no: number;
+  readonly place?: Place | undefined;
+}
+
+const cursorOf = (start: Start, list: string): string => `${textOf(start)}.${checkOf(start, list)}`;
+const textOf = ({ no, place }: Start): string => (place === undefined ? `c${no}` : `c${no}.${placeId(place.line, place.seq)}`);
+/** A cursor that was changed, or that comes from a list with another filter, has another check. */
+const checkOf = (start: Start, list: string): string => digest(`${textOf(start)}\n${list}`).slice(0, 12);
+
+function startOf(cursor: unknown, list: string): Start {
+  const found = typeof cursor === "string" ? /^c([1-9][0-9]{0,14})(?:\.([^.]+))?\.([A-Za-z0-9_-]{12})$/.exec(cursor) : null;
+  const start = { no: Number(found?.[1]), place: parsePlace(found?.[2] ?? "") };
+  if (found === null || cursor !== cursorOf(start, list)) throw foreign(cursor);
+  return start;
+}
+
+const foreign = (cursor: unknown): HoldfastError =>
+  invalid("cursor", `${typeof cursor === "string" ? quote(cursor) : "it"} did not come from this list`);
+const strange = ({ line, seq }: Place): HoldfastError => foreign(placeId(line, seq));
