@@ -214,6 +214,10 @@ test("every list of sessions is read in its order", () => {
   expect(sessionLists.filter((sql) => plan("store", sql).join("; ").includes("TEMP B-TREE"))).toEqual([]);
 });
 
+test("snapshots are counted in an index, and no document is read for it", () => {
+  expect(plan("store", statementsIn(dialect).snapshotCount).join()).toContain("USING COVERING INDEX doc_by_kind (tenant=? AND kind=?)");
+});
+
 test("negative control: the look sees scans, automatic indexes, a whole tenant, and lists that are sorted", () => {
   const wide = (sql: string) => plan("store", sql).filter(isWide);
   expect(wide("SELECT tenant FROM line WHERE id = ? AND session IS NOT NULL")).not.toEqual([]);

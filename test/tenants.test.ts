@@ -31,7 +31,7 @@ describe.each(stores.filter(({ traits }) => traits.durable))("tenants on $name",
     const own = await fill(mine, "secret");
     const before = await everything(mine);
     for (const other of others) {
-      expect(await other.stats()).toEqual({ agents: 0, sessions: 0, checkpoints: 0, messages: 0, sizeBytes: 0 });
+      expect(await other.stats()).toEqual({ agents: 0, sessions: 0, checkpoints: 0, snapshots: 0, messages: 0, sizeBytes: 0 });
       for (const filter of [{}, { agent: "scribe" }, { tag: "t" }, { status: "in-progress" as const }, { archived: false }])
         expect((await other.sessions.list(filter)).items).toEqual([]);
       expect(await other.sessions.get("shared name")).toBeUndefined();

@@ -1,8 +1,8 @@
 /** Deleting a session, with those that its calls ran. */
 import { checkName, type SessionId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
-import type { LineRow, SessionRow } from "../store/port.js";
-import { contentsOf, SNAPSHOT, snapshotsOf } from "./agents/snapshot.js";
+import { type LineRow, type SessionRow, SNAPSHOT } from "../store/port.js";
+import { contentsOf, snapshotsOf } from "./agents/snapshot.js";
 import { unlessDamaged, unlessGone } from "./damage.js";
 import { Acted } from "./effects/acted.js";
 import { descendants } from "./family.js";

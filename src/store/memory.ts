@@ -45,6 +45,7 @@ import {
   type Scrubbed,
   type SessionQuery,
   type SessionRow,
+  SNAPSHOT,
   type Store,
   type Swept,
   type Traits,
@@ -381,6 +382,7 @@ export class MemoryStore implements Store {
       ]).size,
       sessions: sessions.size,
       checkpoints: saves.filter(({ mark }) => mark !== null).length,
+      snapshots: [...docs.values()].filter(({ kind }) => kind === SNAPSHOT).length,
       messages: saves.reduce((sum, save) => sum + (save.items === null ? 0 : save.nMessages), 0),
       sizeBytes: saves.reduce((sum, save) => sum + saveBytes(save), 0) + [...blobs.values()].reduce((sum, { length }) => sum + length, 0),
     };

@@ -157,6 +157,8 @@ export interface Doc {
 
 /** The kind of documents that stand for agents: `counts` counts those that have no session, too. */
 export const AGENT = "agent";
+/** The kind of documents that stand for snapshots: `counts` counts them. */
+export const SNAPSHOT = "snapshot";
 
 /** As it is listed. Numbers rise in the order of making, and none is used twice. */
 export interface DocRow extends Omit<Doc, "pins" | "body"> {
@@ -308,6 +310,8 @@ export interface Counts {
   readonly agents: number;
   readonly sessions: number;
   readonly checkpoints: number;
+  /** Snapshots of agents, damaged ones included. */
+  readonly snapshots: number;
   readonly messages: number;
   readonly sizeBytes: number;
 }

@@ -1,6 +1,7 @@
 /** Tools for checkpoints: of a conversation, or of an agent with all its conversations (which the library calls a snapshot). */
 
 import { randomUUID } from "node:crypto";
+import { KINDS } from "../core/checkpoint.js";
 import type { Diff } from "../core/diff.js";
 import { digest } from "../core/digest.js";
 import { unlessGone } from "../runtime/damage.js";
@@ -53,12 +54,18 @@ export const checkpointCreate = spec({
     session: ofSession,
     label: optional(text("What to call it.", { maxLength: 200 })),
     description: optional(text("What to say of it.", { maxLength: 10_000 })),
+    kind: optional(choice("How it comes about; manual by default. pre-operation: before something risky.", KINDS)),
     metadata: optional(json("Whatever else.")),
   },
   output: { checkpoint },
-  async run(hold, { agent, session: given, label, description, metadata }, call) {
+  async run(hold, { agent, session: given, label, description, kind, metadata }, call) {
     const of = agentOrSession(call, { ...(agent && { agent }), ...(given && { session: given }) });
-    const said = { ...(description !== undefined && { description }), ...(metadata && { metadata }), ...keyOf(call) };
+    const said = {
+      ...(description !== undefined && { description }),
+      ...(kind !== undefined && { kind }),
+      ...(metadata && { metadata }),
+      ...keyOf(call),
+    };
     if ("agent" in of) {
       const made = await hold.agents.snapshot(of.agent, { ...said, ...(label !== undefined && { name: label }) });
       return { checkpoint: snapshotShown(made) };

@@ -12,6 +12,7 @@ interface Stats {
   readonly agents: number;
   readonly sessions: number;
   readonly checkpoints: number;
+  readonly snapshots: number;
   readonly messages: number;
   readonly sizeBytes: number;
 }

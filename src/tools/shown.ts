@@ -50,6 +50,10 @@ export const checkpoint = object({
   parentId: optional(text("Of a conversation: the checkpoint before it.")),
   sessions: optional(whole("Of an agent: how many conversations it had.")),
   version: optional(whole("Of an agent: the version of its record.")),
+  sizeBytes: whole(
+    "Its size in bytes. Of a conversation: its messages and state there. Of an agent: its record, and the place and labels of each conversation.",
+  ),
+  digest: text("Its checksum. Two checkpoints of an agent with the same digest hold the same record and the same conversations."),
   metadata: optional(json("Whatever else was said of it, where it is not long.")),
 });
 
@@ -62,7 +66,21 @@ function metadataShown(metadata: JsonObject): { readonly metadata?: JsonObject }
 }
 
 export function checkpointShown(checkpoint: Checkpoint) {
-  const { id: own, sessionId, kind, label, description, createdAt, step, status, messageCount, parentId, metadata } = checkpoint;
+  const {
+    id: own,
+    sessionId,
+    kind,
+    label,
+    description,
+    createdAt,
+    step,
+    status,
+    messageCount,
+    parentId,
+    sizeBytes,
+    digest,
+    metadata,
+  } = checkpoint;
   return {
     id: own,
     session: sessionId,
@@ -74,6 +92,8 @@ export function checkpointShown(checkpoint: Checkpoint) {
     status,
     messageCount,
     ...(parentId === undefined ? undefined : { parentId }),
+    sizeBytes,
+    digest,
     ...metadataShown(metadata),
   };
 }

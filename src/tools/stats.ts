@@ -5,7 +5,8 @@ import { whole } from "./schema.js";
 export const persistenceStats = spec({
   name: "persistence_stats",
   title: "Count what is stored",
-  description: "How many agents, conversations, checkpoints and messages are stored, and how many bytes they take: counted, not estimated.",
+  description:
+    "How many agents, conversations, checkpoints (of conversations, and of agents) and messages are stored, and how many bytes they take: counted, not estimated.",
   does: "reads",
   holdsStored: false,
   inScope: false,
@@ -14,6 +15,7 @@ export const persistenceStats = spec({
     agents: whole("Agents."),
     sessions: whole("Conversations."),
     checkpoints: whole("Checkpoints of conversations."),
+    snapshots: whole("Checkpoints of agents with all their conversations."),
     messages: whole("Messages."),
     sizeBytes: whole("Bytes."),
   },

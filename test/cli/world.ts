@@ -10,6 +10,7 @@ export interface World {
   readonly checkpoints: { readonly [name: string]: string };
   readonly effects: { readonly inDoubt: string; readonly waiting: string };
   readonly snapshot: string;
+  readonly snapshotDigest: string;
 }
 
 const call = (name: string, args: object): ModelReply => ({
@@ -116,7 +117,7 @@ export async function makeWorld(store: string, began = BEGAN): Promise<World> {
   await hold.sessions.update("sums", { archived: true });
 
   now += 1_000;
-  const { id: snapshot } = await hold.agents.snapshot("support", { name: "before the move" });
+  const { id: snapshot, digest: snapshotDigest } = await hold.agents.snapshot("support", { name: "before the move" });
   const pending = async (status: "waiting" | "in-doubt") => (await hold.effects.list({ status })).items[0]?.effectId ?? "";
   const effects = { inDoubt: await pending("in-doubt"), waiting: await pending("waiting") };
   const lines = new Set<string>();
@@ -131,5 +132,6 @@ export async function makeWorld(store: string, began = BEGAN): Promise<World> {
     checkpoints: { first: first as string, last: last as string, other: other.id, half: half.id },
     effects,
     snapshot,
+    snapshotDigest,
   };
 }

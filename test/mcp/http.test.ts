@@ -205,7 +205,14 @@ describe.each(ways.filter(({ over }) => over === "http"))("tenants, $era", ({ er
     const { checkpoint } = await acme.call("checkpoint_create", { session: "talk" });
     const { checkpoint: whole } = await acme.call("checkpoint_create", { agent: "ann" });
     for (const { client, call } of [bolt, nobody]) {
-      expect(await call("persistence_stats", {})).toEqual({ agents: 0, sessions: 0, checkpoints: 0, messages: 0, sizeBytes: 0 });
+      expect(await call("persistence_stats", {})).toEqual({
+        agents: 0,
+        sessions: 0,
+        checkpoints: 0,
+        snapshots: 0,
+        messages: 0,
+        sizeBytes: 0,
+      });
       for (const name of ["agent_list", "conversation_list"] as const) expect((await call(name, {})).items).toEqual([]);
       expect((await call("conversation_search", { query: "kelp" })).items).toEqual([]);
       expect((await client.listResources()).resources).toEqual([]);

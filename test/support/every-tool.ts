@@ -56,7 +56,13 @@ export async function everyTool(call: CallTool): Promise<void> {
   const { checkpoint: first } = await ask("checkpoint_create", { session: "talk/1", label: "one", description: "d", metadata: { a: [1] } });
   expect(first).toMatchObject({ session: "talk/1", label: "one", description: "d", kind: "manual", messageCount: 3 });
   const { checkpoint: whole } = await ask("checkpoint_create", { agent: "ann", label: "all" });
-  expect(whole).toMatchObject({ agent: "ann", label: "all", sessions: 1 });
+  expect(whole).toMatchObject({ agent: "ann", label: "all", sessions: 1, kind: "manual", digest: expect.any(String) });
+  expect([first.sizeBytes, whole.sizeBytes].every((size) => size > 0)).toBe(true);
+  for (const of of [{ session: "talk/1" }, { agent: "ann" }]) {
+    const { checkpoint: made } = await ask("checkpoint_create", { ...of, kind: "pre-operation" });
+    expect(made).toMatchObject({ ...of, kind: "pre-operation" });
+    await ask("checkpoint_delete", { id: made.id });
+  }
   await ask("conversation_save", { id: "talk/1", messages: [{ role: "user", content: "later" }] });
   const { checkpoint: second } = await ask("checkpoint_create", { session: "talk/1" });
   expect(await ask("checkpoint_list", { session: "talk/1", limit: 1 })).toMatchObject({

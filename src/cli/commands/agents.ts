@@ -5,10 +5,12 @@ import { command, flag, number, text } from "../command.js";
 import { requireSnapshot } from "../ids.js";
 import { propose } from "../proposal.js";
 import { table } from "../render/table.js";
-import { counted, inline, oneLine } from "../text.js";
+import { counted, inline, oneLine, size } from "../text.js";
 
 const limit = number("N", "how many, 20 by default", 1, 1_000, "n");
 const cursor = text("CURSOR", "go on where an earlier list ended; it says how");
+/** Enough to compare two by eye; `--json` has the whole. */
+const DIGEST_SHOWN = 8;
 const AGENT = { name: "AGENT", says: "its id", completes: "agent" } as const;
 
 export const agents = command({
@@ -61,6 +63,10 @@ export const snapshots = command({
   group: "agents",
   looks: true,
   says: "snapshots of an agent, the newest first",
+  more: [
+    "SIZE is what a snapshot itself takes: the record, and the place and labels of each session.",
+    "DIGEST is the beginning of its checksum; --json has the whole. Snapshots with the same digest hold the same record and sessions.",
+  ].join("\n"),
   words: [AGENT],
   options: { kind: text("KIND", "only those that are", { choices: KINDS }), limit, cursor },
   async run({ words: [agent = ""], options, terminal, hold }) {
@@ -73,10 +79,12 @@ export const snapshots = command({
       ...(options.limit !== undefined && { limit: options.limit }),
       ...(options.cursor !== undefined && { cursor: options.cursor }),
     });
-    const rows = items.map(({ id, kind, createdAt, sessions, name }) => [
+    const rows = items.map(({ id, kind, createdAt, sessions, sizeBytes, digest, name }) => [
       { text: id, paint: terminal.paint.yellow },
       kind,
       String(sessions),
+      size(sizeBytes),
+      digest.slice(0, DIGEST_SHOWN),
       terminal.time(createdAt),
       oneLine(name ?? ""),
     ]);
@@ -84,6 +92,8 @@ export const snapshots = command({
       { title: "SNAPSHOT" },
       { title: "KIND" },
       { title: "SESSIONS", right: true as const },
+      { title: "SIZE", right: true as const },
+      { title: "DIGEST" },
       { title: "MADE" },
       { title: "NAME", least: 8 },
     ];

@@ -6,11 +6,11 @@ export const stats = command({
   name: "stats",
   group: "look",
   looks: true,
-  says: "how much is stored: agents, sessions, checkpoints, messages, bytes",
+  says: "how much is stored: agents, sessions, checkpoints, snapshots, messages, bytes",
   async run({ terminal, hold }) {
     const counts = await (await hold()).stats();
-    const { agents, sessions, checkpoints, messages, sizeBytes } = counts;
-    const rows = { agents, sessions, checkpoints, messages };
+    const { agents, sessions, checkpoints, snapshots, messages, sizeBytes } = counts;
+    const rows = { agents, sessions, checkpoints, snapshots, messages };
     return {
       json: counts,
       lines: [

@@ -4,7 +4,7 @@ import { HoldfastError, pathTo, quote } from "../../core/errors.js";
 import { checkName } from "../../core/ids.js";
 import type { JsonObject } from "../../core/json.js";
 import { isUnderWay, type SessionStatus, statusTable } from "../../core/status.js";
-import { AGENT, type DocRow } from "../../store/port.js";
+import { AGENT, type DocRow, SNAPSHOT } from "../../store/port.js";
 import type { Ground } from "../ground.js";
 import { callback, type Damaged, flag, limitOf, numberOf, oneOf, options, type Page, signalOf } from "../options.js";
 import { type KeyOption, once, onceRemoved, type Receipt } from "../receipts.js";
@@ -28,14 +28,12 @@ import {
 } from "./record.js";
 import { Restore, type RestoredKept, type RestoreOptions, type RestoreReport, type Restoring } from "./restoring.js";
 import {
-  digestOf,
   entryOf,
   MAX_DESCRIPTION,
   MAX_SESSIONS,
   MAX_SNAPSHOT_NAME,
   newSnapshot,
   noSnapshot,
-  SNAPSHOT,
   type Snapshot,
   type SnapshotOptions,
   snapshotOf,
@@ -250,8 +248,8 @@ export class Agents {
         if (record === undefined && sessions.length === 0) throw noAgent(agent);
         const now = { id: this.#newId(), agent, createdAt: this.#ground.wallMs() };
         const entries = sessions.map(entryOf).map((entry) => withLabel(entry, labels?.get(entry.id)));
-        const { change, snapshot, digest } = newSnapshot({ ...now, ...about }, { agent: record ?? null, sessions: entries });
-        if (digest === unless) return undefined;
+        const { change, snapshot } = newSnapshot({ ...now, ...about }, { agent: record ?? null, sessions: entries });
+        if (snapshot.digest === unless) return undefined;
         made = snapshot;
         return { changes: [], docs: [still, change, ...(receipt?.docs(snapshot.id) ?? [])] };
       });
@@ -352,7 +350,7 @@ export class Agents {
       take: async () => {
         const [newest] = await this.#automatics(agent, 1);
         const about = { kind: "automatic", metadata: {} } as const;
-        return this.#snapshot(agent, about, { unless: newest && digestOf(newest) });
+        return this.#snapshot(agent, about, { unless: newest && snapshotOf(newest).digest });
       },
       prune: async (keep) => {
         for (const row of (await this.#automatics(agent, Number.MAX_SAFE_INTEGER)).slice(keep))

@@ -2,7 +2,7 @@
 import { HoldfastError, quote } from "../../core/errors.js";
 import type { SessionId } from "../../core/ids.js";
 import type { JsonObject } from "../../core/json.js";
-import { AGENT, type LineRow, type SessionRow } from "../../store/port.js";
+import { AGENT, type LineRow, type SessionRow, SNAPSHOT } from "../../store/port.js";
 import { unlessDamaged } from "../damage.js";
 import { Acted } from "../effects/acted.js";
 import { descendants } from "../family.js";
@@ -13,7 +13,7 @@ import { cutLines } from "../retention/gc.js";
 import { RETENTION } from "../retention/stored.js";
 import { capture } from "./capture.js";
 import { noAgent } from "./record.js";
-import { SNAPSHOT, snapshotsOf } from "./snapshot.js";
+import { snapshotsOf } from "./snapshot.js";
 
 export interface DeletedAgent {
   readonly sessions: number;

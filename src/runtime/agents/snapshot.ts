@@ -9,14 +9,13 @@ import type { Place } from "../../core/ids.js";
 import type { JsonObject } from "../../core/json.js";
 import { open } from "../../core/save.js";
 import { isoTime } from "../../core/time.js";
-import type { DocChange, DocRow, Present, Store } from "../../store/port.js";
+import { type DocChange, type DocRow, type Present, SNAPSHOT, type Store } from "../../store/port.js";
 import { documents } from "../documents.js";
 import type { KeyOption } from "../receipts.js";
 import type { Relabel, SessionUpdate } from "../relabel.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, lineOf, sealed, unsealedOr } from "../rows.js";
 import type { AgentDoc } from "./record.js";
 
-export const SNAPSHOT = "snapshot";
 export const MAX_SNAPSHOT_NAME = 1_000;
 export { MAX_DESCRIPTION };
 /** How many sessions of one agent are put aside, put back or deleted in one step. */
@@ -46,13 +45,22 @@ export interface Snapshot {
   readonly sessions: number;
   /** The version of its record; absent where there was none. */
   readonly version?: number;
+  /**
+   * The size of the snapshot's own text in UTF-8: the record, and of each session its place, title, tags and metadata. The messages and state
+   * at these places are stored once, with the sessions, and do not count.
+   */
+  readonly sizeBytes: number;
+  /**
+   * The SHA-256 of that text. Each place in it comes with the digest of the session's history up to there. So two snapshots with the same
+   * digest hold the same record and the same sessions. Id, kind, name, description, metadata and time are not part of it. A redaction that
+   * changes a title, a tag or metadata in the snapshot changes its size and its digest.
+   */
+  readonly digest: string;
   readonly metadata: JsonObject;
 }
 
 interface SnapshotDoc extends Omit<Snapshot, "createdAt"> {
   readonly createdAt: number;
-  /** Of the body. */
-  readonly digest: Digest;
 }
 
 /** A session in a snapshot: where it stood, and what stood beside its journal. */
@@ -96,17 +104,16 @@ export function entryOf({ session, line, end }: Present): Entry {
 
 /** The document of a snapshot, and how it is seen. */
 export function newSnapshot(
-  about: Omit<Snapshot, "sessions" | "version" | "createdAt"> & { readonly createdAt: number },
+  about: Omit<Snapshot, "sessions" | "version" | "createdAt" | "sizeBytes" | "digest"> & { readonly createdAt: number },
   contents: Contents,
-): { readonly change: DocChange; readonly snapshot: Snapshot; readonly digest: Digest } {
+): { readonly change: DocChange; readonly snapshot: Snapshot } {
   const { agent, sessions } = contents;
   const body = JSON.stringify(contents);
-  const named = digest(body);
   const doc: SnapshotDoc = {
     ...about,
     sessions: sessions.length,
     ...(agent === null ? undefined : { version: agent.version }),
-    digest: named,
+    ...measured(body),
   };
   const pins = sessions.flatMap(({ place }) => place ?? []);
   const change: DocChange = {
@@ -115,8 +122,10 @@ export function newSnapshot(
     when: { absent: true },
     put: { of: about.agent, version: 1, text: sealed(doc), body, pins },
   };
-  return { change, snapshot: shown(doc), digest: named };
+  return { change, snapshot: shown(doc) };
 }
+
+const measured = (body: string) => ({ sizeBytes: Buffer.byteLength(body), digest: digest(body) });
 
 const docOf = ({ id, of, text }: DocRow): SnapshotDoc => {
   const doc = unsealedOr<SnapshotDoc>(text, () => damagedSnapshot(id));
@@ -125,7 +134,6 @@ const docOf = ({ id, of, text }: DocRow): SnapshotDoc => {
 };
 
 export const snapshotOf = (row: DocRow): Snapshot => shown(docOf(row));
-export const digestOf = (row: DocRow): Digest => docOf(row).digest;
 
 /** What it holds, verified against its digest. */
 export function contentsOf(row: DocRow & { readonly body: string | null }): Contents {
@@ -137,12 +145,12 @@ export function contentsOf(row: DocRow & { readonly body: string | null }): Cont
 /** The same snapshot with other words in it. It points where it did. */
 export function withContents(row: DocRow, contents: Contents): DocChange {
   const body = JSON.stringify(contents);
-  const doc: SnapshotDoc = { ...docOf(row), digest: digest(body) };
+  const doc: SnapshotDoc = { ...docOf(row), ...measured(body) };
   const put = { of: row.of, version: row.version + 1, text: sealed(doc), body, pins: [] };
   return { kind: SNAPSHOT, id: row.id, when: { version: row.version }, put };
 }
 
-const shown = ({ createdAt, digest: _digest, ...rest }: SnapshotDoc): Snapshot => Object.freeze({ ...rest, createdAt: isoTime(createdAt) });
+const shown = ({ createdAt, ...rest }: SnapshotDoc): Snapshot => Object.freeze({ ...rest, createdAt: isoTime(createdAt) });
 
 const damagedSnapshot = (id: string): HoldfastError =>
   new HoldfastError(

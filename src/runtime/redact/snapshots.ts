@@ -1,6 +1,6 @@
 /** Snapshots of an agent hold, beside pointers, the titles, tags and metadata that its sessions had: these are texts like others. */
-import { AGENT } from "../../store/port.js";
-import { contentsOf, type Entry, SNAPSHOT, withContents } from "../agents/snapshot.js";
+import { AGENT, SNAPSHOT } from "../../store/port.js";
+import { contentsOf, type Entry, withContents } from "../agents/snapshot.js";
 import { breathe } from "../breathe.js";
 import { unlessDamaged } from "../damage.js";
 import { documents } from "../documents.js";

@@ -89,9 +89,20 @@ export class DocFiles {
     return [...sound.sort((a, b) => b.no - a.no).map(rowOf), ...rows].filter(({ no }) => no < before).slice(0, limit);
   }
 
+  /** Counts the documents of a kind by the names of their files. No file is read. */
+  count(kind: string): number {
+    const all = new Set(this.#paths(kind));
+    for (const step of this.#pending()) {
+      if (step.kind !== kind) continue;
+      if (this.get(kind, step.id) === undefined) all.delete(this.#path(kind, step.id));
+      else all.add(this.#path(kind, step.id));
+    }
+    return all.size;
+  }
+
   /** All of a kind, or of all kinds, by path. */
   #all(kind?: string): Map<string, FiledDoc> {
-    if (!this.#writes) this.#look();
+    if (!this.#writes) this.#look(kind);
     const all = new Map([...this.#seen].map(([path, { doc }]) => [path, doc]));
     for (const step of this.#pending()) {
       const path = this.#path(step.kind, step.id);
@@ -99,8 +110,7 @@ export class DocFiles {
       if (doc === undefined) all.delete(path);
       else all.set(path, doc);
     }
-    const within = kind === undefined ? undefined : `${join(this.#root, nameOf(kind))}/`;
-    if (within !== undefined) for (const path of all.keys()) if (!path.startsWith(within)) all.delete(path);
+    for (const path of all.keys()) if (!isOfKind(path, kind)) all.delete(path);
     return all;
   }
 
@@ -175,21 +185,22 @@ export class DocFiles {
     return join(this.#root, nameOf(kind), `${nameOf(id)}.json`);
   }
 
-  #look(): void {
-    const gone = new Set(this.#seen.keys());
-    for (const path of this.#paths()) {
+  /** Reads files that are new or changed: of one kind, or of all. */
+  #look(kind?: string): void {
+    const gone = new Set([...this.#seen.keys()].filter((path) => isOfKind(path, kind)));
+    for (const path of this.#paths(kind)) {
       gone.delete(path);
       this.#read(path, this.#seen.get(path));
     }
     for (const path of gone) this.#note(path, undefined);
   }
 
-  *#paths(): Generator<string> {
+  *#paths(kind?: string): Generator<string> {
     if (!checkDirectory(this.#root)) return;
-    for (const kind of namesIn(this.#root)) {
+    for (const name of kind === undefined ? namesIn(this.#root) : [nameOf(kind)]) {
       // A draft is what one who was killed here has left.
-      if (kind === LAST || isDraft(kind) || !checkDirectory(join(this.#root, kind))) continue;
-      for (const name of namesIn(join(this.#root, kind))) if (name.endsWith(".json")) yield join(this.#root, kind, name);
+      if (name === LAST || isDraft(name) || !checkDirectory(join(this.#root, name))) continue;
+      for (const file of namesIn(join(this.#root, name))) if (file.endsWith(".json")) yield join(this.#root, name, file);
     }
   }
 
@@ -212,6 +223,8 @@ export class DocFiles {
     return seen;
   }
 }
+
+const isOfKind = (path: string, kind: string | undefined): boolean => kind === undefined || basename(dirname(path)) === nameOf(kind);
 
 /** One that is damaged has no number. */
 const DAMAGED_NO = -1;

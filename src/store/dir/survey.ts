@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setImmediate as breathe } from "node:timers/promises";
 import type { Digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
-import { AGENT, type Counts, type Swept } from "../port.js";
+import { AGENT, type Counts, SNAPSHOT, type Swept } from "../port.js";
 import { Approach } from "./approach.js";
 import type { Blobs } from "./blobs.js";
 import { entryOf, isSameEntry, type Standing } from "./catalogue.js";
@@ -61,7 +61,9 @@ export class Survey {
       for (const { bytes } of some) counts.sizeBytes += bytes;
     }
     const made = await read(() => sessions.documents.list({ kind: AGENT, limit: Number.MAX_SAFE_INTEGER }).map(({ id }) => id));
-    return { agents: new Set([...live.flatMap(({ agent }) => agent ?? []), ...made]).size, sessions: live.length, ...counts };
+    const snapshots = await read(() => sessions.documents.count(SNAPSHOT));
+    const agents = new Set([...live.flatMap(({ agent }) => agent ?? []), ...made]).size;
+    return { agents, sessions: live.length, snapshots, ...counts };
   }
 
   /** Counts what no save refers to, and frees it where it is told how. `since`: what saves refer to that come while it looks. */

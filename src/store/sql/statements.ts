@@ -1,5 +1,5 @@
 /** Every statement that both databases know, once. Values are always parameters; the only text put together here is our own. */
-import { AGENT, TURN_MAIL, WAITS } from "../port.js";
+import { AGENT, SNAPSHOT, TURN_MAIL, WAITS } from "../port.js";
 import type { Dialect } from "./database.js";
 
 /** Not a bare parameter: SQLite looks at the value of one in LIMIT while planning, and then plans the statement anew at every call. */
@@ -201,6 +201,7 @@ export function statementsIn(dialect: Dialect) {
 
     sessionCounts: `SELECT count(*), (SELECT count(*) FROM (SELECT agent FROM session WHERE tenant = ? AND agent IS NOT NULL
       UNION SELECT id FROM doc WHERE tenant = ? AND kind = '${AGENT}') a) FROM session WHERE tenant = ?`,
+    snapshotCount: `SELECT count(*) FROM doc WHERE tenant = ? AND kind = '${SNAPSHOT}'`,
     blobBytes: "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob WHERE tenant = ?",
     /** Where a stretch of so many saves ends that begins behind a place. Parameters: line, number, how many less one. */
     stretchEnd: "SELECT line, seq FROM save WHERE (line, seq) > (?, ?) ORDER BY line, seq LIMIT 1 OFFSET ?",

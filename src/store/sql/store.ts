@@ -278,7 +278,8 @@ export class SqlStore implements Store {
       number,
     ];
     const sizeBytes = (await this.#readLong(this.#sql.blobBytes, this.#tenant))[0]?.[0] as number;
-    const counts = { agents, sessions, checkpoints: 0, messages: 0, sizeBytes };
+    const snapshots = (await this.#readLong(this.#sql.snapshotCount, this.#tenant))[0]?.[0] as number;
+    const counts = { agents, sessions, checkpoints: 0, snapshots, messages: 0, sizeBytes };
     for (let after: readonly number[] | undefined = [0, 0]; after !== undefined; ) {
       const end = (await this.#readLong(this.#sql.stretchEnd, ...after, COUNTED_AT_ONCE - 1))[0] as readonly number[] | undefined;
       const upTo = end ?? [Number.MAX_SAFE_INTEGER, 0];

@@ -279,7 +279,8 @@ export const docs: readonly ContractCase[] = [
         ok(await mine.apply([f.save({ items: 1 })]));
         const change = made("snap", "s", { of: "x", pins: [{ line: f.line, seq: 1 }] });
         ok(await pinned(mine, "x", change));
-        ok(await mine.apply([], [made("agent", "x"), made("agent", "alone")]));
+        ok(await mine.apply([], [made("agent", "x"), made("agent", "alone"), made("snapshot", "one"), made("snapshot", "two")]));
+        ok(await mine.apply([], [{ kind: "snapshot", id: "one", when: {}, remove: true }]));
         assert.equal(await theirs.doc("snap", "s"), undefined);
         assert.deepEqual(await theirs.docs({ kind: "snap", limit: 10 }), []);
         assert.deepEqual(await theirs.pins(f.line), []);
@@ -296,6 +297,7 @@ export const docs: readonly ContractCase[] = [
         // An agent counts, with sessions or without.
         assert.equal((await mine.counts()).agents, 2);
         assert.equal((await theirs.counts()).agents, 0);
+        assert.deepEqual([(await mine.counts()).snapshots, (await theirs.counts()).snapshots], [1, 0]);
       } finally {
         await mine.close();
         await theirs.close();

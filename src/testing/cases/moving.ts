@@ -86,7 +86,7 @@ export const moving: readonly ContractCase[] = [
     },
     async check(store, line) {
       assert.equal(await store.line(line), undefined);
-      assert.deepEqual(await store.counts(), { agents: 0, sessions: 0, checkpoints: 0, messages: 0, sizeBytes: 0 });
+      assert.deepEqual(await store.counts(), { agents: 0, sessions: 0, checkpoints: 0, snapshots: 0, messages: 0, sizeBytes: 0 });
     },
   }),
 
@@ -158,7 +158,7 @@ export const moving: readonly ContractCase[] = [
           assert.deepEqual(await other.inbox("a", { dueBy: 0, limit: 10 }), []);
           assert.deepEqual(await other.claim({ agent: "x", dueBy: 10, limit: 10 }, ({ lease }) => lease), []);
           assert.equal(await other.post("a", { id: "m", text: "x", due: 0 }), "absent");
-          assert.deepEqual(await other.counts(), { agents: 0, sessions: 0, checkpoints: 0, messages: 0, sizeBytes: 0 });
+          assert.deepEqual(await other.counts(), { agents: 0, sessions: 0, checkpoints: 0, snapshots: 0, messages: 0, sizeBytes: 0 });
           assert.deepEqual(await other.sweep(10, false), freed([]));
           assert.deepEqual(await other.cut(a.line, -1, 10, false), freed([]));
           assert.equal(await other.replace(a.line, [{ save: a.gapOf(0, 0), refs: [], was: a.saves }], anything), false);

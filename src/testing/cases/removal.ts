@@ -168,7 +168,7 @@ export const removal: readonly ContractCase[] = [
         (sum, { items, state, mark }) => sum + [items, state, mark].reduce((n, part) => n + Buffer.byteLength(part ?? ""), 0),
         0,
       );
-      return { agents: 2, sessions: 4, checkpoints: 2, messages: 6, sizeBytes: text + 10 };
+      return { agents: 2, sessions: 4, checkpoints: 2, snapshots: 0, messages: 6, sizeBytes: text + 10 };
     },
     async check(store, counts) {
       assert.deepEqual(await store.counts(), counts);
