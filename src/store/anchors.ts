@@ -69,7 +69,12 @@ export class Anchors {
       return await withFile(this.#path, constants.O_RDONLY, whole);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
-      throw new HoldfastError("IO", `The anchors beside the store could not be read (${quote(this.#path)}).`, {}, error);
+      throw new HoldfastError(
+        "IO",
+        `The anchors beside the store could not be read (${quote(this.#path)}, ${(error as NodeJS.ErrnoException).code ?? "no plain file"}). Check the disk and the permissions. Anchors only tell a lost end; delete the file to go on without them.`,
+        { path: this.#path },
+        error,
+      );
     }
   }
 

@@ -1,5 +1,5 @@
 /** What every store says in the same words. */
-import { HoldfastError } from "../core/errors.js";
+import { HoldfastError, quote } from "../core/errors.js";
 
 export const storeClosed = (): HoldfastError => new HoldfastError("CLOSED", "The store has been closed. Open it again.");
 
@@ -9,3 +9,12 @@ export const noBackup = (advice: string): HoldfastError =>
 
 export const queueFull = (limit: number): HoldfastError =>
   new HoldfastError("BUSY", `${limit} writes are waiting already. Wait for some of them before starting more.`, { limit });
+
+/** Say that the disk could not read a file. What stands in the file may be sound: this is no damage. */
+export const unreadable = (path: string, cause: unknown): HoldfastError =>
+  new HoldfastError(
+    "IO",
+    `The disk could not read ${quote(path)}. This call changed nothing. Check the disk and the system's log, then try again; if it fails again, copy the store to another disk.`,
+    { path },
+    cause,
+  );

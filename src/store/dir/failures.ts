@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { HoldfastError, quote } from "../../core/errors.js";
+import { unreadable } from "../refusals.js";
 
 /**
  * Something may have been written, or not: a sync failed, or what was half done could not be taken back. Nothing more is written
@@ -19,10 +20,19 @@ const FULL: readonly unknown[] = ["ENOSPC", "EDQUOT", "EFBIG"];
 const NOT_A_FILE: readonly unknown[] = ["ELOOP", "ENXIO", "EISDIR", "ENOTDIR"];
 const READ_ONLY: readonly unknown[] = ["EROFS", "EACCES", "EPERM"];
 
+const READS: readonly unknown[] = ["read", "open", "lstat", "stat", "fstat", "scandir"];
+
+/** Whether the disk failed to read. Such a failure changes nothing: it is neither damage nor a write of unknown outcome. */
+export function isUnreadable(error: unknown): boolean {
+  return codeOf(error) === "EIO" && READS.includes((error as NodeJS.ErrnoException).syscall);
+}
+
 export function translate(error: unknown): HoldfastError {
   if (error instanceof HoldfastError) return error;
   const said = quote(error instanceof Error ? error.message : String(error));
   const code = codeOf(error);
+  const path = (error as NodeJS.ErrnoException | undefined)?.path;
+  if (isUnreadable(error)) return unreadable(path ?? "a file of the store", error);
   if (error instanceof Unsure || code === "EIO") {
     return new HoldfastError(
       "IO",
@@ -39,7 +49,12 @@ export function translate(error: unknown): HoldfastError {
       error,
     );
   if (READ_ONLY.includes(code))
-    return new HoldfastError("IO", `The store cannot be read or written (${said}). Check the permissions of its directory.`, {}, error);
+    return new HoldfastError(
+      "IO",
+      `The store cannot be read or written (${said}). Check the permissions of its directory.`,
+      path === undefined ? {} : { path },
+      error,
+    );
   if (NOT_A_FILE.includes(code))
     return new HoldfastError("CORRUPT", `Something else stands in the place of one of the store's files (${said}).`, {}, error);
   return new HoldfastError("IO", `A file of the store could not be used (${said}).`, {}, error);
@@ -53,4 +68,4 @@ export function missingPath(error: unknown): string | undefined {
 }
 
 /** Whether nothing more may be written after this failure. */
-export const isLasting = (error: unknown): boolean => error instanceof Unsure || codeOf(error) === "EIO";
+export const isLasting = (error: unknown): boolean => error instanceof Unsure || (codeOf(error) === "EIO" && !isUnreadable(error));

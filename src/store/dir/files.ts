@@ -34,6 +34,9 @@ const { O_RDONLY, O_RDWR, O_WRONLY, O_CREAT, O_EXCL } = constants;
 // Systems without these have no such files either.
 const GUARDED = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
+/** Where each descriptor was opened: the system does not say it when a read fails. */
+const paths = new Map<number, string>();
+
 export interface Opened {
   readonly fd: number;
   readonly stat: Stats;
@@ -52,6 +55,7 @@ export function openFile(path: string, how: "read" | "write" = "read"): Opened |
   try {
     const stat = fstatSync(fd);
     if (!stat.isFile()) throw notAFile(path);
+    paths.set(fd, path);
     return { fd, stat };
   } catch (error) {
     closeSync(fd);
@@ -67,8 +71,19 @@ export const notAFile = (path: string, cause?: unknown): HoldfastError =>
     cause,
   );
 
+/** Open a file that must be there. */
+export function openToRead(path: string): number {
+  const fd = openSync(path, O_RDONLY | GUARDED);
+  paths.set(fd, path);
+  return fd;
+}
+
 /** A new file, open for writing. */
-export const createFile = (path: string): number => openSync(path, O_RDWR | O_CREAT | O_EXCL | GUARDED, 0o600);
+export function createFile(path: string): number {
+  const fd = openSync(path, O_RDWR | O_CREAT | O_EXCL | GUARDED, 0o600);
+  paths.set(fd, path);
+  return fd;
+}
 
 /** All bytes of a file, or undefined where there is none. */
 export function readFile(path: string): Buffer | undefined {
@@ -81,12 +96,21 @@ export function readFile(path: string): Buffer | undefined {
   }
 }
 
+/** Read once. An error names the file. */
+function readAt(fd: number, into: Buffer, at: number, count: number, from: number): number {
+  try {
+    return readSync(fd, into, at, count, from);
+  } catch (error) {
+    throw Object.assign(error as Error, { path: paths.get(fd) });
+  }
+}
+
 /** Bytes from `from` to `to`, fewer where the file ends before. */
 export function readRange(fd: number, from: number, to: number): Buffer {
   const bytes = Buffer.allocUnsafe(to - from);
   let done = 0;
   while (done < bytes.length) {
-    const read = readSync(fd, bytes, done, bytes.length - done, from + done);
+    const read = readAt(fd, bytes, done, bytes.length - done, from + done);
     if (read === 0) return bytes.subarray(0, done);
     done += read;
   }
@@ -99,7 +123,7 @@ export function glance(fd: number, from: number, to: number): Buffer {
   scratch ??= Buffer.allocUnsafeSlow(GLANCE_BYTES);
   let done = 0;
   while (done < to - from) {
-    const read = readSync(fd, scratch, done, to - from - done, from + done);
+    const read = readAt(fd, scratch, done, to - from - done, from + done);
     if (read === 0) break;
     done += read;
   }

@@ -87,6 +87,10 @@ export class IndexFile {
         this.#askLast();
         return true;
       }
+    } catch (error) {
+      // X2: else the next look would follow a file that was never checked.
+      this.#read = { ...before, inode: 0 };
+      throw error;
     } finally {
       closeSync(opened.fd);
     }

@@ -65,10 +65,16 @@ export class JournalFile {
     if (this.#fd !== undefined && this.#writes) return;
     const found = lstatSync(this.path, { throwIfNoEntry: false });
     if (found === undefined) return this.close();
-    if (this.#fd === undefined || found.ino !== this.#inode || found.size < this.#size || this.#wasRewritten(found)) this.#open();
-    else if (found.size === this.#size && this.#whole === this.#end) return;
-    else this.#size = found.size;
-    this.#findEnd(version);
+    try {
+      if (this.#fd === undefined || found.ino !== this.#inode || found.size < this.#size || this.#wasRewritten(found)) this.#open();
+      else if (found.size === this.#size && this.#whole === this.#end) return;
+      else this.#size = found.size;
+      this.#findEnd(version);
+    } catch (error) {
+      // Else the next look would find a journal that is open and seems to have no saves.
+      this.close();
+      throw error;
+    }
   }
 
   /** Cut and grown again since: what stands where the last save was found is another. */

@@ -14,7 +14,7 @@ import { HoldfastError, quote } from "../../core/errors.js";
 import { describeOwner, type Owner } from "../../core/lease.js";
 import { thisMachine } from "../machine.js";
 import { identityOf, isMoved } from "../presence.js";
-import { translate } from "./failures.js";
+import { isUnreadable, translate } from "./failures.js";
 import { addFile, checkDirectory, isDraft, namesIn, putFile, readFile, remove } from "./files.js";
 
 interface Holder {
@@ -125,7 +125,8 @@ export class Lock {
   #read(number: number): Holder | undefined {
     try {
       return JSON.parse(readFile(this.#path(number))?.toString() ?? "") as Holder;
-    } catch {
+    } catch (error) {
+      if (isUnreadable(error)) throw translate(error);
       return undefined;
     }
   }

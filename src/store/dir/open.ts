@@ -8,7 +8,7 @@ import { HoldfastError, quote } from "../../core/errors.js";
 import { refuseNetworkFileSystem } from "../file-system.js";
 import { newIncarnation } from "../incarnation.js";
 import { identityOf, isMoved } from "../presence.js";
-import { translate } from "./failures.js";
+import { isUnreadable, translate } from "./failures.js";
 import { addFile, isDraft, makeDirectory, namesIn, putFile, readFile } from "./files.js";
 import { nameOf } from "./names.js";
 import { type Progress, sessionDirectories } from "./rebuild.js";
@@ -118,8 +118,8 @@ function movedFrom(root: string, store: string): () => string | undefined {
       if (parse(readFile(path)?.toString() ?? "")?.store !== store) return path;
       file = now;
       return undefined;
-    } catch {
-      return path;
+    } catch (error) {
+      return isUnreadable(error) ? undefined : path;
     }
   };
 }

@@ -4,6 +4,7 @@ import { basename, join } from "node:path";
 import { setImmediate as breathe } from "node:timers/promises";
 import type { LineId } from "../../core/ids.js";
 import { type Entry, entryOf } from "./catalogue.js";
+import { isUnreadable } from "./failures.js";
 import { namesIn, openFile, readRange } from "./files.js";
 import { sessionPath } from "./names.js";
 import { readDoc } from "./session-files.js";
@@ -74,7 +75,8 @@ function headerOf(path: string): Header | undefined {
     } finally {
       closeSync(opened.fd);
     }
-  } catch {
+  } catch (error) {
+    if (isUnreadable(error)) throw error;
     return undefined;
   }
 }

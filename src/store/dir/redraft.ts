@@ -2,9 +2,9 @@
  * A journal that is written anew while others go on appending to it (K3). What it holds up to now is copied a little at a time into a draft,
  * with other saves in the place of some; at the end, and at once, what was appended meanwhile follows, and the files are exchanged.
  */
-import { closeSync, fdatasync, openSync, renameSync } from "node:fs";
+import { closeSync, fdatasync, renameSync } from "node:fs";
 import { setImmediate as breathe } from "node:timers/promises";
-import { createFile, draftName, readRange, remove, syncFile, writeAll } from "./files.js";
+import { createFile, draftName, openToRead, readRange, remove, syncFile, writeAll } from "./files.js";
 
 /**
  * A stretch of the file as it stands, damage too; or what stands there from now on, asked for when its turn comes, and undefined where what
@@ -35,7 +35,7 @@ export class Redraft {
     this.#made = createFile(this.#draft);
     try {
       // Its own: that of the journal is closed whenever many others are used.
-      this.#fd = openSync(path, "r");
+      this.#fd = openToRead(path);
     } catch (error) {
       closeSync(this.#made);
       remove(this.#draft);

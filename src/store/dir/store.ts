@@ -78,6 +78,12 @@ export interface DirStoreOptions {
 
 const none: readonly never[] = [];
 
+/** Turn a failure of the file system into an error of ours. */
+const translated = <T>(answer: Promise<T>): Promise<T> =>
+  answer.catch((error: unknown) => {
+    throw translate(error);
+  });
+
 export class DirStore implements Store {
   readonly traits: Traits = { durable: true, oneMachine: true, shared: true, inBulk: true };
   readonly #root: string;
@@ -401,7 +407,7 @@ export class DirStore implements Store {
   // ---- all of it
 
   counts(): Promise<Counts> {
-    return this.#survey.counts();
+    return translated(this.#survey.counts());
   }
 
   /** Anchors of lines that were cut on purpose are no witnesses. */
@@ -416,9 +422,8 @@ export class DirStore implements Store {
     }));
   }
 
-  async incarnation(): Promise<string> {
-    this.#open();
-    return this.#options.incarnation();
+  incarnation(): Promise<string> {
+    return this.#read(() => this.#options.incarnation());
   }
 
   async beginIncarnation(): Promise<string> {
@@ -435,7 +440,7 @@ export class DirStore implements Store {
   }
 
   check(): Promise<readonly string[]> {
-    return this.#survey.check(this.#writer !== undefined);
+    return translated(this.#survey.check(this.#writer !== undefined));
   }
 
   async compact(): Promise<Freed> {

@@ -80,6 +80,13 @@ export function translate(error: unknown): HoldfastError {
         {},
         error,
       );
+    case "58030":
+      return new HoldfastError(
+        "IO",
+        `The disk of the Postgres server failed (${said}). The stored data may be sound. Check the server's disk and log, then try again.`,
+        {},
+        error,
+      );
     case "53200":
       return new HoldfastError(
         "TOO_LARGE",

@@ -5,6 +5,7 @@
 import { Worker } from "node:worker_threads";
 import { HoldfastError, quote } from "../../../core/errors.js";
 import type { DriverName } from "./driver.js";
+import { findingsOf } from "./unreadable.js";
 
 // It has neither `require` nor `import`: NODE_OPTIONS may make Node read it as a module.
 const CODE = `
@@ -29,6 +30,9 @@ export async function checkFile(file: string, driver: DriverName, signal?: Abort
     thread.once("exit", () => reject(new Error("the check ended without an answer")));
     signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
   }).finally(() => void thread.terminate());
-  const [first = "nothing"] = said;
+  const [first = "nothing"] = findingsOf(
+    said.map((line) => [line]),
+    file,
+  );
   if (first !== "ok") throw new HoldfastError("CORRUPT", `The copy in ${quote(file)} is damaged (${quote(first)}).`);
 }

@@ -9,10 +9,11 @@
  *           it could not write, and a second sync would report success.
  * C5        nor after the file, or its log, is no longer the one that was opened: what was committed to it is not acknowledged (GONE-1).
  */
-import { HoldfastError } from "../../../core/errors.js";
+import { HoldfastError, quote } from "../../../core/errors.js";
 import type { Presence } from "../../presence.js";
-import { queueFull } from "../../refusals.js";
+import { queueFull, unreadable } from "../../refusals.js";
 import { type Driver, failureOf } from "./driver.js";
+import { Unreadable } from "./unreadable.js";
 
 /** Work inside a transaction. `simple` work is one statement that changes something or does not: it needs no savepoint. */
 export interface Work<T> {
@@ -125,7 +126,8 @@ export class Committer {
   #failedGroup(group: readonly Waiting[], error: unknown): Waiting[] {
     const failure = failureOf(error);
     if (failure === "busy" && !this.#failed) return this.#stillInTime(group, error);
-    if (failure === "io" || this.#failed) return this.#giveUp(group, translate(error));
+    // A failed read leaves nothing half written: others can still be saved.
+    if ((failure === "io" && !(error instanceof Unreadable)) || this.#failed) return this.#giveUp(group, translate(error));
     if (group.length === 1) {
       group[0]?.reject(translate(error));
       return [];
@@ -190,7 +192,11 @@ export class Committer {
 /** A driver's exception as ours. Never shown raw. */
 export function translate(error: unknown): HoldfastError {
   if (error instanceof HoldfastError) return error;
+  if (error instanceof Unreadable) return unreadable(error.path, error);
   const said = error instanceof Error ? error.message : String(error);
+  const path = (error as { path?: unknown } | undefined)?.path;
+  const details = typeof path === "string" ? { path } : {};
+  const file = typeof path === "string" ? quote(path) : "The store's file";
   switch (failureOf(error)) {
     case "busy":
       return new HoldfastError("BUSY", "Other processes kept the store busy. Try again.", {}, error);
@@ -198,26 +204,26 @@ export function translate(error: unknown): HoldfastError {
       return new HoldfastError(
         "DISK_FULL",
         "There is no room left on the disk. Nothing was written; try again once there is room.",
-        {},
+        details,
         error,
       );
     case "corrupt":
       return new HoldfastError(
         "CORRUPT",
-        `The store's file is damaged (${said}). Run verify to see what is left, and restore a backup.`,
-        {},
+        `${file} is damaged (${said}). Run verify to see what is left, and restore a backup.`,
+        details,
         error,
       );
     case "readonly":
-      return new HoldfastError("IO", "The store's file cannot be written. Check its permissions and those of its directory.", {}, error);
+      return new HoldfastError("IO", `${file} cannot be written. Check its permissions and those of its directory.`, details, error);
     case "io":
       return new HoldfastError(
         "IO",
-        `The disk failed (${said}). Whether the last write is kept is unknown; close the store and open it again.`,
-        {},
+        `The disk failed at ${file} (${said}). Whether the last write is kept is unknown; close the store and open it again.`,
+        details,
         error,
       );
     default:
-      return new HoldfastError("IO", `SQLite failed (${said}).`, {}, error);
+      return new HoldfastError("IO", `SQLite failed (${said}).`, details, error);
   }
 }

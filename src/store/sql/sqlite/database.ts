@@ -12,6 +12,7 @@ import { type Driver, failureOf } from "./driver.js";
 import { LineKeys } from "./line-keys.js";
 import { Prepared } from "./prepared.js";
 import { Room } from "./room.js";
+import { findingsOf } from "./unreadable.js";
 import { Watch } from "./watch.js";
 
 /** What the file a database is in adds to it. */
@@ -133,11 +134,15 @@ export class SqliteDatabase implements Database {
   /** Reads wait for nobody but a process that is just recovering the file or its log. */
   async #patiently<T>(look: () => T): Promise<T> {
     this.gone.throwIfAborted();
+    let isSecond = false;
     for (let deadline: number | undefined; ; ) {
       try {
         return look();
       } catch (error) {
-        if (failureOf(error) !== "busy") throw translate(error);
+        const failure = failureOf(error);
+        // A read that the disk failed once is called damage, too: what is damaged is damaged the second time.
+        if (failure === "corrupt" && !isSecond) isSecond = true;
+        else if (failure !== "busy") throw translate(error);
         deadline ??= performance.now() + this.#busyMs;
         if (performance.now() > deadline) throw translate(error);
       }
@@ -180,7 +185,12 @@ export class SqliteDatabase implements Database {
   }
 
   async check(): Promise<readonly string[]> {
-    return (await this.read("PRAGMA integrity_check", [])).map(([line]) => String(line)).filter((line) => line !== "ok");
+    const rows = await this.read("PRAGMA integrity_check", []);
+    try {
+      return findingsOf(rows, this.#medium.about().place).filter((line) => line !== "ok");
+    } catch (error) {
+      throw translate(error);
+    }
   }
 
   async about(): Promise<About> {

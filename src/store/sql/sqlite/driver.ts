@@ -4,6 +4,7 @@
 import { createRequire } from "node:module";
 import { HoldfastError } from "../../../core/errors.js";
 import type { Param, Row } from "../database.js";
+import { findUnreadable } from "./unreadable.js";
 
 export interface Statement {
   /** How many rows it changed. */
@@ -59,9 +60,46 @@ export function failureOf(error: unknown): Failure {
 
 export type DriverName = Driver["name"];
 
-/** Opens a database file with the driver that suits this Node, or with the one that is named. */
-export function openDriver(path: string, name: DriverName = defaultDriver()): Driver {
-  return name === "node:sqlite" ? nodeDriver(path) : betterDriver(path);
+/** Opens a database file with the driver that suits this Node, or with the one that is named. `store` is a store that will be attached. */
+export function openDriver(path: string, name: DriverName = defaultDriver(), store = path): Driver {
+  const tell = explaining(path, store);
+  return explained(
+    tell(() => (name === "node:sqlite" ? nodeDriver(path) : betterDriver(path))),
+    tell,
+  );
+}
+
+type Tell = <T>(call: () => T) => T;
+
+/** Make errors name the file, and tell apart what SQLite does not: damage, and a store that the disk cannot read. */
+export const explaining =
+  (path: string, store: string): Tell =>
+  (call) => {
+    try {
+      return call();
+    } catch (error) {
+      throw (failureOf(error) === "corrupt" ? findUnreadable(store) : undefined) ?? Object.assign(error as Error, { path });
+    }
+  };
+
+export function explained(db: Driver, tell: Tell): Driver {
+  return {
+    name: db.name,
+    prepare(sql) {
+      const statement = tell(() => db.prepare(sql));
+      return {
+        run: (...params) => tell(() => statement.run(...params)),
+        all: (...params) => tell(() => statement.all(...params)),
+        get: (...params) => tell(() => statement.get(...params)),
+      };
+    },
+    exec: (sql) => tell(() => db.exec(sql)),
+    get inTransaction() {
+      return db.inTransaction;
+    },
+    copyTo: (to, pages, step) => db.copyTo(to, pages, step),
+    close: () => db.close(),
+  };
 }
 
 export function defaultDriver(): DriverName {

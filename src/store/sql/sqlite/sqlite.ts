@@ -30,6 +30,7 @@ import { checkIdentity, inspect } from "./header.js";
 import { isOpenHere, stay } from "./open-files.js";
 import { APPLICATION_ID, formatOf, migrations, PAGE_BYTES, STAMPS, stampOf, userVersionOf } from "./schema.js";
 import { SqliteIndex } from "./search/sqlite-index.js";
+import { findingsOf } from "./unreadable.js";
 
 export interface SqliteOptions {
   /** How long a busy file is waited for before a call fails with BUSY. */
@@ -229,7 +230,7 @@ function checkTrees(db: Driver, file: string, isThorough: boolean): void {
   const small = (pragma(db, "page_count") as number) * PAGE_BYTES < CHECKED_WHOLE_BYTES;
   if (!small && !isThorough) return;
   for (const checked of small ? [""] : ["('session')", "('line')", "('tag')", "('mail')", "('doc')", "('pin')"]) {
-    const said = String(pragma(db, `integrity_check${checked}`)).replace("*** in database main ***\n", "");
+    const [said = ""] = findingsOf(db.prepare(`PRAGMA integrity_check${checked}`).all(), file);
     if (said !== "ok") throw new HoldfastError("CORRUPT", `${quote(file)} is damaged (${quote(said)}). Restore a backup.`);
   }
 }

@@ -1,0 +1,217 @@
+/** A disk that cannot read: the error says so and names the file. It is never called damage, and no list is shorter for it. */
+import { execFile } from "node:child_process";
+import { readlinkSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterEach, describe, expect, test } from "vitest";
+import { Holdfast } from "../../src/holdfast.js";
+import { type HoldfastError, open } from "../../src/index.js";
+import { monotonicMs, thisMachine } from "../../src/store/machine.js";
+import { noWitnesses } from "../../src/store/port.js";
+import { identityOf, Presence } from "../../src/store/presence.js";
+import { translate } from "../../src/store/sql/postgres/failures.js";
+import { type Medium, SqliteDatabase } from "../../src/store/sql/sqlite/database.js";
+import { type Driver, explained, explaining, openDriver } from "../../src/store/sql/sqlite/driver.js";
+import { stay } from "../../src/store/sql/sqlite/open-files.js";
+import { SqlStore } from "../../src/store/sql/store.js";
+import { failure, instead, mend } from "./failing-calls.js";
+import { type Fault, FaultyDriver } from "./faulty-driver.js";
+import { fresh } from "./places.js";
+
+const dist = new URL("../../dist/index.js", import.meta.url).href;
+const ended: (() => unknown)[] = [];
+afterEach(async () => {
+  mend();
+  for (const end of ended.splice(0)) await end();
+});
+
+/** Makes every read of a file fail, or of the files that end so. */
+function breakReads(path: string): void {
+  const read = instead("readSync", (fd: number, ...more: unknown[]) => {
+    if (readlinkSync(`/proc/self/fd/${fd}`).endsWith(path)) throw Object.assign(failure("EIO"), { syscall: "read" });
+    return read(fd, ...more);
+  });
+}
+
+async function made(address: string): Promise<void> {
+  const hold = await open(address);
+  for (const id of ["a", "b", "c"]) {
+    const session = await hold.session(id);
+    session.append({ role: "user", content: `words of ${id}` });
+    await session.checkpoint();
+    await session.close();
+  }
+  await hold.close();
+}
+
+/** All that looks at a store, and how much of it each finds. */
+const looks: Readonly<Record<string, (hold: Holdfast) => Promise<number>>> = {
+  list: async (hold) => (await hold.sessions.list()).items.length,
+  get: async (hold) => [await hold.sessions.get("a"), await hold.sessions.get("b"), await hold.sessions.get("c")].length,
+  state: async (hold) => (await Promise.all(["a", "b", "c"].map((id) => hold.sessions.state(id)))).length,
+  checkpoints: async (hold) => (await Promise.all(["a", "b", "c"].map((id) => hold.checkpoints.latest(id)))).length,
+  search: async (hold) => (await hold.sessions.search("words")).items.length,
+  verify: async (hold) => ((await hold.verify()).ok ? 3 : 0),
+  stats: async (hold) => (await hold.stats()).sessions,
+  about: async (hold) => (await hold.about()).sessions.looked,
+  export: async (hold) => {
+    let count = 0;
+    for await (const row of hold.export()) if (row.includes("words of")) count += 1;
+    return count;
+  },
+};
+
+async function answers(hold: Holdfast): Promise<Record<string, number | HoldfastError>> {
+  const found: Record<string, number | HoldfastError> = {};
+  for (const [name, look] of Object.entries(looks)) found[name] = await look(hold).catch((error: HoldfastError) => error);
+  return found;
+}
+
+describe("dir", () => {
+  test.each([
+    { what: "the file of a session", path: "/session.json" },
+    { what: "a journal", path: ".jsonl" },
+    { what: "the index", path: "/index.jsonl" },
+    { what: "the lock", path: "/lock-2.json" },
+  ])("$what: each look fails as IO with the path, or finds everything", async ({ path }) => {
+    const address = `dir:${join(fresh(), "store")}`;
+    await made(address);
+    const hold = await open(address);
+    ended.push(() => hold.close());
+    // Another process writes: so the index is read again.
+    await made(address);
+    const other = await open(address);
+    const all = await answers(other);
+    await other.close();
+    breakReads(path);
+    let failed = 0;
+    // Twice: what failed once must not be remembered as something that is not there.
+    for (let round = 0; round < 2; round++) {
+      for (const [name, answer] of Object.entries(await answers(hold))) {
+        if (answer === all[name]) continue;
+        failed += 1;
+        expect(answer, `${name}, round ${round}`).toMatchObject({ code: "IO", details: { path: expect.stringMatching(path) } });
+        expect((answer as HoldfastError).message, name).toMatch(/The disk could not read ".*". This call changed nothing/);
+      }
+    }
+    expect(failed).toBeGreaterThan(0);
+    mend();
+    expect(await answers(hold)).toEqual(all);
+  });
+
+  test("a writer that cannot read one session saves the others", async () => {
+    const address = `dir:${join(fresh(), "store")}`;
+    await made(address);
+    const hold = await open(address);
+    ended.push(() => hold.close());
+    breakReads("/a/session.json");
+    await expect(hold.session("a")).rejects.toMatchObject({ code: "IO" });
+    const other = await hold.session("b");
+    other.append({ role: "user", content: "more" });
+    await other.checkpoint();
+    mend();
+    expect((await hold.session("a")).messages).toHaveLength(1);
+  });
+});
+
+describe("SQLite", () => {
+  // SQLite gives a failed read this code.
+  const damage: Fault = { name: "", code: "SQLITE_CORRUPT", rollsBack: false, after: false, forever: true };
+
+  const medium = (path: string, db: Driver): Medium => ({
+    traits: { durable: true, oneMachine: true, shared: true },
+    presence: new Presence(() => undefined),
+    now: monotonicMs,
+    saved() {},
+    anchors: async () => noWitnesses,
+    scrub: async () => ({ left: [] }),
+    backup: async () => ({ bytes: 0, sessions: 0 }),
+    about: () => ({ kind: "sqlite", place: path, engine: "", format: 1, diskBytes: 0, synced: "", concerns: [] }),
+    close: async () => db.close(),
+  });
+
+  async function faulty() {
+    const path = join(fresh(), "store.db");
+    await made(path);
+    const driver = new FaultyDriver(openDriver(path));
+    const db = explained(driver, explaining(path, path));
+    ended.push(stay(identityOf(path)));
+    const store = new SqlStore(new SqliteDatabase(db, medium(path, db), { tenant: "", busyMs: 50 }), "");
+    const hold = new Holdfast(store, thisMachine(), { now: Date.now }, 60_000);
+    ended.unshift(() => hold.close());
+    return { path, driver, hold };
+  }
+
+  test("each look fails as IO with the path, and a save of what can be read goes on afterwards", async () => {
+    const { path, driver, hold } = await faulty();
+    const all = await answers(hold);
+    const session = await hold.session("a");
+    driver.arm(1, damage);
+    breakReads(path);
+    for (const [name, answer] of Object.entries(await answers(hold)))
+      expect(answer, name).toMatchObject({ code: "IO", details: { path }, message: expect.stringContaining("could not read") });
+    session.append({ role: "user", content: "and no more" });
+    await expect(session.checkpoint()).rejects.toMatchObject({ code: "IO", details: { path } });
+    driver.disarm();
+    mend();
+    await session.checkpoint();
+    expect(await answers(hold)).toEqual(all);
+  });
+
+  test("negative control: a file that can be read is damaged when SQLite says so", async () => {
+    const { driver, hold } = await faulty();
+    driver.arm(1, damage);
+    for (const look of ["list", "search", "stats", "about"])
+      await expect(looks[look]?.(hold), look).rejects.toMatchObject({ code: "CORRUPT" });
+  });
+
+  test("a read that fails once is tried again", async () => {
+    const { driver, hold } = await faulty();
+    driver.arm(1, { ...damage, forever: false });
+    expect((await hold.sessions.list()).items).toHaveLength(3);
+    expect(driver.fired).toBe(true);
+  });
+
+  test("an integrity check that could not read a page is no finding", async () => {
+    const { path, hold } = await faulty();
+    const real = openDriver(path);
+    const unread = [["*** in database main ***\nTree 36 page 36: unable to get the page. error code=8458"]];
+    const db: Driver = {
+      ...real,
+      inTransaction: false,
+      prepare: (sql) => (sql.includes("integrity_check") ? { ...real.prepare(sql), all: () => unread } : real.prepare(sql)),
+    };
+    const database = new SqliteDatabase(db, medium(path, db), { tenant: "", busyMs: 50 });
+    await expect(database.check()).rejects.toMatchObject({ code: "IO", details: { path } });
+    unread[0] = ["Tree 36 page 36: unable to get the page. error code=11"];
+    expect(await database.check()).toHaveLength(1);
+    await database.close();
+    expect((await hold.verify()).ok).toBe(true);
+  });
+
+  test("a store that was read through still has its locks: another process cannot replace it", async () => {
+    const { path, driver, hold } = await faulty();
+    const copy = `${path}.copy`;
+    const source = await open(path);
+    await source.backup(copy);
+    await source.close();
+    const restore = `import { restoreBackup } from ${JSON.stringify(dist)};
+      await restoreBackup(${JSON.stringify(copy)}, ${JSON.stringify(path)}, { force: true }).catch((error) => console.log(error.code));`;
+    // The first read takes the lock.
+    await hold.sessions.list();
+    driver.arm(1, { ...damage, forever: false });
+    breakReads(path);
+    await expect(hold.sessions.list()).rejects.toMatchObject({ code: "IO" });
+    mend();
+    const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", restore]);
+    expect(stdout).toBe("BUSY\n");
+    expect((await hold.sessions.list()).items).toHaveLength(3);
+  });
+});
+
+test("Postgres: a failed read of the server's disk is IO, and damage is CORRUPT", () => {
+  const said = (code: string) => translate(Object.assign(new Error("could not read block 7 in file"), { code }));
+  expect(said("58030")).toMatchObject({ code: "IO", message: expect.stringContaining("Check the server's disk") });
+  expect(said("58030").message).not.toMatch(/backup/i);
+  expect(said("XX001").code).toBe("CORRUPT");
+});
