@@ -14,7 +14,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   tools: ["core", "runtime", "@standard-schema/spec", "node:crypto", "node:timers/promises"],
   "holdfast.ts": ["core", "store/port.ts", "runtime", "tools"],
   testing: ["core", "store", "runtime", "holdfast.ts", "node:"],
-  otel: ["core/message.ts", "runtime/telemetry.ts", "@opentelemetry/api"],
+  otel: ["core/errors.ts", "core/message.ts", "runtime/telemetry.ts", "@opentelemetry/api", "node:module"],
   server: ["core", "runtime", "tools", "@modelcontextprotocol/server", "node:"],
   cli: ["core/errors.ts", "core/lossless-json.ts", "index.ts", "migrate", "server", "node:"],
   migrate: ["core/errors.ts", "core/json.ts", "core/lossless-json.ts", "index.ts", "store/sql/sqlite/driver.ts", "node:"],
