@@ -37,6 +37,8 @@ export interface CommitterOptions {
   /** How long a busy database is waited for. */
   readonly busyMs: number;
   readonly presence: Presence;
+  /** The error of each job, where nothing may be written. */
+  readonly refuses?: HoldfastError | undefined;
 }
 
 const MAX_QUEUE = 100_000;
@@ -57,8 +59,9 @@ export class Committer {
   #failed: HoldfastError | undefined;
   #idle: (() => void)[] = [];
 
-  constructor(db: Driver, { busyMs, presence }: CommitterOptions) {
+  constructor(db: Driver, { busyMs, presence, refuses }: CommitterOptions) {
     this.#db = db;
+    this.#failed = refuses;
     this.#busyMs = busyMs;
     this.#presence = presence;
     this.#begin = db.prepare("BEGIN IMMEDIATE");

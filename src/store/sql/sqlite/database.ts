@@ -1,5 +1,6 @@
 /** SQLite as a database of the SQL store: one connection, answers in the same tick, commits of one tick together. */
 import { setImmediate as breathe, setTimeout as sleep } from "node:timers/promises";
+import type { HoldfastError } from "../../../core/errors.js";
 import type { LineId } from "../../../core/ids.js";
 import type { Save } from "../../../core/save.js";
 import type { About, Anchor, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits, Witnesses } from "../../port.js";
@@ -33,6 +34,8 @@ export interface Medium {
 export interface SqliteSettings {
   readonly tenant: string;
   readonly busyMs: number;
+  /** The error of each write, where the store can only be looked at. */
+  readonly refuses?: HoldfastError;
 }
 
 export class SqliteDatabase implements Database {
@@ -50,13 +53,13 @@ export class SqliteDatabase implements Database {
   readonly #tenant: string;
   readonly #busyMs: number;
 
-  constructor(db: Driver, medium: Medium, { tenant, busyMs }: SqliteSettings) {
+  constructor(db: Driver, medium: Medium, { tenant, busyMs, refuses }: SqliteSettings) {
     this.#medium = medium;
     this.#tenant = tenant;
     this.#busyMs = busyMs;
     this.traits = medium.traits;
     this.dialect = sqliteDialect(() => medium.now());
-    this.#committer = new Committer(db, { busyMs, presence: medium.presence });
+    this.#committer = new Committer(db, { busyMs, presence: medium.presence, refuses });
     this.#statements = new Prepared(db);
     this.#lines = new LineKeys(db, this.#statements, tenant);
     this.#appender = new Appender(this.#statements, this.#lines, tenant, (save) => this.#saved(save));

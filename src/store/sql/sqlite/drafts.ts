@@ -16,20 +16,30 @@ const PARTS = ["-journal", "-wal", "-shm", ""] as const;
 
 /** Makes an empty draft for a path, which its owner alone can read. */
 export function newDraft(path: string): string {
+  clearLeft(dirname(path), `${basename(path)}.`, dropDraft);
+  const draft = `${path}.${draftName()}`;
+  closeSync(openSync(draft, "wx", 0o600));
+  return draft;
+}
+
+/** A name that says which process made it. */
+export const draftName = (): string => `${here()}-${process.pid}-${randomBytes(6).toString("hex")}.draft`;
+
+function here(): string {
+  const { boot, space } = thisMachine().self;
+  return digest(`${boot}\0${space}`).slice(0, 8);
+}
+
+/** Drops what processes left in a directory that are gone: names of {@link draftName} behind a prefix. */
+export function clearLeft(directory: string, prefix: string, drop: (path: string) => void): void {
   const { self, isDead } = thisMachine();
-  const here = digest(`${self.boot}\0${self.space}`).slice(0, 8);
-  const directory = dirname(path);
-  const prefix = `${basename(path)}.`;
+  const ours = here();
   for (const name of readdirSync(directory)) {
     const found = name.startsWith(prefix) ? DRAFT.exec(name.slice(prefix.length)) : null;
     if (found === null) continue;
-    const isLeft =
-      found[1] === here ? isDead({ ...self, pid: Number(found[2]), started: "", nonce: "" }, true) : isOld(join(directory, name));
-    if (isLeft) dropDraft(join(directory, name));
+    const path = join(directory, name);
+    if (found[1] === ours ? isDead({ ...self, pid: Number(found[2]), started: "", nonce: "" }, true) : isOld(path)) drop(path);
   }
-  const draft = `${path}.${here}-${process.pid}-${randomBytes(6).toString("hex")}.draft`;
-  closeSync(openSync(draft, "wx", 0o600));
-  return draft;
 }
 
 const DRAFT = /^([\w-]{8})-(\d+)-[0-9a-f]{12}\.draft$/;

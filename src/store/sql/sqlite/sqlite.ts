@@ -27,6 +27,7 @@ import { translate } from "./committer.js";
 import { type Medium, SqliteDatabase } from "./database.js";
 import { type Driver, type DriverName, failureOf, openDriver } from "./driver.js";
 import { checkIdentity, inspect } from "./header.js";
+import { type Copy, copyToLook, isInUse, isLookOnly, lookOnly } from "./look-only.js";
 import { isOpenHere, stay } from "./open-files.js";
 import { APPLICATION_ID, formatOf, migrations, PAGE_BYTES, STAMPS, stampOf, userVersionOf } from "./schema.js";
 import { SqliteIndex } from "./search/sqlite-index.js";
@@ -41,30 +42,71 @@ export interface SqliteOptions {
   readonly checks?: boolean;
 }
 
+const BUSY_MS = 5_000;
 const OLDEST_SQLITE = [3, 53, 2] as const;
 const CHECKED_WHOLE_BYTES = 16 * 1024 * 1024;
 
-export async function openSqlite(
-  path: string,
-  { busyMs = 5_000, tenant = "", driver, checks = true }: SqliteOptions = {},
-): Promise<SqlStore> {
-  const { file, key, leave } = enter(path);
+export async function openSqlite(path: string, options: SqliteOptions = {}): Promise<SqlStore> {
+  const entered = enter(path);
+  const { file, leave } = entered;
+  if (!isLookOnly(file)) return start({ ...entered, place: file }, options);
+  const refuses = lookOnly(file);
+  if (isInUse(file)) {
+    return start({ ...entered, place: file, refuses }, options).catch((error: unknown) => {
+      // The process that had it open has closed it, and taken along the files that a look needs.
+      if (isInUse(file)) throw error;
+      return openSqlite(path, options);
+    });
+  }
+  const copy = await copyToLook(file, performance.now() + (options.busyMs ?? BUSY_MS)).catch((error: unknown) => {
+    leave();
+    throw error;
+  });
+  const key = identityOf(copy.file);
+  const left = stay(key);
+  const end = (): void => {
+    left();
+    copy.remove();
+    leave();
+  };
+  return start({ file: copy.file, key, leave: end, place: file, refuses, copy }, options);
+}
+
+/** A file to open, and what it is to the caller. */
+interface Opening extends Entered {
+  /** The store that the caller named. */
+  readonly place: string;
+  /** The error of each write, where the store can only be looked at. */
+  readonly refuses?: HoldfastError;
+  readonly copy?: Copy;
+}
+
+async function start(opening: Opening, { busyMs = BUSY_MS, tenant = "", driver, checks = true }: SqliteOptions): Promise<SqlStore> {
+  const { file, key, leave, refuses, copy } = opening;
+  // A copy is ours to write: it is set up as any store, and writes are refused above it.
+  const isReadInPlace = refuses !== undefined && copy === undefined;
   let db: Driver | undefined;
   try {
     const deadline = performance.now() + busyMs;
     const opened = await retry(deadline, () => openDriver(file, driver));
     db = opened;
     await retry(deadline, () => checkVersion(opened));
-    await retry(deadline, () => setUp(opened, file));
-    const storeId = await retry(deadline, () => migrate(opened, file));
+    await retry(deadline, () => (isReadInPlace ? setUpToLook(opened, file) : setUp(opened, file)));
+    if (!isReadInPlace) await retry(deadline, () => migrate(opened));
+    const storeId = await retry(deadline, () => storeIdOf(opened, file));
     await retry(deadline, () => checkSchema(opened, file));
     await retry(deadline, () => checkTrees(opened, file, checks));
-    await retry(deadline, () => becomeStore(opened, file));
+    if (!isReadInPlace) await retry(deadline, () => becomeStore(opened, file));
     refuseExchanged(file, key);
     const gone = await retry(deadline, () => isGone(opened, tenant));
-    const presence = presenceOf(file);
+    const presence = copy === undefined ? presenceOf(file) : new Presence(() => copy.findChanged());
     const anchors = new Anchors(`${file}-anchors`, storeId, gone, presence);
-    const database = new SqliteDatabase(opened, medium(opened, file, anchors, tenant, leave, presence), { tenant, busyMs });
+    const database = new SqliteDatabase(opened, medium(opened, opening, anchors, tenant, presence), {
+      tenant,
+      busyMs,
+      ...(refuses && { refuses }),
+    });
+    if (refuses !== undefined) return new SqlStore(database, tenant);
     return new SqlStore(database, tenant, new SqliteIndex(database, { store: file, tenant, driver: opened.name }, storeId));
   } catch (error) {
     db?.close();
@@ -73,8 +115,16 @@ export async function openSqlite(
   }
 }
 
-/** Finds or makes the file, and refuses what is not ours. `leave` is called once it is closed. */
-function enter(path: string): { readonly file: string; readonly key: string; readonly leave: () => void } {
+interface Entered {
+  readonly file: string;
+  /** Device and inode. */
+  readonly key: string;
+  /** Called once the file is closed. */
+  readonly leave: () => void;
+}
+
+/** Finds or makes the file, and refuses what is not ours. */
+function enter(path: string): Entered {
   let file = resolve(path);
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
@@ -156,6 +206,21 @@ function setUp(db: Driver, file: string): void {
   }
 }
 
+/** Sets up a connection that only reads. The process that has the store open has brought it up to date. */
+function setUpToLook(db: Driver, file: string): void {
+  db.exec(
+    "PRAGMA busy_timeout = 20; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON; PRAGMA cache_size = -16000",
+  );
+  const userVersion = pragma(db, "user_version") as number;
+  checkIdentity(file, pragma(db, "application_id") as number, userVersion);
+  if (formatOf(userVersion) !== migrations.length)
+    throw new HoldfastError(
+      "UNSUPPORTED",
+      `${quote(file)} has format ${formatOf(userVersion)}, and this process may not bring it up to date. Open it once where it can be written.`,
+      { path: file },
+    );
+}
+
 /** Writes the first page of a new store, with all that it is known by (H1). */
 function begin(db: Driver): void {
   db.exec(`PRAGMA page_size = ${PAGE_BYTES}`);
@@ -169,16 +234,18 @@ function begin(db: Driver): void {
   });
 }
 
-/** Brings the schema up to date. Answers the store's id. */
-function migrate(db: Driver, file: string): string {
-  if (formatOf(pragma(db, "user_version") as number) !== migrations.length) {
-    transaction(db, "BEGIN IMMEDIATE", () => {
-      const userVersion = pragma(db, "user_version") as number;
-      for (const migration of migrations.slice(formatOf(userVersion))) db.exec(migration);
-      db.exec(`PRAGMA user_version = ${userVersionOf(stampOf(userVersion), migrations.length)}`);
-      db.prepare("INSERT INTO meta (key, value) VALUES ('store', ?) ON CONFLICT DO NOTHING").run(randomBytes(12).toString("base64url"));
-    });
-  }
+/** Brings the schema up to date. */
+function migrate(db: Driver): void {
+  if (formatOf(pragma(db, "user_version") as number) === migrations.length) return;
+  transaction(db, "BEGIN IMMEDIATE", () => {
+    const userVersion = pragma(db, "user_version") as number;
+    for (const migration of migrations.slice(formatOf(userVersion))) db.exec(migration);
+    db.exec(`PRAGMA user_version = ${userVersionOf(stampOf(userVersion), migrations.length)}`);
+    db.prepare("INSERT INTO meta (key, value) VALUES ('store', ?) ON CONFLICT DO NOTHING").run(randomBytes(12).toString("base64url"));
+  });
+}
+
+function storeIdOf(db: Driver, file: string): string {
   const storeId = db.prepare("SELECT value FROM meta WHERE key = 'store'").get()?.[0];
   if (typeof storeId !== "string") throw new HoldfastError("CORRUPT", `${quote(file)} has lost its id.`);
   return storeId;
@@ -276,7 +343,7 @@ function isGone(db: Driver, tenant: string): (witness: string) => boolean {
 const witnessOf = (tenant: string, line: string): string => (tenant === "" ? line : `${line}@${digest(tenant).slice(0, 16)}`);
 const lineOf = (witness: string): string => witness.split("@")[0] as string;
 
-function medium(db: Driver, file: string, anchors: Anchors, tenant: string, leave: () => void, presence: Presence): Medium {
+function medium(db: Driver, { file, place, leave, refuses }: Opening, anchors: Anchors, tenant: string, presence: Presence): Medium {
   return {
     presence,
     async backup(path, o) {
@@ -290,15 +357,15 @@ function medium(db: Driver, file: string, anchors: Anchors, tenant: string, leav
       }
     },
     about() {
-      const files = filesOf(file);
+      const files = filesOf(place);
       return {
         kind: "sqlite",
-        place: file,
+        place,
         engine: `SQLite ${String(db.prepare("SELECT sqlite_version()").get()?.[0])} (${db.name})`,
         format: migrations.length,
         diskBytes: bytesOf(files),
         synced: "a write-ahead log, at every commit",
-        concerns: concernsAbout(dirname(file), files),
+        concerns: concernsAbout(dirname(place), files),
       };
     },
     traits: { durable: true, oneMachine: true, shared: true },
@@ -317,7 +384,10 @@ function medium(db: Driver, file: string, anchors: Anchors, tenant: string, leav
         },
       };
     },
-    scrub: (withinMs) => scrub(db, performance.now() + withinMs),
+    scrub: async (withinMs) => {
+      if (refuses !== undefined) throw refuses;
+      return scrub(db, performance.now() + withinMs);
+    },
     async close() {
       await anchors.close();
       presence.close();

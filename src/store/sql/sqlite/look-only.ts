@@ -1,0 +1,118 @@
+/**
+ * Open a store that this process may not write: a file or a directory without permission, or a read-only mount.
+ *
+ * SQLite must make two files beside a store (-wal, -shm), even to read it. If another process has the store open, both are there, and the
+ * store is read in place. Otherwise the store is copied to the directory for temporary files, with its log, and the copy is read.
+ *
+ * LOOK-1  a look shows all that was acknowledged: what stands in the log is read, or the store is refused.
+ * LOOK-2  nothing is written to the store or beside it. Each write is refused with the path of the store.
+ * LOOK-3  a copy is of one moment. Once the store changes, the copy ends as a store does that was replaced (GONE-1).
+ */
+import { accessSync, constants, existsSync, mkdirSync, rmSync, statSync } from "node:fs";
+import { copyFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { HoldfastError, quote } from "../../../core/errors.js";
+import { clearLeft, draftName } from "./drafts.js";
+
+/** Whether this process can only look at a store. */
+export const isLookOnly = (file: string): boolean => !isWritable(file) || (!isWritable(dirname(file)) && !isInUse(file));
+
+/** Whether a process has the store open, or was killed while it had. */
+export const isInUse = (file: string): boolean => existsSync(`${file}-wal`) && existsSync(`${file}-shm`);
+
+function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The error of each write (LOOK-2). */
+export const lookOnly = (file: string): HoldfastError =>
+  new HoldfastError(
+    "IO",
+    `${quote(isWritable(file) ? dirname(file) : file)} is read-only for this process, so the store was opened to look only. Nothing was written. Make the file and its directory writable, and open the store again.`,
+    { path: file },
+  );
+
+export interface Copy {
+  readonly file: string;
+  /** Answers the path of the store if it has changed since (LOOK-3). */
+  findChanged(): string | undefined;
+  remove(): void;
+}
+
+const PARTS = ["", "-wal", "-anchors"] as const;
+const PREFIX = "holdfast-look.";
+/** Copies that are still there. They are removed when the process exits. What a killed process left, the next one removes. */
+const copies = new Set<string>();
+
+export async function copyToLook(file: string, deadline: number): Promise<Copy> {
+  const directory = makeDirectory(file);
+  const remove = (): void => {
+    rmSync(directory, { recursive: true, force: true });
+    copies.delete(directory);
+  };
+  try {
+    for (;;) {
+      const before = momentOf(file);
+      const to = join(directory, basename(file));
+      for (const part of PARTS) {
+        rmSync(to + part, { force: true });
+        if (existsSync(file + part)) await copyFile(file + part, to + part);
+      }
+      if (momentOf(file) === before) return { file: to, findChanged: () => (momentOf(file) === before ? undefined : file), remove };
+      if (performance.now() > deadline)
+        throw new HoldfastError("BUSY", `${quote(file)} kept changing while it was copied to be looked at. Try again.`, { path: file });
+      await sleep(20);
+    }
+  } catch (error) {
+    remove();
+    throw error instanceof HoldfastError ? error : notCopied(file, error);
+  }
+}
+
+function makeDirectory(file: string): string {
+  try {
+    clearLeft(tmpdir(), PREFIX, removeLeft);
+    const directory = join(tmpdir(), PREFIX + draftName());
+    mkdirSync(directory, { mode: 0o700 });
+    if (copies.size === 0) process.once("exit", removeAll);
+    copies.add(directory);
+    return directory;
+  } catch (error) {
+    throw notCopied(file, error);
+  }
+}
+
+/** Another user's is not ours to remove. */
+function removeLeft(directory: string): void {
+  try {
+    rmSync(directory, { recursive: true, force: true });
+  } catch {}
+}
+
+function removeAll(): void {
+  for (const directory of copies) removeLeft(directory);
+}
+
+/** What tells that a store or its log has changed. */
+const momentOf = (file: string): string =>
+  [file, `${file}-wal`]
+    .map((path) => statSync(path, { throwIfNoEntry: false, bigint: true }))
+    .map((found) => (found ? `${found.dev}:${found.ino}:${found.size}:${found.mtimeNs}` : ""))
+    .join(" ");
+
+const notCopied = (file: string, error: unknown): HoldfastError => {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return new HoldfastError(
+    code === "ENOSPC" || code === "EDQUOT" ? "DISK_FULL" : "IO",
+    `${quote(file)} is read-only for this process, and could not be copied to ${quote(tmpdir())} to be looked at (${quote(message)}). Set TMPDIR to a directory with room for it, or copy the store yourself and open the copy.`,
+    { path: file },
+    error,
+  );
+};

@@ -1,0 +1,204 @@
+/** Stores that a process may not write: all of it can be looked at, nothing changes, and a write names the place (LOOK-1 to LOOK-3). */
+import { execFile, execFileSync } from "node:child_process";
+import { chmodSync, copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterEach, describe, expect, test } from "vitest";
+import { type Holdfast, open } from "../../src/index.js";
+import { type Child, start } from "./child.mjs";
+import { fresh } from "./places.js";
+
+const children: Child[] = [];
+const mounts: string[] = [];
+const opened: Holdfast[] = [];
+afterEach(async () => {
+  for (const hold of opened.splice(0)) await hold.close();
+  for (const child of children.splice(0)) await child.end();
+  for (const directory of mounts.splice(0)) execFileSync("umount", [directory]);
+});
+
+async function child(): Promise<Child> {
+  const started = start("puppet.mjs");
+  children.push(started);
+  await started.ask({ do: "ready" });
+  return started;
+}
+
+function mounted(): string {
+  const directory = fresh();
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=8m,mode=755", "tmpfs", directory]);
+  mounts.push(directory);
+  return directory;
+}
+
+const makeReadOnly = (directory: string) => execFileSync("mount", ["-o", "remount,ro", directory]);
+
+/** Makes a store with one session of three messages. `killed`: as a process leaves it that is killed. */
+async function made(address: string, how: "closed" | "killed"): Promise<void> {
+  const path = address.replace(/^dir:/, "");
+  const draft = join(fresh(), "draft");
+  const hold = await open(address.replace(path, draft));
+  const session = await hold.session("a");
+  for (let n = 0; n < 3; n++) {
+    session.append({ role: "user", content: "words" });
+    await session.checkpoint();
+  }
+  const copy = () => {
+    for (const part of ["", "-wal", "-shm", "-anchors"])
+      if (existsSync(draft + part)) cpSync(draft + part, path + part, { recursive: true });
+  };
+  if (how === "killed") copy();
+  await hold.close();
+  if (how === "closed") copy();
+}
+
+async function looked(address: string): Promise<Holdfast> {
+  const hold = await open(address);
+  opened.push(hold);
+  return hold;
+}
+
+async function allOf(hold: Holdfast): Promise<unknown> {
+  const rows: string[] = [];
+  for await (const row of hold.export()) rows.push(row);
+  return {
+    sessions: (await hold.sessions.list()).items.map(({ id }) => id),
+    messages: (await hold.sessions.state("a")).messages.length,
+    checkpoints: (await hold.checkpoints.list("a")).items.length,
+    found: (await hold.sessions.search("words")).items.length,
+    exported: rows.some((row) => row.includes("words")),
+    findings: (await hold.verify()).findings,
+    looked: (await hold.about()).sessions.looked,
+  };
+}
+
+const all = { sessions: ["a"], messages: 3, checkpoints: 3, found: 3, exported: true, findings: [], looked: 1 };
+
+const files = (directory: string) =>
+  readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => `${entry.name} ${readFileSync(join(entry.parentPath, entry.name)).toString("base64")}`)
+    .sort();
+
+const kinds = [
+  { name: "sqlite", at: (directory: string) => join(directory, "store.db") },
+  { name: "dir", at: (directory: string) => `dir:${join(directory, "store")}` },
+];
+
+describe.each(kinds)("$name on a read-only mount", ({ at }) => {
+  test.each(["closed", "killed"] as const)("LOOK-1, LOOK-2: a store as a process leaves it that is %s", async (how) => {
+    const directory = mounted();
+    const address = at(directory);
+    await made(address, how);
+    makeReadOnly(directory);
+    const before = files(directory);
+    const hold = await looked(address);
+    expect(await allOf(hold)).toEqual(all);
+    const refused = { name: "HoldfastError", code: "IO", details: { path: expect.stringContaining(join(directory, "store")) } };
+    await expect(hold.session("a")).rejects.toMatchObject(refused);
+    await expect(hold.sessions.update("a", { title: "t" })).rejects.toMatchObject(refused);
+    await expect(hold.sessions.delete("a")).rejects.toMatchObject(refused);
+    await expect(hold.gc()).rejects.toMatchObject(refused);
+    expect(await allOf(hold)).toEqual(all);
+    await hold.close();
+    expect(files(directory)).toEqual(before);
+  });
+});
+
+test("LOOK-1: a log without its -shm file is read, too", async () => {
+  const directory = mounted();
+  const path = join(directory, "store.db");
+  await made(path, "killed");
+  rmSync(`${path}-shm`);
+  makeReadOnly(directory);
+  expect(await allOf(await looked(path))).toEqual(all);
+});
+
+test("negative control: without its log, a store of a killed writer shows less", async () => {
+  const directory = mounted();
+  const path = join(directory, "store.db");
+  await made(path, "killed");
+  copyFileSync(path, join(directory, "half.db"));
+  makeReadOnly(directory);
+  const hold = await looked(join(directory, "half.db"));
+  expect((await hold.sessions.list()).items).toEqual([]);
+});
+
+async function withTmp(directory: string, run: () => Promise<void>): Promise<void> {
+  const { TMPDIR } = process.env;
+  process.env["TMPDIR"] = directory;
+  try {
+    await run();
+  } finally {
+    if (TMPDIR === undefined) delete process.env["TMPDIR"];
+    else process.env["TMPDIR"] = TMPDIR;
+  }
+}
+
+test("a copy is removed when the store is closed, or by the next look; a backup can be made of it", async () => {
+  const directory = mounted();
+  const path = join(directory, "store.db");
+  await made(path, "closed");
+  makeReadOnly(directory);
+  const tmp = fresh();
+  const backup = join(fresh(), "backup.db");
+  await withTmp(tmp, async () => {
+    const hold = await open(path);
+    const [name = ""] = readdirSync(tmp);
+    expect(readdirSync(tmp)).toHaveLength(1);
+    expect(statSync(join(tmp, name)).mode & 0o777).toBe(0o700);
+    expect(await hold.backup(backup)).toMatchObject({ sessions: 1 });
+    await hold.close();
+    expect(readdirSync(tmp)).toEqual([]);
+    // As a process leaves it that was killed.
+    mkdirSync(join(tmp, name.replace(`-${process.pid}-`, "-999999999-")));
+    const again = await open(path);
+    expect(readdirSync(tmp)).toHaveLength(1);
+    await again.close();
+    expect(readdirSync(tmp)).toEqual([]);
+  });
+  expect(await allOf(await looked(backup))).toEqual(all);
+});
+
+test("a directory for temporary files that cannot be written: the error says what to do", async () => {
+  const directory = mounted();
+  const path = join(directory, "store.db");
+  await made(path, "closed");
+  makeReadOnly(directory);
+  await withTmp(directory, () =>
+    expect(open(path)).rejects.toMatchObject({ code: "IO", details: { path }, message: expect.stringContaining("Set TMPDIR") }),
+  );
+});
+
+test("LOOK-3: once another process writes, a copy ends, and the next look shows what is new", async () => {
+  const directory = fresh();
+  const path = join(directory, "store.db");
+  await made(path, "closed");
+  for (const part of ["", "-anchors"]) chmodSync(path + part, 0o644);
+  const reader = await child();
+  await reader.ask({ do: "setuid", uid: 65_534 });
+  await reader.ask({ do: "open", path });
+  expect(await reader.ask({ do: "list", session: "a" })).toMatchObject({ checkpoints: 3 });
+  const hold = await looked(path);
+  await (await hold.session("a", { waitMs: 5_000 })).checkpoint("more");
+  const { error } = await reader.ask({ do: "backup", to: join(directory, "b.db") });
+  expect(error).toMatchObject({ code: "IO", message: expect.stringContaining("Open the store again") });
+  expect((await reader.ask({ do: "list", session: "a" })).error).toMatchObject({ code: "IO" });
+  // Now it is in use, and is read in place: each look shows what was saved last.
+  await reader.ask({ do: "open", path });
+  expect(await reader.ask({ do: "list", session: "a" })).toMatchObject({ checkpoints: 4 });
+  await (await hold.session("b")).checkpoint();
+  expect(await reader.ask({ do: "list", session: "b" })).toMatchObject({ checkpoints: 1 });
+  expect((await reader.ask({ do: "session", session: "c" })).error).toMatchObject({ code: "IO", details: { path } });
+});
+
+test("the command line looks at a store on a read-only mount", async () => {
+  const directory = mounted();
+  const path = join(directory, "store.db");
+  await made(path, "closed");
+  makeReadOnly(directory);
+  const bin = fileURLToPath(new URL("../../dist/bin/holdfast.js", import.meta.url));
+  for (const args of [["ls"], ["show", "a"]])
+    expect((await promisify(execFile)(bin, [...args, "--store", path])).stdout).toMatch(/in-progress/);
+});
