@@ -7,7 +7,6 @@ import { encode, type Json } from "./core/json.js";
 import type { Redact } from "./core/redact-text.js";
 import { about, type StoreAbout } from "./runtime/about.js";
 import { type BoundAgent, bind } from "./runtime/agent/bound.js";
-import { agent } from "./runtime/agent/define.js";
 import type { Agent, AgentDef, Tool } from "./runtime/agent/definition.js";
 import { Runs } from "./runtime/agent/runs.js";
 import { Agents } from "./runtime/agents/agents.js";
@@ -89,7 +88,7 @@ export class Holdfast implements AsyncDisposable {
   agent<C, S, O>(defined: Agent<C, S, O>): BoundAgent<C, S, O>;
   agent(given: Agent | AgentDef<{}, any, any, any>): BoundAgent {
     this.#ground.usable();
-    return bind(this.#ground, this.#runs, "model" in given ? agent(given) : given);
+    return bind(this.#ground, this.#runs, given);
   }
 
   /** Opens a session for work, making it where there is none, and holds its lease until it is closed. */

@@ -37,27 +37,26 @@ export type { BackupReport, BackupRequest, Holdfast } from "./holdfast.js";
 export { type OpenOptions, open, type Restored, restoreBackup } from "./open.js";
 export type { HeldLease, StoreAbout } from "./runtime/about.js";
 export type { BoundAgent, RunStream, Turn } from "./runtime/agent/bound.js";
-export { agent } from "./runtime/agent/define.js";
-export {
-  type Agent,
-  type AgentDef,
-  type Check,
-  type Delta,
-  type Input,
-  type InputMessage,
-  type InputPart,
-  type InputSchema,
-  type Limits,
-  type ModelReply,
-  type ModelRequest,
-  type RunOptions,
-  type SessionView,
-  type StateShape,
-  type SubmitOptions,
-  type Tool,
-  type ToolContext,
-  type ToolDescription,
-  tool,
+export { agent, tool } from "./runtime/agent/define.js";
+export type {
+  Agent,
+  AgentDef,
+  Check,
+  Delta,
+  Input,
+  InputMessage,
+  InputPart,
+  InputSchema,
+  Limits,
+  ModelReply,
+  ModelRequest,
+  RunOptions,
+  SessionView,
+  StateShape,
+  SubmitOptions,
+  Tool,
+  ToolContext,
+  ToolDescription,
 } from "./runtime/agent/definition.js";
 export type { AgentEvent } from "./runtime/agent/events.js";
 export type { RunResult } from "./runtime/agent/result.js";

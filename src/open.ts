@@ -1,6 +1,7 @@
 /** Opening a store by its address. The composition root of the library: stores, runtime and machine meet here. */
 import { HoldfastError, quote } from "./core/errors.js";
 import { checkName, typeName } from "./core/ids.js";
+import { isList } from "./core/json.js";
 import type { Redact } from "./core/redact-text.js";
 import { type Extras, Holdfast } from "./holdfast.js";
 import type { Clock } from "./runtime/ground.js";
@@ -64,8 +65,9 @@ export async function open(address?: string, given?: OpenOptions): Promise<Holdf
     redact,
     ...forStore
   } = options(given, "open", ["clock", "leaseMs", "telemetry", "search", "redact", ...STORE_OPTIONS]);
-  if (typeof clock?.now !== "function") throw invalid("clock", "it must have a function now()");
-  if (telemetry !== undefined && (typeof telemetry !== "object" || telemetry === null)) throw invalid("telemetry", "it must be an object");
+  if (!isClock(clock)) throw invalid("clock", "it must have a function now()");
+  if (telemetry !== undefined && (typeof telemetry !== "object" || telemetry === null || isList(telemetry)))
+    throw invalid("telemetry", `it must be an object, not ${typeName(telemetry)}`);
   const more: Extras = {
     ...(telemetry && { telemetry }),
     ...(callback(redact, "redact") && { redact }),
@@ -74,6 +76,14 @@ export async function open(address?: string, given?: OpenOptions): Promise<Holdf
   const lease = checkLeaseMs(leaseMs) ?? LEASE_MS;
   const store = await openStore(address, forStore);
   return new Holdfast(store, thisMachine(), clock, lease, more);
+}
+
+function isClock(clock: Clock | null): clock is Clock {
+  try {
+    return typeof clock?.now === "function";
+  } catch {
+    return false;
+  }
 }
 
 /**

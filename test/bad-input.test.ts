@@ -231,16 +231,17 @@ describe.each(two)("ids that are refused: $name", (store) => {
 
   const strangers = ["%", "*", "_", "own%", "OWN", "own ", "ow_", "' OR 1=1 --", "../own", "__proto__", "constructor"];
   const readers = sessionIdPlaces.filter(
-    ({ name }) => !["hold.session", "hold.fork, id", "session.fork, id", "sessions.get"].includes(name),
+    ({ name }) => !["hold.session", "hold.fork, id", "session.fork, id", "sessions.get", "checkpoints.latest"].includes(name),
   );
   for (const [place, id] of cross(readers, strangers))
     test(`${place.name}: no pattern and no path, ${id} is a session that is not there`, async () => {
       await expectRefused(await theWorld(), (world) => place.call(world, id), ["NOT_FOUND"]);
     });
 
-  test.each(strangers)("sessions.get: %s is a session that is not there", async (id) => {
+  test.each(strangers)("sessions.get and checkpoints.latest: %s is a session that is not there", async (id) => {
     const { hold } = await theWorld();
     expect(await hold.sessions.get(id)).toBeUndefined();
+    expect(await hold.checkpoints.latest(id)).toBeUndefined();
   });
 
   test.each(["set", "unset", "save"] as const)("session.%s: `messages` is not a state key", async (method) => {

@@ -1,6 +1,6 @@
 /** A closed store answers every public method with CLOSED, and never as if it were empty. */
 import { describe, expect, test } from "vitest";
-import { call, methodsOf, Options, openWorld, surfaces } from "./support/public-calls.js";
+import { call, methodsOf, Options, openWorld, plain, surfaces } from "./support/public-calls.js";
 import { stores } from "./support/stores.js";
 
 test("the table names every public method", async () => {
@@ -29,7 +29,7 @@ describe.each(stores)("$name", ({ address }) => {
       for (const [method, args] of Object.entries(calls)) {
         if (still.includes(method)) continue;
         const given = args(world);
-        await note(`${name}.${method}`, call(of(world), method, given));
+        await note(`${name}.${method}`, call(of(world), method, plain(given)));
         const bare = given.map((arg) => (arg instanceof Options ? undefined : arg));
         // Where options are required, that they are missing may be said first.
         await note(`${name}.${method}, no options`, call(of(world), method, bare), [
@@ -47,7 +47,7 @@ describe.each(stores)("$name", ({ address }) => {
     const world = await openWorld(address());
     await world.hold.close();
     for (const { of, calls, still = [] } of surfaces)
-      for (const method of still) await call(of(world), method, calls[method]?.(world) ?? []);
+      for (const method of still) await call(of(world), method, plain(calls[method]?.(world) ?? []));
   });
 
   test("followers that wait when the store is closed come to their end, and new ones throw CLOSED", async () => {

@@ -1,6 +1,7 @@
 /** A checkpoint: the record, as it is written and as callers see it. */
 import type { Digest } from "./digest.js";
 import { HoldfastError, pathTo } from "./errors.js";
+import { readFields } from "./given.js";
 import { type CheckpointId, type LineId, placeId, type SessionId, typeName } from "./ids.js";
 import { deepFreeze, encode, isList, type JsonObject } from "./json.js";
 import type { Save } from "./save.js";
@@ -79,7 +80,8 @@ export const MAX_METADATA_BYTES = 1024 * 1024;
 
 const none: JsonObject = Object.freeze({});
 
-const OPTIONS = [
+/** What a caller may say of a checkpoint. */
+export const MARK_OPTIONS = [
   "label",
   "description",
   "kind",
@@ -114,21 +116,9 @@ type Unchecked = { -readonly [K in keyof CheckpointOptions]?: unknown };
 function readOptions(given: unknown): Unchecked {
   if (typeof given !== "object" || given === null || isList(given))
     throw refuse("checkpoint", `it takes a label or options, not ${typeName(given)}`);
-  const options: Unchecked = {};
-  let path = "checkpoint";
-  let unknown: string | undefined;
-  try {
-    unknown = Object.keys(given).find((key) => !(OPTIONS as readonly string[]).includes(key));
-    for (const name of OPTIONS) {
-      path = `checkpoint.${name}`;
-      const value = (given as CheckpointOptions)[name];
-      if (value !== undefined) options[name] = value;
-    }
-  } catch (cause) {
-    throw refuse(path, "reading it threw an error", cause);
-  }
+  const { fields, unknown } = readFields(given, "checkpoint", MARK_OPTIONS);
   if (unknown !== undefined) throw refuse(pathTo("checkpoint", unknown), "a checkpoint has no such option");
-  return options;
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
 export function checkMetadata(value: unknown, path: string): JsonObject {

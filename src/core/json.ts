@@ -218,7 +218,7 @@ export function itemsOf(value: unknown, path: string): readonly unknown[] | unde
   let reading: number | undefined;
   let refusal: HoldfastError | undefined;
   try {
-    if (!Array.isArray(value)) return undefined;
+    if (!isList(value)) return undefined;
     const length = lengthOf(value);
     if (length > MAX_VALUE_BYTES) refusal = tooLarge(path);
     for (let i = 0; i < length && refusal === undefined; i++) {

@@ -318,16 +318,27 @@ const FITS: Readonly<Record<FieldType, readonly [fits: (value: unknown) => boole
 };
 
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return typeof value === "object" && value !== null && !isList(value);
 }
 
-export function partsOf(message: MessageInput<never> | MessageInput): readonly Part[] {
-  return typeof message.content === "string" ? [{ type: "text", text: message.content }] : message.content;
-}
+/** The parts of a message. Content that is text is one part. */
+export const partsOf = (message: MessageInput<never> | MessageInput): readonly Part[] => readParts(message, (parts) => parts);
 
-export function textOf(message: MessageInput<never> | MessageInput): string {
-  if (typeof message.content === "string") return message.content;
-  return message.content.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("");
+/** The text of a message, without its other parts. */
+export const textOf = (message: MessageInput<never> | MessageInput): string =>
+  readParts(message, (parts) => parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join(""));
+
+/** Callers without types may give any value, and one whose getters throw. */
+function readParts<R>(message: unknown, read: (parts: readonly Part[]) => R): R {
+  let cause: unknown;
+  try {
+    const content = isObject(message) ? message["content"] : undefined;
+    if (typeof content === "string") return read([{ type: "text", text: content }]);
+    if (isList(content) && content.every(isObject)) return read(content as unknown as readonly Part[]);
+  } catch (error) {
+    cause = error;
+  }
+  throw invalidValue("message", `it must be a message, with text or a list of parts as its content, not ${typeName(message)}`, cause);
 }
 
 /** Digests of the blobs a stored message refers to. What a tool answered may look like a file: only a whole file part is one. */

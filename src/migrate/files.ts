@@ -33,6 +33,8 @@ export const unreadable = (why: string, cause?: unknown): HoldfastError => new H
 
 /** The given path, resolved once: it may be a link itself, as whoever gave it chose it. */
 export async function rootOf(path: string): Promise<{ readonly root: string; readonly isDirectory: boolean }> {
+  if (typeof path !== "string" || path === "" || path.includes("\0"))
+    throw new HoldfastError("INVALID_OPTION", "path: it must be the path of a directory or a file.", { path: "path" });
   try {
     const root = await realpath(path);
     const found = await lstat(root);

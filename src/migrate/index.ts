@@ -1,6 +1,8 @@
 /** Brings in what other systems wrote: `migrate("ares", "path/to/checkpoints", "agent.db")`. */
 import { readdirSync, statSync } from "node:fs";
 import { HoldfastError, quote } from "../core/errors.js";
+import { callback, options as checked, flag, signalOf } from "../core/given.js";
+import { checkName } from "../core/ids.js";
 import { type Holdfast, type JsonObject, open } from "../index.js";
 import { readAethershell } from "./aethershell.js";
 import { readAres } from "./ares.js";
@@ -45,11 +47,13 @@ const READERS: Readonly<Record<MigrationKind, Known>> = {
  * Imports all that is at a path into a store (an address as `open` takes it). Run again, it goes on where it was killed, adds what has come
  * since, and imports nothing twice. What cannot be read or taken in is reported, and the rest imported.
  */
-export async function migrate(kind: MigrationKind, path: string, store?: string, o: MigrateOptions = {}): Promise<MigrationReport> {
+export async function migrate(kind: MigrationKind, path: string, store?: string, o?: MigrateOptions): Promise<MigrationReport> {
   const { read, expects, takesFile } = checkKind(kind);
-  const { dryRun = false, tenant, signal, onProgress } = o;
-  if (typeof path !== "string" || path === "" || path.includes("\0"))
-    throw new HoldfastError("INVALID_OPTION", "path: it must be the path of a directory.", { path: "path" });
+  const given = checked(o, "migrate", ["dryRun", "tenant", "signal", "onProgress"]);
+  const dryRun = flag(given.dryRun, "dryRun") ?? false;
+  const signal = signalOf(given.signal);
+  const onProgress = callback(given.onProgress, "onProgress");
+  const tenant = given.tenant === undefined ? undefined : checkName(given.tenant, "tenant");
   const { root, isDirectory } = await rootOf(path);
   if (!isDirectory && !takesFile) throw await unlike(kind, path, expects);
   const clock: SourceClock = { at: Date.now(), now: () => clock.at };

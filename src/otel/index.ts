@@ -6,6 +6,8 @@
 import { createRequire } from "node:module";
 import type { Attributes, Histogram, Span } from "@opentelemetry/api";
 import { missingPackage } from "../core/errors.js";
+import { flag, options } from "../core/given.js";
+import { checkName } from "../core/ids.js";
 import type { Message, MessageInput, Part, Usage } from "../core/message.js";
 import { partsOf } from "../core/message.js";
 import type { Operation, Result, Telemetry, TelemetryEvent } from "../runtime/telemetry.js";
@@ -32,7 +34,10 @@ function loadApi(): Api {
   }
 }
 
-export function otel({ provider, content = false }: OtelOptions = {}): Telemetry {
+export function otel(given?: OtelOptions): Telemetry {
+  const o = options(given, "otel", ["provider", "content"]);
+  const provider = o.provider === undefined ? undefined : checkName(o.provider, "provider");
+  const content = flag(o.content, "content") ?? false;
   const { context, metrics, SpanKind, SpanStatusCode, trace } = loadApi();
   const tracer = trace.getTracer(NAME);
   const meter = metrics.getMeter(NAME);

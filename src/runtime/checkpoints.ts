@@ -2,7 +2,7 @@
 import type { Checkpoint, CheckpointOptions } from "../core/checkpoint.js";
 import { type Diff, diff } from "../core/diff.js";
 import { HoldfastError, quote } from "../core/errors.js";
-import { checkName, checkpointPlace } from "../core/ids.js";
+import { checkName, checkpointPlace, sessionId } from "../core/ids.js";
 import { type CheckpointFilter, type CheckpointListOptions, type CheckpointPage, listOfAll, listOfSession } from "./checkpoint-lists.js";
 import { isThere, unlessDamaged, unlessGone } from "./damage.js";
 import type { Ground } from "./ground.js";
@@ -14,7 +14,7 @@ import { surveyLine } from "./retention/line-survey.js";
 import { removeMarks } from "./retention/prune.js";
 import { PLANS, type Pruned, type PruneOptions, prune } from "./retention/pruning.js";
 import { headOf } from "./rows.js";
-import { requirePresent, requireSession } from "./sessions.js";
+import { requireSession } from "./sessions.js";
 import { checkpointFromOutside, type OutsideOptions } from "./steering.js";
 
 export interface CheckpointState extends StateThere {
@@ -59,14 +59,15 @@ export class Checkpoints {
     return found;
   }
 
-  async latest(sessionId: string): Promise<Checkpoint | undefined> {
-    const { head, line, tail } = await requirePresent(this.#ground, sessionId);
-    return this.#ground.journal.latest(tail, line, head.id);
+  /** The newest checkpoint of a session; undefined where the session has none, or does not exist. */
+  async latest(id: string): Promise<Checkpoint | undefined> {
+    const present = await this.#ground.journal.present(sessionId(id));
+    return present && this.#ground.journal.latest(present.tail, present.line, present.head.id);
   }
 
   /** Places a checkpoint at the end of a session that nobody holds. */
-  create(sessionId: string, o?: CheckpointOptions & OutsideOptions): Promise<Checkpoint> {
-    return checkpointFromOutside(this.#ground, sessionId, o);
+  create(id: string, o?: CheckpointOptions & OutsideOptions): Promise<Checkpoint> {
+    return checkpointFromOutside(this.#ground, id, o);
   }
 
   /**
@@ -77,7 +78,7 @@ export class Checkpoints {
    * @example
    * const { items, next } = await hold.checkpoints.list({ agent: "researcher", limit: 50 });
    */
-  list(sessionId: string, o?: CheckpointListOptions): Promise<Page<Checkpoint>>;
+  list(session: string, o?: CheckpointListOptions): Promise<Page<Checkpoint>>;
   list(filter: CheckpointFilter): Promise<CheckpointPage>;
   async list(of: string | CheckpointFilter, o?: CheckpointListOptions): Promise<CheckpointPage> {
     if (typeof of === "object" && of !== null && o === undefined) return listOfAll(this.#ground, of);
@@ -110,13 +111,14 @@ export class Checkpoints {
    * Removes the checkpoints of the session's past that a policy does not keep, and what only they needed: of its agent's policy, or the
    * store's, where none is given. The newest stays, and so do those at which forks begin. Others can work meanwhile.
    */
-  prune(sessionId: string, o?: PruneOptions): Promise<Pruned> {
-    return prune(this.#ground, sessionId, o);
+  prune(id: string, o?: PruneOptions): Promise<Pruned> {
+    return prune(this.#ground, id, o);
   }
 
   /** Removes one checkpoint. One at which a fork begins is a CONFLICT. */
   async delete(id: string, o?: KeyOption): Promise<void> {
     const { key } = options(o, "checkpoints.delete", ["key"]);
+    checkName(id, "checkpoint id");
     await onceRemoved<null, void>(
       this.#ground,
       { key, name: "checkpoints.delete", to: id, args: {} },

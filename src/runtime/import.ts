@@ -6,6 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Digest } from "../core/digest.js";
 import { type ErrorCode, HoldfastError, quote } from "../core/errors.js";
 import { follow, type LineEnd, originEnd, rootEnd, unknownEnd } from "../core/follow.js";
+import { isInstance } from "../core/given.js";
 import { type LineId, type Place, placeId, type SessionId, typeName } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import type { Blob } from "../core/message.js";
@@ -92,9 +93,17 @@ export async function importRows(ground: Ground, rows: ExportedRows, given: Impo
 }
 
 function piecesOf(rows: unknown): ExportedRows {
-  if (typeof rows === "string" || rows instanceof Uint8Array) return [rows];
-  if (typeof rows === "object" && rows !== null && (Symbol.asyncIterator in rows || Symbol.iterator in rows)) return rows as ExportedRows;
+  if (typeof rows === "string" || isInstance(rows, Uint8Array)) return [rows];
+  if (isIterated(rows)) return rows;
   throw invalid("rows", `an export is text or bytes that can be iterated over, not ${typeName(rows)}`);
+}
+
+function isIterated(rows: unknown): rows is ExportedRows {
+  try {
+    return typeof rows === "object" && rows !== null && (Symbol.asyncIterator in rows || Symbol.iterator in rows);
+  } catch (cause) {
+    throw invalid("rows", "reading it threw an error", cause);
+  }
 }
 
 /** A line as far as it has come. */

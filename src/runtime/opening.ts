@@ -14,7 +14,7 @@ import type { Ground } from "./ground.js";
 import { Holding, type Opening } from "./holding.js";
 import { noSession } from "./inbox.js";
 import { notFound } from "./lines.js";
-import { invalid, options, wholeNumber } from "./options.js";
+import { listOf, options, wholeNumber } from "./options.js";
 import type { Receipt } from "./receipts.js";
 import { leaveToSomebody } from "./restored.js";
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, leaseOf, leaseRow, newLine, rootDigest } from "./rows.js";
@@ -37,9 +37,9 @@ export const MAX_TITLE_CHARS = 1_000;
 const MAX_TAGS = 100;
 
 export function checkTags(tags: unknown, path: string): readonly string[] {
-  if (!Array.isArray(tags)) throw invalid(path, "tags are a list of names");
-  if (tags.length > MAX_TAGS) throw new HoldfastError("TOO_LARGE", `${path}: more than ${MAX_TAGS} tags.`, { path, limit: MAX_TAGS });
-  return [...new Set(Array.from(tags, (tag, i) => checkName(tag, `${path}[${i}]`)))];
+  const given = listOf(tags, path, "a list of names", MAX_TAGS + 1);
+  if (given.length > MAX_TAGS) throw new HoldfastError("TOO_LARGE", `${path}: more than ${MAX_TAGS} tags.`, { path, limit: MAX_TAGS });
+  return [...new Set(given.map((tag, i) => checkName(tag, `${path}[${i}]`)))];
 }
 
 /** Title, tags and metadata that are given, checked, and as they are to be stored. */
@@ -80,13 +80,16 @@ function wanted(ground: Ground, id: unknown, given: SessionOptions | undefined):
     title,
     tags,
     metadata,
-    waitMs: o.waitMs === undefined ? 0 : wholeNumber(o.waitMs, "waitMs", 0, MAX_LEASE_MS),
+    waitMs: checkWaitMs(o.waitMs) ?? 0,
     leaseMs: checkLeaseMs(o.leaseMs) ?? ground.leaseMs,
   };
 }
 
 export const checkLeaseMs = (leaseMs: unknown): number | undefined =>
   leaseMs === undefined ? undefined : wholeNumber(leaseMs, "leaseMs", 100, MAX_LEASE_MS);
+
+export const checkWaitMs = (waitMs: unknown): number | undefined =>
+  waitMs === undefined ? undefined : wholeNumber(waitMs, "waitMs", 0, MAX_LEASE_MS);
 
 /** Opens a session, making it where there is none. */
 export async function openSession<S extends object = Record<string, Json>>(

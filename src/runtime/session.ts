@@ -172,22 +172,22 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     return this.#held.checkpoint(checkOptions(label));
   }
 
-  /** Ends the session's work, with a checkpoint. `at` says more of that one than that it is automatic. */
-  async complete(output?: Json, at?: CheckpointOptions): Promise<void> {
+  /** Ends the session's work, with a checkpoint. `at` is a label for that checkpoint, or options. */
+  async complete(output?: Json, at?: string | CheckpointOptions): Promise<void> {
     await this.#finish("complete", at, { output: output === undefined ? undefined : encode(output, "output").value });
   }
 
-  async fail(reason: string, at?: CheckpointOptions): Promise<void> {
+  async fail(reason: string, at?: string | CheckpointOptions): Promise<void> {
     await this.#finish("fail", at, { reason: checkText(reason, "reason", MAX_REASON) });
   }
 
-  async halt(reason: string, at?: CheckpointOptions): Promise<void> {
+  async halt(reason: string, at?: string | CheckpointOptions): Promise<void> {
     await this.#finish("halt", at, { reason: checkText(reason, "reason", MAX_REASON) });
   }
 
   async #finish(
     event: StatusEvent,
-    at: CheckpointOptions | undefined,
+    at: string | CheckpointOptions | undefined,
     { reason, output }: { readonly reason?: string; readonly output?: Json | undefined },
   ): Promise<void> {
     this.#held.usable();

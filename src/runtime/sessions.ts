@@ -1,4 +1,5 @@
 /** Looking at sessions, and changing what stands outside their journals. Needs no lease. */
+import { checkText } from "../core/checkpoint.js";
 import { HoldfastError } from "../core/errors.js";
 import type { Format, GivenTranscript, Transcript } from "../core/formats/transcript.js";
 import { checkName, type SessionId, sessionId } from "../core/ids.js";
@@ -68,6 +69,8 @@ export interface UpdateOptions extends KeyOption {
   /** What else is done under the key, in whatever words: with others it is another call. */
   readonly about?: string;
 }
+
+const MAX_ABOUT = 1024 * 1024;
 
 export const STATUSES = Object.keys(statusTable) as SessionStatus[];
 
@@ -187,6 +190,7 @@ export class Sessions {
     const known = sessionId(id);
     const { key, create, agent, about } = options(given, "sessions.update", ["key", "create", "agent", "about"]);
     const isMade = flag(create, "create") ?? false;
+    if (about !== undefined) checkText(about, "about", MAX_ABOUT);
     if (agent !== undefined && !isMade) throw invalid("agent", "it is given to a session that is made; pass create: true with it");
     const made = isMade ? { agent: agent === undefined ? undefined : checkName(agent, "agent") } : undefined;
     const relabel = relabelBy(this.#ground, update, "sessions.update");
@@ -297,13 +301,6 @@ export function summaryOf(head: HeadDoc, label: LabelDoc, updatedAt = head.creat
     ...(origin === undefined ? undefined : { origin }),
     ...(parent === undefined ? undefined : { parent }),
   });
-}
-
-export async function requirePresent(ground: Ground, id: unknown): Promise<Standpoint> {
-  const known = sessionId(id);
-  const present = await ground.journal.present(known);
-  if (present === undefined) throw noSession(known);
-  return present;
 }
 
 export async function requireSession(ground: Ground, id: unknown): Promise<SessionRow> {

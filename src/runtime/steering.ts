@@ -2,13 +2,13 @@
  * Steering a session for a moment, from outside a run: a checkpoint is placed, or it goes back to one. Whoever asks holds the session for
  * just that; where somebody else does, it is refused (LEASE_HELD) after `waitMs`.
  */
-import { type Checkpoint, type CheckpointOptions, checkOptions } from "../core/checkpoint.js";
+import { type Checkpoint, type CheckpointOptions, checkOptions, MARK_OPTIONS } from "../core/checkpoint.js";
 import { checkpointPlace, type LineId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
 import type { Ground } from "./ground.js";
 import type { Holding } from "./holding.js";
 import { adopt, checkPolicy, notFound, passedSince, type RewindOptions, type Rewound, rewind } from "./lines.js";
-import { openHolding } from "./opening.js";
+import { checkWaitMs, openHolding } from "./opening.js";
 import { options, signalOf } from "./options.js";
 import { type KeyOption, once } from "./receipts.js";
 import { requireSession } from "./sessions.js";
@@ -26,9 +26,9 @@ export async function checkpointFromOutside(
   given: (CheckpointOptions & OutsideOptions) | undefined,
 ): Promise<Checkpoint> {
   const session = sessionId(id);
-  const { key, waitMs, signal, ...mark } = { ...given };
+  const { key, waitMs, signal, ...mark } = options(given, "checkpoints.create", [...MARK_OPTIONS, "key", "waitMs", "signal"]);
   const checked = checkOptions(mark);
-  const wait = { waitMs, signal: signalOf(signal) };
+  const wait = waitOf(waitMs, signal);
   return once<string, Checkpoint>(
     ground,
     { key, name: "checkpoints.create", to: session, args: checked },
@@ -55,7 +55,7 @@ export async function rewindFromOutside(
 ): Promise<Rewound> {
   const session = sessionId(id);
   const { key, waitMs, signal, effects } = options(given, "rewind", ["key", "waitMs", "signal", "effects"]);
-  const wait = { waitMs, signal: signalOf(signal) };
+  const wait = waitOf(waitMs, signal);
   const policy = checkPolicy(effects);
   return once<Kept, Rewound>(
     ground,
@@ -84,13 +84,15 @@ export async function adoptFromOutside(
   given: Omit<OutsideOptions, "key"> | undefined,
 ): Promise<void> {
   const { waitMs, signal } = options(given, "adopt", ["waitMs", "signal"]);
-  await briefly(ground, sessionId(id), { waitMs, signal: signalOf(signal) }, (held) => adopt(held, at));
+  await briefly(ground, sessionId(id), waitOf(waitMs, signal), (held) => adopt(held, at));
 }
 
 interface Waiting {
   readonly waitMs: number | undefined;
   readonly signal: AbortSignal | undefined;
 }
+
+const waitOf = (waitMs: unknown, signal: unknown): Waiting => ({ waitMs: checkWaitMs(waitMs), signal: signalOf(signal) });
 
 async function briefly<R>(ground: Ground, session: string, { waitMs, signal }: Waiting, act: (held: Holding) => Promise<R>): Promise<R> {
   const held = await openHolding(ground, session, waitMs === undefined ? undefined : { waitMs }, { make: false, signal });

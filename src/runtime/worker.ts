@@ -18,7 +18,7 @@ import { words } from "./effects/caller.js";
 import type { Ground } from "./ground.js";
 import type { Holding } from "./holding.js";
 import { checkLeaseMs, enter } from "./opening.js";
-import { flag, invalid, options, wholeNumber } from "./options.js";
+import { flag, invalid, listOf, options, wholeNumber } from "./options.js";
 import { headOf, headRow, leaseOf, leaseRow } from "./rows.js";
 
 export interface WorkerOptions {
@@ -78,10 +78,11 @@ export class Worker {
   /** Made by `hold.worker`. */
   constructor(ground: Ground, runs: Runs, given: WorkerOptions) {
     const o = options(given, "worker", ["agents", "concurrency", "leaseMs", "pollMs", "attempts", "onSigterm"]);
-    if (!Array.isArray(o.agents) || o.agents.length === 0) throw invalid("agents", "a worker needs agents to run");
+    const agents = listOf(o.agents, "agents", "a list of agents that the worker runs");
+    if (agents.length === 0) throw invalid("agents", "a worker needs agents to run");
     this.#ground = ground;
     this.#runs = runs;
-    this.#agents = o.agents.map(definitionOf);
+    this.#agents = agents.map(definitionOf);
     if (new Set(this.#agents.map(({ name }) => name)).size < this.#agents.length) throw invalid("agents", "two of them have one name");
     this.#concurrency = o.concurrency === undefined ? 8 : wholeNumber(o.concurrency, "concurrency", 1, 100_000);
     this.#leaseMs = checkLeaseMs(o.leaseMs) ?? ground.leaseMs;

@@ -9,7 +9,7 @@ import type { Digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { Fold } from "../core/fold.js";
 import { checkName, type LineId, MAX_SEQ, parsePlace, placeId, type SessionId } from "../core/ids.js";
-import { type Encoded, encode, equal, freeze, type Json, type JsonObject, textBytes } from "../core/json.js";
+import { type Encoded, encode, equal, freeze, itemsOf, type Json, type JsonObject, textBytes } from "../core/json.js";
 import { type Blob, blobsOf, type EncodedMessage, encodeMessage, type Message, type MessageInput } from "../core/message.js";
 import { record } from "../core/record.js";
 import { baseRefs } from "../core/refs.js";
@@ -215,9 +215,10 @@ export class Workspace {
   /** Stages what differs between the present state and a whole one. */
   save(whole: { readonly messages?: readonly MessageInput[]; readonly state?: object }): void {
     const { messages, state } = options(whole, "save", ["messages", "state"]);
-    if (messages !== undefined && !Array.isArray(messages))
+    const items = messages === undefined ? undefined : itemsOf(messages, "messages");
+    if (messages !== undefined && items === undefined)
       throw new HoldfastError("INVALID_VALUE", "messages: it must be a list of messages.", { path: "messages" });
-    const encodedMessages = messages && Array.from(messages, (message, i) => this.encode(message, `messages[${i}]`));
+    const encodedMessages = items?.map((message, i) => this.encode(message, `messages[${i}]`));
     const encodedState =
       state === undefined ? undefined : entriesOf(state).map(([key, value]) => [key, this.#encodeState(key, value)] as const);
     if (encodedMessages) this.#saveMessages(encodedMessages);

@@ -4,6 +4,7 @@
  * further on, until a run comes through without meeting its point.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import { callback, invalid, listOf, options, wholeNumber } from "../core/given.js";
 import { Holdfast } from "../holdfast.js";
 import { thisMachine } from "../store/machine.js";
 import { MemoryStore } from "../store/memory.js";
@@ -39,7 +40,22 @@ export interface CrashReport {
 
 const LIVES = 20;
 
-export async function everyCrash({ make, ledger, lifeMs = 5_000 }: EveryCrash): Promise<CrashReport> {
+const LIFE_MS = 5_000;
+const MAX_LIFE_MS = 3_600_000;
+
+function checkCrash(given: EveryCrash): Required<EveryCrash> {
+  const o = options(given, "everyCrash", ["make", "ledger", "lifeMs"]);
+  const make = callback(o.make, "everyCrash.make");
+  const ledger = callback(o.ledger, "everyCrash.ledger");
+  if (make === undefined) throw invalid("everyCrash.make", "give a function that defines and runs your agents on the store it is given");
+  if (ledger === undefined)
+    throw invalid("everyCrash.ledger", "give a function that answers what your tools have done, as a list of texts");
+  return { make, ledger, lifeMs: o.lifeMs === undefined ? LIFE_MS : wholeNumber(o.lifeMs, "everyCrash.lifeMs", 1, MAX_LIFE_MS) };
+}
+
+export async function everyCrash(given: EveryCrash): Promise<CrashReport> {
+  const { make, ledger: told, lifeMs } = checkCrash(given);
+  const ledger = async () => listOf(await told(), "everyCrash.ledger", "a function that answers a list of texts") as readonly string[];
   const acts = async (run: () => Promise<unknown>) => {
     const before = (await ledger()).length;
     const end = await run();
@@ -80,7 +96,7 @@ async function lives(
     const crash = new Crash(world, life === 0 ? point : Number.POSITIVE_INFINITY);
     const hold = new Holdfast(crash.store, machine, { now: Date.now }, 30_000);
     const end = await Promise.race([
-      make(hold).then((value) => ({ value })),
+      Promise.resolve(make(hold)).then((value) => ({ value })),
       crash.happened,
       sleep(lifeMs, "late" as const, { ref: false }),
     ]);

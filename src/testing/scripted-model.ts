@@ -1,4 +1,5 @@
 /** A model that says what it is told to: for tests and demos without a key. */
+import { listOf } from "../core/given.js";
 import type { ModelReply, ModelRequest } from "../runtime/agent/definition.js";
 
 export type ScriptedReply = string | ModelReply | ((request: ModelRequest) => ModelReply | string | Promise<ModelReply | string>);
@@ -13,7 +14,8 @@ export interface ScriptedModel {
  * Gives the replies in their order. Which one is next follows from the transcript, as it does for a real model: a run that goes on after a
  * crash is given the reply that it would have been given.
  */
-export function scriptedModel(replies: readonly ScriptedReply[]): ScriptedModel {
+export function scriptedModel(given: readonly ScriptedReply[]): ScriptedModel {
+  const replies = listOf(given, "replies", "a list of replies") as readonly ScriptedReply[];
   const requests: ModelRequest[] = [];
   const model = async (request: ModelRequest): Promise<ModelReply> => {
     requests.push(request);

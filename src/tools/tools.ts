@@ -5,7 +5,7 @@
 import { checkName } from "../core/ids.js";
 import type { ToolContext } from "../runtime/agent/definition.js";
 import type { CheckRequest, Settled } from "../runtime/effects/spec.js";
-import { flag, invalid, options } from "../runtime/options.js";
+import { flag, invalid, listOf, options } from "../runtime/options.js";
 import { KEY_VALID_MS } from "../runtime/receipts.js";
 import { agentDelete, agentList, agentLoad, agentSave } from "./agents.js";
 import { callTool, checked, surely } from "./calling.js";
@@ -106,15 +106,13 @@ function specsFor(given: ToolsOptions | undefined): { readonly specs: readonly S
   const o = options(given, "tools", ["only", "readOnly", "agent", "approval"]);
   const readOnly = flag(o.readOnly, "readOnly") ?? false;
   const agent = o.agent === undefined ? undefined : checkName(o.agent, "agent");
-  if (o.only !== undefined && !Array.isArray(o.only)) throw invalid("only", "it is a list of names of tools");
-  for (const name of o.only ?? [])
+  const only = o.only === undefined ? undefined : listOf(o.only, "only", "a list of names of tools");
+  for (const name of only ?? [])
     if (!(TOOL_NAMES as readonly unknown[]).includes(name))
       throw invalid("only", `there is no tool ${JSON.stringify(name)}; known are ${TOOL_NAMES.join(", ")}`);
   const specs = all.filter(
     ({ name, does, inScope }) =>
-      (o.only === undefined || (o.only as readonly string[]).includes(name)) &&
-      (!readOnly || does === "reads") &&
-      (agent === undefined || inScope),
+      (only === undefined || only.includes(name)) && (!readOnly || does === "reads") && (agent === undefined || inScope),
   );
   return { specs, agent };
 }

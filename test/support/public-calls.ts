@@ -254,14 +254,14 @@ export function methodsOf(object: object): readonly string[] {
   return [...names].sort();
 }
 
+/** Arguments as a caller gives them. */
+export const plain = (args: readonly unknown[]): readonly unknown[] =>
+  args.map((arg) => (arg instanceof Options ? { ...arg.fields } : arg));
+
 /** Calls a method by its name. Of an answer that is iterated, the first item is asked for. */
 export async function call(object: object, name: string, args: readonly unknown[]): Promise<unknown> {
   const key = name === DISPOSE ? Symbol.asyncDispose : name === ITERATE ? Symbol.asyncIterator : name;
-  const method = (object as Record<string | symbol, (...given: unknown[]) => unknown>)[key];
-  const answer = await method?.apply(
-    object,
-    args.map((arg) => (arg instanceof Options ? { ...arg.fields } : arg)),
-  );
+  const answer = await Reflect.apply((object as Record<string | symbol, () => unknown>)[key] as () => unknown, object, args);
   if (typeof answer === "object" && answer !== null && Symbol.asyncIterator in answer)
     await (answer as AsyncIterable<unknown>)[Symbol.asyncIterator]().next();
   return answer;

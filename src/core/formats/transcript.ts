@@ -94,7 +94,7 @@ export function fromFormat(transcript: GivenTranscript): TranscriptMessage[] {
 
 /** Entry by entry: what stands aside may be large in all, as messages may. */
 function keptOf(aside: unknown): unknown {
-  if (typeof aside !== "object" || aside === null || Array.isArray(aside)) return undefined;
+  if (!isObject(aside)) return undefined;
   const { messages } = fieldsOf(aside, "transcript.aside");
   return { messages: itemsOf(messages, "transcript.aside.messages")?.map((entry, i) => freeze(entry, `transcript.aside.messages[${i}]`)) };
 }

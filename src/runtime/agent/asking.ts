@@ -3,7 +3,7 @@ import { sameInput, UNKNOWN } from "../../core/effect.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { withBytes } from "../../core/formats/plain.js";
 import { checkName } from "../../core/ids.js";
-import { invalidValue, type Json } from "../../core/json.js";
+import { invalidValue, isList, type Json } from "../../core/json.js";
 import { type EncodedMessage, encodeMessage, type MessageInput } from "../../core/message.js";
 import type { Redactor } from "../redactor.js";
 import type { Input } from "./definition.js";
@@ -18,9 +18,7 @@ export interface Asking {
 /** `redactor`: by what is stored it is known again, and not by what was given. */
 export function askingOf(input: Input, key: unknown, redactor: Redactor | undefined): Asking {
   const message: MessageInput =
-    typeof input === "string" || Array.isArray(input)
-      ? { role: "user", content: input as MessageInput["content"] }
-      : (input as MessageInput);
+    typeof input === "string" || isList(input) ? { role: "user", content: input as MessageInput["content"] } : (input as MessageInput);
   const encoded = encodeMessage(message, "input");
   checkInput(encoded.value);
   const { value } = redactor?.message(encoded, "input") ?? encoded;

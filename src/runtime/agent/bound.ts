@@ -6,7 +6,7 @@ import { ensureSession } from "../opening.js";
 import { options, signalOf, wholeNumber } from "../options.js";
 import { turnMailId } from "../restored.js";
 import { askingOf, MAX_WAITING, turnLetter } from "./asking.js";
-import { type Definition, definitionOf } from "./define.js";
+import { type Definition, definedOf, definitionOf } from "./define.js";
 import type { Agent, Input, RunOptions, SubmitOptions, Types } from "./definition.js";
 import { type AgentEvent, EventQueue } from "./events.js";
 import type { RunResult } from "./result.js";
@@ -40,7 +40,8 @@ export interface BoundAgent<C = any, S = any, O = any> extends Agent<C, S, O> {
 }
 
 export function bind(ground: Ground, runs: Runs, given: unknown): BoundAgent {
-  return new Binding(ground, runs, definitionOf(given), given) as Omit<BoundAgent, Types> as BoundAgent;
+  const agent = definedOf(given);
+  return new Binding(ground, runs, definitionOf(agent), agent) as Omit<BoundAgent, Types> as BoundAgent;
 }
 
 class Binding implements Omit<BoundAgent, Types> {

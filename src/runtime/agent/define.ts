@@ -7,8 +7,8 @@ import type { Bounds } from "../../core/limits.js";
 import type { Part } from "../../core/message.js";
 import { type Placement, placement } from "../../core/strategy.js";
 import { type CallOptions, callOptions, type Retry, retryOf } from "../effects/spec.js";
-import { callback, flag, invalid, oneOf, options, wholeNumber } from "../options.js";
-import type { Agent, AgentDef, Check, Limits, StateShape, Tool, ToolContext, ToolDescription, Types } from "./definition.js";
+import { callback, entriesIn, flag, invalid, oneOf, options, wholeNumber } from "../options.js";
+import type { Agent, AgentDef, Check, InputSchema, Limits, StateShape, Tool, ToolContext, ToolDescription, Types } from "./definition.js";
 import { type Schema, schemaOf } from "./schema.js";
 
 export interface ToolDefinition {
@@ -82,8 +82,12 @@ class DefinedAgent implements Omit<Agent, Types> {
     this.#definition = definition;
   }
 
-  static definitionOf(agent: unknown): Definition | undefined {
-    return agent instanceof DefinedAgent ? agent.#definition : undefined;
+  static is(agent: unknown): agent is DefinedAgent {
+    return typeof agent === "object" && agent !== null && #definition in agent;
+  }
+
+  static definitionOf(agent: DefinedAgent): Definition {
+    return agent.#definition;
   }
 }
 
@@ -94,13 +98,25 @@ export function agent<C = undefined, S = Record<string, Json>, O = string, T ext
   return new DefinedAgent(define(definition)) as Omit<Agent, Types> as Agent<C, S, O>;
 }
 
-export function definitionOf(given: unknown): Definition {
-  return (
-    DefinedAgent.definitionOf(given) ?? DefinedAgent.definitionOf((given as { readonly agent?: unknown } | null)?.agent) ?? define(given)
-  );
+/** The agent that is given: defined already, bound to a store, or as its author says it. */
+export function definedOf(given: unknown): DefinedAgent {
+  const found = [given, boundIn(given)].find(DefinedAgent.is);
+  return found ?? new DefinedAgent(define(given));
+}
+
+export const definitionOf = (given: unknown): Definition => DefinedAgent.definitionOf(definedOf(given));
+
+/** The agent that was bound to a store, if that is given. */
+function boundIn(given: unknown): unknown {
+  try {
+    return (given as { readonly agent?: unknown } | null | undefined)?.agent;
+  } catch {
+    return undefined;
+  }
 }
 
 function define(given: unknown): Definition {
+  if (given === undefined) throw invalid("agent", "give an object with at least a name and a model, not undefined");
   const o = options(given as AgentDef<unknown, unknown, unknown, unknown>, "agent", AGENT_FIELDS);
   const name = checkName(o.name, "agent name");
   if (callback(o.model, "agent.model") === undefined) throw invalid("agent.model", "an agent needs a model");
@@ -138,12 +154,23 @@ export function boundsOf(given: Limits | undefined, standard: Bounds): Bounds {
 
 function toolsOf(given: unknown): { readonly tool: ToolDefinition; readonly description: ToolDescription }[] {
   if (given === undefined) return [];
-  if (typeof given !== "object" || given === null || Array.isArray(given)) throw invalid("agent.tools", "tools are an object, by name");
-  return Object.entries(given).map(([name, tool]) => toolOf(checkName(name, "tool name"), tool));
+  return entriesIn(given, "agent.tools", "an object with tools by their names").map(([name, tool]) =>
+    toolOf(checkName(name, "tool name"), tool),
+  );
 }
 
-function toolOf(name: string, given: unknown): { readonly tool: ToolDefinition; readonly description: ToolDescription } {
-  const path = `agent.tools.${name}`;
+/** Infers the arguments of a tool that is defined on its own, and checks it. */
+export function tool<A, R, C = unknown, S = any>(definition: Tool<A, R, C, S> & { readonly input: InputSchema<A> }): Tool<A, R, C, S> {
+  if (definition === undefined) throw invalid("tool", "give an object with at least input, mode and run, not undefined");
+  toolOf("tool", definition, "tool");
+  return definition;
+}
+
+function toolOf(
+  name: string,
+  given: unknown,
+  path = `agent.tools.${name}`,
+): { readonly tool: ToolDefinition; readonly description: ToolDescription } {
   const o = options(given as Record<(typeof TOOL_FIELDS)[number] | (typeof OF_OTHERS)[number], unknown>, path, [
     ...TOOL_FIELDS,
     ...OF_OTHERS,

@@ -93,11 +93,6 @@ export type Tool<A = any, R = any, C = any, S = any> = ToolCommon<A, R, C, S> &
     | { readonly mode: "once"; readonly key?: (args: Args<A>) => string; readonly check?: Check<A, R, C> }
   );
 
-/** Infers the arguments of a tool that is defined on its own. */
-export function tool<A, R, C = unknown, S = any>(definition: Tool<A, R, C, S> & { readonly input: InputSchema<A> }): Tool<A, R, C, S> {
-  return definition;
-}
-
 export interface ToolDescription {
   readonly name: string;
   readonly description: string;

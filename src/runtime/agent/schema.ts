@@ -1,6 +1,7 @@
 /** Schemas: what a model is told of a tool's arguments, and whether those it sends fit. */
 import { type Schema as CfSchema, Validator } from "@cfworker/json-schema";
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
+import { HoldfastError } from "../../core/errors.js";
 import { encode, type Json, type JsonObject } from "../../core/json.js";
 import { words } from "../effects/caller.js";
 import { invalid } from "../options.js";
@@ -17,6 +18,14 @@ const ANYTHING: Schema = { json: Object.freeze({ type: "object", properties: {} 
 
 export function schemaOf(given: unknown, path: string): Schema {
   if (given === undefined) return ANYTHING;
+  try {
+    return readSchema(given, path);
+  } catch (error) {
+    throw error instanceof HoldfastError ? error : invalid(path, `it cannot be used as a schema: ${words(error)}`, error);
+  }
+}
+
+function readSchema(given: unknown, path: string): Schema {
   if ((typeof given !== "object" && typeof given !== "function") || given === null) throw invalid(path, "it must be a schema");
   if (isStandard(given)) return standard(given, path);
   const { jsonSchema, parse } = given as { readonly jsonSchema?: unknown; readonly parse?: unknown };

@@ -6,7 +6,7 @@ import type { JsonObject } from "../../core/json.js";
 import { isUnderWay, type SessionStatus, statusTable } from "../../core/status.js";
 import { AGENT, type DocRow, SNAPSHOT } from "../../store/port.js";
 import type { Ground } from "../ground.js";
-import { callback, type Damaged, flag, limitOf, numberOf, oneOf, options, type Page, signalOf } from "../options.js";
+import { callback, type Damaged, entriesIn, flag, limitOf, numberOf, oneOf, options, type Page, signalOf } from "../options.js";
 import { type KeyOption, once, onceRemoved, type Receipt } from "../receipts.js";
 import { type Relabel, relabelBy, type SessionUpdate } from "../relabel.js";
 import { type AutoSnapshot, type AutoSnapshotOptions, autoSnapshot } from "./auto-snapshot.js";
@@ -208,10 +208,10 @@ export class Agents {
   }
 
   #labels(labels: SnapshotOptions["labels"]): ReadonlyMap<string, Relabel> {
-    const given = Object.entries<SessionUpdate>(options(labels, "labels", Object.keys(labels ?? {})) as NonNullable<typeof labels>);
+    const given = labels === undefined ? [] : entriesIn(labels, "labels", "an object with a label for each session id");
     if (given.length > MAX_SESSIONS)
       throw new HoldfastError("TOO_LARGE", `labels: more than ${MAX_SESSIONS} sessions.`, { path: "labels", limit: MAX_SESSIONS });
-    return new Map(given.map(([id, label]) => [id, relabelBy(this.#ground, label, pathTo("labels", id))]));
+    return new Map(given.map(([id, label]) => [id, relabelBy(this.#ground, label as SessionUpdate, pathTo("labels", id))]));
   }
 
   #redactedWords<T extends Pick<Snapshot, "name" | "description" | "metadata">>(said: T): T {
@@ -298,6 +298,7 @@ export class Agents {
     const stop = signalOf(signal);
     const isTaken = flag(takeOver, "takeOver") ?? false;
     const isDry = flag(dryRun, "dryRun") ?? false;
+    if (key !== undefined) checkName(key, "key");
     const restore = async () => {
       const row = await this.#ground.store.doc(SNAPSHOT, id);
       if (row === undefined) throw noSnapshot(id);

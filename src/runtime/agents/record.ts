@@ -6,7 +6,7 @@ import { deepFreeze, encode, equal, type Json, type JsonObject } from "../../cor
 import { isoTime } from "../../core/time.js";
 import { isTime } from "../../core/transfer.js";
 import { AGENT, type DocChange, type DocRow } from "../../store/port.js";
-import { invalid, options, wholeNumber } from "../options.js";
+import { invalid, listOf, options, wholeNumber } from "../options.js";
 import type { Redactor } from "../redactor.js";
 import { sealed, unsealedOr } from "../rows.js";
 
@@ -119,10 +119,10 @@ const empty = (id: string, now: number): AgentDoc => ({
 });
 
 function checkNames(value: unknown): readonly string[] {
-  if (!Array.isArray(value)) throw invalid("capabilities", "they are a list of names");
-  if (value.length > MAX_NAMES)
+  const names = listOf(value, "capabilities", "a list of names", MAX_NAMES + 1);
+  if (names.length > MAX_NAMES)
     throw new HoldfastError("TOO_LARGE", `capabilities: more than ${MAX_NAMES}.`, { path: "capabilities", limit: MAX_NAMES });
-  return [...new Set(Array.from(value, (name, i) => checkName(name, `capabilities[${i}]`)))];
+  return [...new Set(names.map((name, i) => checkName(name, `capabilities[${i}]`)))];
 }
 
 function checkObject(value: unknown, path: string): JsonObject {

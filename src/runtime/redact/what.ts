@@ -1,9 +1,11 @@
 /** What is to go: texts, a pattern, a ready set, or a message; and what stands in its place. */
 import { HoldfastError } from "../../core/errors.js";
+import { isInstance, readFields } from "../../core/given.js";
 import { checkName, typeName } from "../../core/ids.js";
+import { isList } from "../../core/json.js";
 import type { Redact } from "../../core/redact-text.js";
 import { isReadySet } from "../../core/redactions.js";
-import { invalid } from "../options.js";
+import { invalid, listOf } from "../options.js";
 import { callRedact } from "../redactor.js";
 
 /** A text, several of them, a pattern, a ready set or another function like it, or the whole content of a message. */
@@ -27,13 +29,15 @@ const MAX_ROUNDS = 100;
 /** Texts that come to no more than this, in all their forms, are looked for together: a pattern must not be too large. */
 const TOGETHER_CHARS = 10_000;
 
+const NO_FIELDS = { fields: {} as Record<string, unknown>, unknown: undefined };
+
 export function whatOf(given: RedactWhat, replacement: string): What {
   if (typeof given === "string") return ofTexts([given], replacement);
-  if (Array.isArray(given)) return ofTexts(given as readonly unknown[], replacement);
-  if (given instanceof RegExp) return ofPattern(given, replacement);
+  if (isList(given)) return ofTexts(listOf(given, "redact", "a list of texts", MAX_TEXTS + 1), replacement);
+  if (isInstance(given, RegExp)) return ofPattern(given, replacement);
   if (typeof given === "function") return ofFunction(given as Redact);
-  if (typeof given === "object" && given !== null && Object.keys(given).length === 1 && "message" in given)
-    return ofMessage(checkName((given as { message: unknown }).message, "message"), replacement);
+  const { fields, unknown } = typeof given === "object" && given !== null ? readFields(given, "redact", ["message"]) : NO_FIELDS;
+  if (unknown === undefined && "message" in fields) return ofMessage(checkName(fields["message"], "message"), replacement);
   throw invalid("redact", `it takes a text, a list of texts, a RegExp, a set of redactions or { message }, not ${typeName(given)}`);
 }
 

@@ -1,9 +1,8 @@
 /** Retention policies as callers give them. */
 import type { CheckpointKind } from "../../core/checkpoint.js";
 import { KINDS } from "../../core/checkpoint.js";
-import { typeName } from "../../core/ids.js";
 import type { RetentionPolicy } from "../../core/policy.js";
-import { flag, invalid, oneOf, options, wholeNumber } from "../options.js";
+import { flag, invalid, listOf, oneOf, options, wholeNumber } from "../options.js";
 
 export const POLICY = [
   "keep",
@@ -36,7 +35,7 @@ export function checkPolicy(given: RetentionPolicy, what: string): RetentionPoli
 }
 
 function kindsOf(given: unknown): readonly CheckpointKind[] {
-  if (!Array.isArray(given)) throw invalid("kinds", `it must be a list, not ${typeName(given)}`);
-  if (given.length > KINDS.length) throw invalid("kinds", `there are ${KINDS.length} kinds`);
-  return Object.freeze(Array.from(given, (kind: unknown, i) => oneOf(kind ?? null, `kinds[${i}]`, KINDS) as CheckpointKind));
+  const kinds = listOf(given, "kinds", "a list of kinds", KINDS.length + 1);
+  if (kinds.length > KINDS.length) throw invalid("kinds", `there are ${KINDS.length} kinds`);
+  return Object.freeze(kinds.map((kind, i) => oneOf(kind ?? null, `kinds[${i}]`, KINDS) as CheckpointKind));
 }

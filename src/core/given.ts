@@ -1,0 +1,106 @@
+/**
+ * Checks of what callers give: names known, types and numbers right. A getter or a proxy of the caller's own may throw, or answer
+ * differently the second time, so each field is read once.
+ */
+import { HoldfastError, pathTo, quote } from "./errors.js";
+import { typeName } from "./ids.js";
+import { isList, put } from "./json.js";
+
+export function invalid(path: string, why: string, cause?: unknown): HoldfastError {
+  return new HoldfastError("INVALID_OPTION", `${path}: ${why}.`, { path }, cause);
+}
+
+const THREW = "reading it threw an error";
+
+interface Given {
+  /** The fields that were given, each read once. */
+  readonly fields: Record<string, unknown>;
+  /** A field that was given and is not known. */
+  readonly unknown: string | undefined;
+}
+
+/** Read the known fields of an object. */
+export function readFields(value: object, path: string, known: readonly string[]): Given {
+  const fields: Record<string, unknown> = {};
+  let at: string | undefined;
+  try {
+    const unknown = Object.keys(value).find((key) => !known.includes(key));
+    for (const key of known) {
+      at = key;
+      if (key in value) put(fields, key, (value as Record<string, unknown>)[key]);
+    }
+    return { fields, unknown };
+  } catch (cause) {
+    throw invalid(at === undefined ? path : pathTo(path, at), THREW, cause);
+  }
+}
+
+/** Copy an options object with no keys but those that are known. Absent means empty. */
+export function options<T extends object>(value: T | undefined, what: string, known: readonly (keyof T & string)[]): Partial<T> {
+  if (value === undefined) return {};
+  if (!isObjectOf(value)) throw invalid(what, `options are an object, not ${typeName(value)}`);
+  const { fields, unknown } = readFields(value, what, known);
+  if (unknown !== undefined) throw invalid(what, `there is no option ${quote(unknown)}; known are ${known.join(", ")}`);
+  return fields as Partial<T>;
+}
+
+const isObjectOf = (value: unknown): value is object => typeof value === "object" && value !== null && !isList(value);
+
+/** The entries of an object whose keys are the caller's own. `is` says what it must be. */
+export function entriesIn(value: unknown, path: string, is: string): readonly (readonly [string, unknown])[] {
+  if (!isObjectOf(value)) throw invalid(path, `it must be ${is}, not ${typeName(value)}`);
+  try {
+    return Object.entries(value);
+  } catch (cause) {
+    throw invalid(path, THREW, cause);
+  }
+}
+
+const MAX_ITEMS = 1_000_000;
+
+/** The items of a list, each read once, and no more than `most` of them. `is` says what the list must be. */
+export function listOf(value: unknown, path: string, is: string, most = MAX_ITEMS): readonly unknown[] {
+  if (!isList(value)) throw invalid(path, `it must be ${is}, not ${typeName(value)}`);
+  try {
+    return Array.from({ length: Math.min(value.length, most) }, (_, i) => value[i]);
+  } catch (cause) {
+    throw invalid(path, THREW, cause);
+  }
+}
+
+export function wholeNumber(value: unknown, path: string, least: number, most: number): number {
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least || value > most) {
+    throw invalid(path, `it must be a whole number from ${least} to ${most}`);
+  }
+  return value;
+}
+
+export function flag(value: unknown, path: string): boolean | undefined {
+  if (value !== undefined && typeof value !== "boolean") throw invalid(path, `it must be true or false, not ${typeName(value)}`);
+  return value;
+}
+
+export function oneOf<T extends string>(value: unknown, path: string, choices: readonly T[]): T | undefined {
+  if (value !== undefined && !(choices as readonly unknown[]).includes(value))
+    throw invalid(path, `it must be one of ${choices.join(", ")}`);
+  return value as T | undefined;
+}
+
+/** Whether a value is an instance of a class. A proxy that throws is none. */
+export function isInstance<T>(value: unknown, of: abstract new (...args: never[]) => T): value is T {
+  try {
+    return value instanceof of;
+  } catch {
+    return false;
+  }
+}
+
+export function signalOf(value: unknown): AbortSignal | undefined {
+  if (value === undefined || isInstance(value, AbortSignal)) return value;
+  throw invalid("signal", `it must be an AbortSignal, not ${typeName(value)}`);
+}
+
+export function callback<T>(value: T | undefined, path: string): T | undefined {
+  if (value !== undefined && typeof value !== "function") throw invalid(path, `it must be a function, not ${typeName(value)}`);
+  return value;
+}
