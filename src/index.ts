@@ -67,7 +67,7 @@ export type { RestoreOptions, RestoreReport, Restoring } from "./runtime/agents/
 export type { Snapshot, SnapshotOptions } from "./runtime/agents/snapshot.js";
 export type { AppendOptions, AppendResult } from "./runtime/append.js";
 export type { CheckpointFilter, CheckpointListOptions, CheckpointPage } from "./runtime/checkpoint-lists.js";
-export type { CheckpointState, Checkpoints } from "./runtime/checkpoints.js";
+export type { CheckpointState, Checkpoints, DeletedCheckpoint } from "./runtime/checkpoints.js";
 export type { EffectOptions, ModelOptions } from "./runtime/effects/by-hand.js";
 export type { Passed, Pending } from "./runtime/effects/pending.js";
 export type { EffectFilter, Effects } from "./runtime/effects/people.js";
@@ -92,7 +92,7 @@ export type { Sweep, SweepOptions } from "./runtime/retention/sweep.js";
 export type { FoundItem, FoundMessage, FoundTitle, SearchFilter, SearchPage } from "./runtime/search/find.js";
 export type { IndexOptions, IndexProgress } from "./runtime/search/search.js";
 export type { ForkOptions, Session } from "./runtime/session.js";
-export type { DeleteOptions } from "./runtime/session-deleting.js";
+export type { Deleted, DeleteOptions } from "./runtime/session-deleting.js";
 export type { SessionFilter, SessionPage, SessionState, SessionSummary, Sessions, UpdateOptions } from "./runtime/sessions.js";
 export type { OutsideOptions } from "./runtime/steering.js";
 export type { Operation, Result, Telemetry, TelemetryEvent } from "./runtime/telemetry.js";

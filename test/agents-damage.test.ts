@@ -237,8 +237,8 @@ describe.each(directories)("damaged files on $name", ({ address }) => {
       const { root, place, ann, bob } = await world();
       damageFile(root, "snapshot", bob.id, change);
       hold = await open(place);
-      expect(await hold.sessions.delete("s-ann")).toEqual({ keptFor: [], snapshots: [ann.id] });
-      expect(await hold.sessions.delete("s-bob")).toEqual({ keptFor: [] });
+      expect(await hold.sessions.delete("s-ann")).toMatchObject({ deleted: true, keptFor: [], snapshots: [ann.id] });
+      expect(await hold.sessions.delete("s-bob")).toMatchObject({ deleted: true, keptFor: [] });
       expect((await hold.sessions.list()).items).toEqual([]);
       await expect(hold.gc()).rejects.toEqual(code("CORRUPT"));
       await hold.agents.deleteSnapshot(bob.id);

@@ -153,6 +153,8 @@ interface IdPlace {
   readonly optional?: true;
   /** Where the language itself makes text of it. */
   readonly textOnly?: true;
+  /** Where an object in place of the id says something else: options of a session that is given an id, a filter. */
+  readonly orObject?: true;
 }
 
 const withId = (id: unknown) => untyped({ role: "user", content: "x", id });
@@ -161,7 +163,7 @@ const withParent = (parentId: unknown) => untyped({ role: "user", content: "x", 
 const inMessage = { codes: ["INVALID_ID", "INVALID_VALUE"], optional: true } as const;
 
 const sessionIdPlaces: readonly IdPlace[] = [
-  { name: "hold.session", call: ({ hold }, id) => hold.session<Plain>(untyped(id)) },
+  { name: "hold.session", call: ({ hold }, id) => hold.session<Plain>(untyped(id)), orObject: true },
   { name: "hold.fork, id", call: ({ hold, first }, id) => hold.fork(first.id, { id: untyped(id) }) },
   { name: "session.fork, id", call: ({ own, first }, id) => own.fork(first.id, { id: untyped(id) }) },
   { name: "sessions.get", call: ({ hold }, id) => hold.sessions.get(untyped(id)) },
@@ -169,7 +171,8 @@ const sessionIdPlaces: readonly IdPlace[] = [
   { name: "sessions.append", call: ({ hold }, id) => hold.sessions.append(untyped(id), [{ role: "user", content: "x" }]) },
   { name: "sessions.transcript", call: ({ hold }, id) => hold.sessions.transcript(untyped(id), { format: "openai" }) },
   { name: "sessions.delete", call: ({ hold }, id) => hold.sessions.delete(untyped(id)) },
-  { name: "checkpoints.list", call: ({ hold }, id) => hold.checkpoints.list(untyped(id)) },
+  { name: "sessions.has", call: ({ hold }, id) => hold.sessions.has(untyped(id)) },
+  { name: "checkpoints.list", call: ({ hold }, id) => hold.checkpoints.list(untyped(id)), orObject: true },
   { name: "checkpoints.latest", call: ({ hold }, id) => hold.checkpoints.latest(untyped(id)) },
   { name: "checkpoints.prune", call: ({ hold }, id) => hold.checkpoints.prune(untyped(id), { keep: 0 }) },
   { name: "hold.events", call: ({ hold }, id) => firstEvent(hold.events(untyped(id))) },
@@ -211,8 +214,10 @@ const checkpointIdPlaces: readonly IdPlace[] = [
   { name: "checkpoints.state", call: ({ hold }, id) => hold.checkpoints.state(untyped(id)) },
   { name: "checkpoints.diff, from", call: ({ hold, first }, id) => hold.checkpoints.diff(untyped(id), first.id) },
   { name: "checkpoints.diff, to", call: ({ hold, first }, id) => hold.checkpoints.diff(first.id, untyped(id)) },
-  { name: "checkpoints.delete", call: ({ hold }, id) => hold.checkpoints.delete(untyped(id)) },
 ];
+/** That there is none is an answer of these. */
+const checkpointsDelete: IdPlace = { name: "checkpoints.delete", call: ({ hold }, id) => hold.checkpoints.delete(untyped(id)) };
+const checkpointsHas: IdPlace = { name: "checkpoints.has", call: ({ hold }, id) => hold.checkpoints.has(untyped(id)) };
 const checkpointsGet: IdPlace = { name: "checkpoints.get", call: ({ hold }, id) => hold.checkpoints.get(untyped(id)) };
 
 /** What is refused is refused before a store is asked: one in memory and one on disk. */
@@ -221,9 +226,11 @@ const two = stores.filter(({ name }) => name === "memory" || name === "sqlite");
 describe.each(two)("ids that are refused: $name", (store) => {
   const theWorld = worldOf(store);
   const missing: Row = ["undefined", () => undefined];
-  for (const place of [...sessionIdPlaces, ...namePlaces, checkpointsGet, ...checkpointIdPlaces]) {
+  for (const place of [...sessionIdPlaces, ...namePlaces, checkpointsGet, checkpointsHas, checkpointsDelete, ...checkpointIdPlaces]) {
     const rows = place.optional || place.textOnly ? refusedIds : [...refusedIds, missing];
-    for (const [what, value] of place.textOnly ? rows.filter(([, text]) => typeof text() === "string") : rows)
+    const isTried = (value: unknown) =>
+      place.textOnly ? typeof value === "string" : !place.orObject || typeof value !== "object" || value === null;
+    for (const [what, value] of rows.filter(([, given]) => isTried(given())))
       test(`${place.name}: ${what}`, async () => {
         await expectRefused(await theWorld(), (world) => place.call(world, value()), place.codes ?? ["INVALID_ID"]);
       });
@@ -231,7 +238,16 @@ describe.each(two)("ids that are refused: $name", (store) => {
 
   const strangers = ["%", "*", "_", "own%", "OWN", "own ", "ow_", "' OR 1=1 --", "../own", "__proto__", "constructor"];
   const readers = sessionIdPlaces.filter(
-    ({ name }) => !["hold.session", "hold.fork, id", "session.fork, id", "sessions.get", "checkpoints.latest"].includes(name),
+    ({ name }) =>
+      ![
+        "hold.session",
+        "hold.fork, id",
+        "session.fork, id",
+        "sessions.get",
+        "sessions.has",
+        "sessions.delete",
+        "checkpoints.latest",
+      ].includes(name),
   );
   for (const [place, id] of cross(readers, strangers))
     test(`${place.name}: no pattern and no path, ${id} is a session that is not there`, async () => {
@@ -242,6 +258,8 @@ describe.each(two)("ids that are refused: $name", (store) => {
     const { hold } = await theWorld();
     expect(await hold.sessions.get(id)).toBeUndefined();
     expect(await hold.checkpoints.latest(id)).toBeUndefined();
+    expect(await hold.sessions.has(id)).toBe(false);
+    expect(await hold.sessions.delete(id)).toMatchObject({ deleted: false });
   });
 
   test.each(["set", "unset", "save"] as const)("session.%s: `messages` is not a state key", async (method) => {
@@ -282,6 +300,9 @@ describe.each(stores)("checkpoint ids that name nothing: $name", (store) => {
   test.each(rows)("checkpoints.get: %s", async (_, id) => {
     const world = await theWorld();
     expect(await world.hold.checkpoints.get(id(world))).toBeUndefined();
+    expect(await world.hold.checkpoints.has(id(world))).toBe(false);
+    expect(await world.hold.checkpoints.delete(id(world))).toEqual({ deleted: false, checkpoints: 0 });
+    expect(await contents(world.hold, world.own)).toEqual(world.untouched);
   });
 
   test("a checkpoint of another session is not one to rewind to or to adopt", async () => {

@@ -214,7 +214,6 @@ describe.each(stores)("checkpoints on $name", ({ address }) => {
       expect(await hold.checkpoints.find(id)).toEqual([]);
       for (const refused of [
         () => hold.checkpoints.state(id),
-        () => hold.checkpoints.delete(id),
         () => hold.fork(id, { id: "made" }),
         () => hold.rewind(some?.id as string, id),
         () => hold.adopt(some?.id as string, id),
@@ -222,8 +221,21 @@ describe.each(stores)("checkpoints on $name", ({ address }) => {
         () => tool(hold, "checkpoint_fork", { id, as: "tooled" }),
       ])
         await expect(refused()).rejects.toMatchObject(coded("NOT_FOUND"));
+      expect(await hold.checkpoints.delete(id)).toEqual({ deleted: false, checkpoints: 0 });
     }
     expect(await hold.verify()).toMatchObject({ ok: true });
+    // A session that is deleted tells how many checkpoints go with it. The others pass to an heir.
+    for (let left = Object.keys(known).length; left > 0; ) {
+      const { id } = (await hold.sessions.list({ limit: 1 })).items[0] as { id: string };
+      const would = await hold.sessions.delete(id, { dryRun: true });
+      const gone = await hold.sessions.delete(id, { key: id });
+      expect(gone).toEqual(would);
+      expect(await hold.sessions.delete(id, { key: id })).toEqual(gone);
+      expect(await hold.sessions.delete(id)).toEqual({ deleted: false, sessions: 0, checkpoints: 0, keptFor: [] });
+      const after = Object.keys(await listed(hold)).length;
+      expect(gone).toMatchObject({ deleted: true, sessions: 1, checkpoints: left - after });
+      left = after;
+    }
   });
 
   test("a session can be shown at, and go back to, every checkpoint that its list names, also what only a line it has left shares", async () => {

@@ -280,19 +280,16 @@ describe.each(stores)("keys on $name", ({ address }) => {
 
   test("that there was nothing to delete is an answer, too: what is made later is not what was meant", async () => {
     const hold = keep(await open(address(), { search: false }));
-    for (const [remove, make, find] of [
-      [
-        () => hold.sessions.delete("later", { key: "s" }),
-        async () => (await hold.session("later")).close(),
-        () => hold.sessions.get("later"),
-      ],
-      [() => hold.agents.delete("later", { key: "a" }), () => hold.agents.save({ id: "later" }), () => hold.agents.get("later")],
-    ] as const) {
-      expect(await errorOf(remove)).toMatchObject({ code: "NOT_FOUND" });
-      await make();
-      expect(await errorOf(remove)).toMatchObject({ code: "NOT_FOUND" });
-      expect(await find()).toBeDefined();
-    }
+    const removeAgent = () => hold.agents.delete("later", { key: "a" });
+    expect(await errorOf(removeAgent)).toMatchObject({ code: "NOT_FOUND" });
+    await hold.agents.save({ id: "later" });
+    expect(await errorOf(removeAgent)).toMatchObject({ code: "NOT_FOUND" });
+    expect(await hold.agents.get("later")).toBeDefined();
+    const removeSession = () => hold.sessions.delete("later", { key: "s" });
+    expect(await removeSession()).toMatchObject({ deleted: false });
+    await (await hold.session("later")).close();
+    expect(await removeSession()).toMatchObject({ deleted: false });
+    expect(await hold.sessions.has("later")).toBe(true);
   });
 
   test("K2: of two removals under one key at the same moment one is made, and the other changes nothing", async () => {
@@ -304,8 +301,12 @@ describe.each(stores)("keys on $name", ({ address }) => {
     expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
     expect((await hold.checkpoints.list("s")).items).toHaveLength(2);
     const done = outcomes[0]?.status === "fulfilled" ? at.first : third.id;
-    await hold.checkpoints.delete(done, { key: "k" });
+    expect(await hold.checkpoints.delete(done, { key: "k" })).toEqual({ deleted: true, checkpoints: 1 });
     expect((await hold.checkpoints.list("s")).items).toHaveLength(2);
+    // Without the key it is another call, and there is nothing to remove any more.
+    expect(await hold.checkpoints.delete(done)).toEqual({ deleted: false, checkpoints: 0 });
+    expect(await hold.checkpoints.delete(done, { key: "another" })).toEqual({ deleted: false, checkpoints: 0 });
+    expect(await hold.checkpoints.delete(done, { key: "another" })).toEqual({ deleted: false, checkpoints: 0 });
   });
 
   test("after a redaction a key still stands for what it was done to", async () => {
@@ -338,7 +339,7 @@ describe.each(stores)("keys on $name", ({ address }) => {
       return row;
     };
     const other = holdOn(wrapped(inner, { session }));
-    expect(await other.sessions.delete("parent", { key: "k" })).toEqual({ keptFor: [] });
+    expect(await other.sessions.delete("parent", { key: "k" })).toMatchObject({ deleted: true, sessions: 1, keptFor: [] });
     expect(await hold.sessions.get("parent")).toBeUndefined();
   });
 

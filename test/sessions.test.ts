@@ -214,7 +214,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
       origin: { sessionId: "a", checkpointId: at.id },
     });
     await session.close();
-    expect(await hold.sessions.delete("a")).toEqual({ keptFor: ["b"] });
+    expect(await hold.sessions.delete("a")).toMatchObject({ deleted: true, sessions: 1, keptFor: ["b"] });
     // What they shared is the fork's now.
     expect(await hold.checkpoints.get(at.id)).toEqual({ ...at, sessionId: "b" });
     await hold.gc();
@@ -368,7 +368,8 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     expect((await hold.checkpoints.state(made[4]?.id as string)).messages).toHaveLength(5);
     await expect(hold.checkpoints.state(made[5]?.id as string)).rejects.toEqual(code("NOT_FOUND"));
     await expect(hold.checkpoints.delete(made[4]?.id as string)).rejects.toEqual(code("CONFLICT"));
-    await hold.checkpoints.delete(made[8]?.id as string);
+    expect(await hold.checkpoints.delete(made[8]?.id as string)).toEqual({ deleted: true, checkpoints: 1 });
+    expect(await hold.checkpoints.delete(made[8]?.id as string)).toEqual({ deleted: false, checkpoints: 0 });
     expect((await hold.checkpoints.list("a")).items.map(({ label }) => label)).toEqual(["9", "7", "4"]);
     expect(await hold.verify()).toMatchObject({ ok: true, findings: [] });
     session.append(user("goes on"));
@@ -380,7 +381,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     const session = await hold.session("a");
     session.append(user("1"));
     await session.checkpoint();
-    expect(await hold.sessions.delete("a")).toEqual({ keptFor: [] });
+    expect(await hold.sessions.delete("a")).toEqual({ deleted: true, sessions: 1, checkpoints: 1, keptFor: [] });
     session.append(user("late"));
     await expect(session.checkpoint()).rejects.toEqual(code("STALE_LEASE"));
     expect(session.signal.aborted).toBe(true);
@@ -389,7 +390,7 @@ describe.each(stores)("sessions on $name", ({ address, traits }) => {
     expect(again.messages).toEqual([]);
     expect(again.epoch).toBe(2);
     await expect(session.checkpoint()).rejects.toEqual(code("STALE_LEASE"));
-    await expect(hold.sessions.delete("nobody")).rejects.toEqual(code("NOT_FOUND"));
+    expect(await hold.sessions.delete("unknown")).toEqual({ deleted: false, sessions: 0, checkpoints: 0, keptFor: [] });
   });
 
   test("one holder at a time: LEASE_HELD names the holder and the time left, waitMs waits", async () => {

@@ -246,7 +246,7 @@ describe.each(stores)("agents on $name", ({ address, traits }) => {
     await hold.agents.save({ id: "ann", state: { counter: 2 }, system: "other" });
     for (const id of ["grows", "no mark", "empty"]) for (const text of ["two", "three"]) await say(hold, id, text);
     await hold.sessions.update("grows", { tags: ["new"], title: "Grown" });
-    expect(await hold.sessions.delete("goes")).toEqual({ keptFor: [], snapshots: [snap.id] });
+    expect(await hold.sessions.delete("goes")).toMatchObject({ deleted: true, keptFor: [], snapshots: [snap.id] });
     await say(hold, "later", "begun later");
     await say(hold, "other", "of another agent", { agent: "bob" });
     for (const id of ["grows", "no mark", "empty"]) await hold.checkpoints.prune(id, { keep: 0 });

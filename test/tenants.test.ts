@@ -39,19 +39,19 @@ describe.each(stores.filter(({ traits }) => traits.durable))("tenants on $name",
       expect(await other.blob(own.blob)).toBeUndefined();
       for (const call of [
         () => other.checkpoints.state(own.checkpoint),
-        () => other.checkpoints.delete(own.checkpoint),
         () => other.checkpoints.list("shared name"),
         () => other.checkpoints.latest("shared name"),
         () => other.checkpoints.prune("shared name", { keep: 0 }),
         () => other.checkpoints.diff(own.checkpoint, own.checkpoint),
         () => other.fork(own.checkpoint, { id: "stolen" }),
         () => other.sessions.update("shared name", { title: "mine now" }),
-        () => other.sessions.delete("shared name"),
         () => other.cancel("shared name"),
         () => other.verify({ sessionId: "shared name" }),
         () => other.events("shared name")[Symbol.asyncIterator]().next(),
       ])
         expect(await errorOf(call)).toMatchObject({ code: "NOT_FOUND" });
+      expect(await other.checkpoints.delete(own.checkpoint)).toMatchObject({ deleted: false });
+      expect(await other.sessions.delete("shared name")).toMatchObject({ deleted: false });
       expect(await other.gc()).toMatchObject({ freedBytes: 0, saves: 0, blobs: 0 });
       expect(await other.verify()).toEqual({ ok: true, checked: 0, findings: [] });
       const session = await other.session("visitor");

@@ -4,18 +4,25 @@ import { type Diff, diff } from "../core/diff.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { checkName, checkpointPlace, sessionId } from "../core/ids.js";
 import { type CheckpointFilter, type CheckpointListOptions, type CheckpointPage, listOfAll, listOfSession } from "./checkpoint-lists.js";
-import { isThere, unlessDamaged, unlessGone } from "./damage.js";
+import { isThere, unlessDamaged } from "./damage.js";
 import type { Ground } from "./ground.js";
 import { notFound } from "./lines.js";
 import { type StateThere, stateThere } from "./look.js";
 import { options, type Page } from "./options.js";
-import { type KeyOption, onceRemoved } from "./receipts.js";
+import { type KeyOption, once } from "./receipts.js";
 import { surveyLine } from "./retention/line-survey.js";
 import { removeMarks } from "./retention/prune.js";
 import { PLANS, type Pruned, type PruneOptions, prune } from "./retention/pruning.js";
 import { headOf } from "./rows.js";
 import { requireSession } from "./sessions.js";
 import { checkpointFromOutside, type OutsideOptions } from "./steering.js";
+
+export interface DeletedCheckpoint {
+  /** False where there is no such checkpoint. */
+  readonly deleted: boolean;
+  /** How many went: one, or none. */
+  readonly checkpoints: number;
+}
 
 export interface CheckpointState extends StateThere {
   readonly checkpoint: Checkpoint;
@@ -115,29 +122,34 @@ export class Checkpoints {
     return prune(this.#ground, id, o);
   }
 
-  /** Removes one checkpoint. One at which a fork begins is a CONFLICT. */
-  async delete(id: string, o?: KeyOption): Promise<void> {
+  /** Removes one checkpoint. One at which a fork begins is a CONFLICT. That there is none is an answer, not an error. */
+  async delete(id: string, o?: KeyOption): Promise<DeletedCheckpoint> {
     const { key } = options(o, "checkpoints.delete", ["key"]);
-    checkName(id, "checkpoint id");
-    await onceRemoved<null, void>(
+    const answer = (deleted: boolean): DeletedCheckpoint => ({ deleted, checkpoints: deleted ? 1 : 0 });
+    return once<boolean, DeletedCheckpoint>(
       this.#ground,
-      { key, name: "checkpoints.delete", to: id, args: {} },
+      { key, name: "checkpoints.delete", to: checkName(id, "checkpoint id"), args: {} },
       async (receipt) => {
-        if ((await this.get(id)) === undefined) throw notFound(id);
-        if (receipt.isKept) receipt.check(await this.#ground.store.apply([], receipt.docs(null)), 0);
-        await this.#delete(id);
+        const isThere = (await this.get(id)) !== undefined;
+        if (receipt.isKept) receipt.check(await this.#ground.store.apply([], receipt.docs(isThere)), 0);
+        // Where another call has removed it meanwhile, the receipt already says that it goes by this one.
+        return answer(isThere && ((await this.#delete(id)) || receipt.isKept));
       },
-      // K1: ends what was begun.
-      () => unlessGone(() => this.#delete(id)),
+      async (isThere) => {
+        // K1: ends what was begun.
+        if (isThere) await this.#delete(id);
+        return answer(isThere);
+      },
     );
   }
 
-  async #delete(id: string): Promise<void> {
+  /** Answers whether it was there. */
+  async #delete(id: string): Promise<boolean> {
     const place = checkpointPlace(id);
-    if (place === undefined || (await this.#ground.journal.checkpointAt(place)) === undefined) throw notFound(id);
+    if (place === undefined || (await this.#ground.journal.checkpointAt(place)) === undefined) return false;
     for (let plan = 0; plan < PLANS; plan++) {
       const survey = await surveyLine(this.#ground, place.line);
-      if ((await removeMarks(this.#ground, survey, new Set([place.seq]))).done) return;
+      if ((await removeMarks(this.#ground, survey, new Set([place.seq]))).done) return true;
     }
     throw new HoldfastError("BUSY", `The line of ${quote(id)} was changed again and again while it was removed. Try again.`, {
       checkpointId: id,

@@ -17,10 +17,13 @@ interface Known {
 /** Looks at the lines that go on from another, oldest first, and at no more of them than the answer takes. Made anew for each question. */
 export class Heirs {
   readonly #store: Store;
+  readonly #without: ReadonlySet<string>;
   readonly #known = new Map<string, Known>();
 
-  constructor(store: Store) {
+  /** `without`: sessions that are about to go, and inherit nothing. */
+  constructor(store: Store, without: ReadonlySet<string> = new Set()) {
     this.#store = store;
+    this.#without = without;
   }
 
   async of(line: string, seq: number): Promise<string | undefined> {
@@ -41,7 +44,7 @@ export class Heirs {
       const upTo = origin?.seq ?? 0;
       // An older one inherits as much.
       if (upTo <= (known.steps.at(-1)?.upTo ?? 0)) continue;
-      const heir = session ?? (await this.of(id, 0));
+      const heir = session !== null && !this.#without.has(session) ? session : await this.of(id, 0);
       if (heir !== undefined) known.steps.push({ upTo, session: heir });
     }
   }

@@ -1,26 +1,36 @@
 /** Deleting a session, with those that its calls ran. */
-import { checkName, type SessionId, sessionId } from "../core/ids.js";
+import { checkName, type Place, parsePlace, type SessionId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
 import { type LineRow, type SessionRow, SNAPSHOT } from "../store/port.js";
 import { contentsOf, snapshotsOf } from "./agents/snapshot.js";
-import { unlessDamaged, unlessGone } from "./damage.js";
+import { breatheNowAndThen } from "./breathe.js";
+import { ownedBy } from "./checkpoint-lists.js";
+import { unlessDamaged } from "./damage.js";
 import { Acted } from "./effects/acted.js";
 import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
-import { noSession } from "./inbox.js";
+import { Heirs } from "./heirs.js";
 import { flag, options } from "./options.js";
 import { childrenOf } from "./outside.js";
-import { type KeyOption, onceRemoved, type Receipt } from "./receipts.js";
+import { type KeyOption, once, type Receipt } from "./receipts.js";
 import { cutLines } from "./retention/gc.js";
+import { headOf } from "./rows.js";
 
 export interface DeleteOptions extends KeyOption {
-  /** Only where it is this agent's; otherwise it is NOT_FOUND. */
+  /** Only where it is this agent's; otherwise nothing is deleted. */
   readonly agent?: string;
   /** Only answers what would go, and what would be kept. */
   readonly dryRun?: boolean;
 }
 
 export interface Deleted {
+  /** False where there is no such session. */
+  readonly deleted: boolean;
+  /** How many sessions go: it, and those that its calls ran. */
+  readonly sessions: number;
+  /** How many checkpoints go with them. Those that forks share stay. Of a damaged session those that can be read are counted. */
+  readonly checkpoints: number;
+  /** Forks for which a shared part is kept. */
   readonly keptFor: readonly string[];
   /** Sessions that its calls ran, and that went with it; absent where there were none. */
   readonly children?: readonly string[];
@@ -28,39 +38,64 @@ export interface Deleted {
   readonly snapshots?: readonly string[];
 }
 
+type Answer = Deleted & JsonObject;
+const ABSENT: Answer = { deleted: false, sessions: 0, checkpoints: 0, keptFor: [] };
+const AT_ONCE = 200;
+
 export async function deleteSession(ground: Ground, id: string, o?: DeleteOptions): Promise<Deleted> {
   const known = sessionId(id);
   const { key, agent, dryRun } = options(o, "sessions.delete", ["key", "agent", "dryRun"]);
   const only = agent === undefined ? undefined : checkName(agent, "agent");
-  if (flag(dryRun, "dryRun")) return (await surveyed(ground, known, only)).answer;
-  return onceRemoved<JsonObject, Deleted>(
+  if (flag(dryRun, "dryRun")) {
+    const survey = await surveyed(ground, known, only);
+    return survey === undefined ? ABSENT : withCheckpoints(ground, known, survey.answer);
+  }
+  return once<Answer, Deleted>(
     ground,
     { key, name: "sessions.delete", to: known, args: {} },
-    (receipt) => deleteIt(ground, known, only, receipt),
-    (answer) => answer as unknown as Deleted,
+    async (receipt) => {
+      const survey = await surveyed(ground, known, only);
+      if (survey !== undefined) return deleteIt(ground, survey, await withCheckpoints(ground, known, survey.answer), receipt);
+      // Kept as well: a session that is made under the name later is another one.
+      if (receipt.isKept) receipt.check(await ground.store.apply([], receipt.docs(ABSENT)), 0);
+      return ABSENT;
+    },
+    (answer) => answer,
   );
 }
 
-async function deleteIt(ground: Ground, id: SessionId, only: string | undefined, receipt: Receipt<JsonObject>): Promise<Deleted> {
-  const { row, children, own, family, answer } = await surveyed(ground, id, only);
+async function deleteIt(ground: Ground, survey: Survey, answer: Answer, receipt?: Receipt<Answer>): Promise<Deleted> {
+  const { row, children, own, family } = survey;
+  const { id } = row;
   // First: whoever deletes again after a crash finds them by their parent.
-  for (const child of children) await unlessGone(() => deleteSession(ground, child));
+  for (const child of children) {
+    const theirs = await surveyed(ground, child, undefined);
+    if (theirs !== undefined) await deleteIt(ground, theirs, theirs.answer);
+  }
   const left = family.map((line) => (line.session === id ? { ...line, owned: false, session: null } : line));
   const acted = await Acted.of(ground, own, left);
-  await remove(ground, row, { answer, receipt, acted });
+  const isGone = await remove(ground, row, { answer, receipt, acted });
   ground.watchers.changed(id);
   // The session is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
   await unlessDamaged(() => cutLines(ground, own, left, { dryRun: false }));
-  return answer;
+  return isGone ? answer : ABSENT;
 }
 
-/** What would go, and what that would leave. */
-async function surveyed(ground: Ground, id: SessionId, only: string | undefined) {
+interface Survey {
+  readonly row: SessionRow & { readonly id: SessionId };
+  readonly children: readonly SessionId[];
+  readonly own: readonly LineRow[];
+  readonly family: readonly LineRow[];
+  readonly answer: Answer;
+}
+
+/** What would go, and what that would leave; undefined where there is no such session. */
+async function surveyed(ground: Ground, id: SessionId, only: string | undefined): Promise<Survey | undefined> {
   const { store } = ground;
   const row = await store.session(id);
-  if (row === undefined || (only !== undefined && row.head.agent !== only)) throw noSession(id);
+  if (row === undefined || (only !== undefined && row.head.agent !== only)) return undefined;
   const children = await childrenOf(ground, id);
-  const theirs = await Promise.all(children.map((child) => unlessGone(() => surveyed(ground, child, undefined))));
+  const theirs = await Promise.all(children.map((child) => surveyed(ground, child, undefined)));
   // One that is gone meanwhile does not go with this.
   const all = children.flatMap((child, i) => (theirs[i] === undefined ? [] : [child, ...(theirs[i].answer.children ?? [])]));
   const own = await store.lines({ session: id });
@@ -70,31 +105,60 @@ async function surveyed(ground: Ground, id: SessionId, only: string | undefined)
   const goes = new Set<string>([id, ...all]);
   const sharing = [...family.flatMap(({ session }) => session ?? []), ...below.flatMap(({ keptFor: theirKept }) => theirKept)];
   const keptFor = [...new Set(sharing.filter((session) => !goes.has(session)))].sort();
-  const answer: Deleted & JsonObject = {
+  const answer: Answer = {
+    deleted: true,
+    sessions: goes.size,
+    checkpoints: 0,
     keptFor,
     ...(all.length === 0 ? undefined : { children: all }),
     ...(snapshots.length === 0 ? undefined : { snapshots }),
   };
-  return { row, children, own, family, answer };
+  return { row: { ...row, id }, children, own, family, answer };
 }
 
-/** Ends the session that was there, and no other of its name: one may be made while this waits for an answer. */
+/** Counts the checkpoints that go with sessions: those that belong to one of them, and that no other session inherits. */
+async function withCheckpoints(ground: Ground, id: SessionId, answer: Answer): Promise<Answer> {
+  const goes = [id, ...(answer.children ?? [])];
+  const owners = new Heirs(ground.store);
+  const heirs = new Heirs(ground.store, new Set(goes));
+  let checkpoints = 0;
+  for (const one of goes) {
+    await unlessDamaged(async () => {
+      const row = await ground.store.session(one);
+      if (row === undefined) return;
+      for await (const checkpoint of ownedBy(ground, headOf(row), owners, { all: true, from: undefined, atOnce: AT_ONCE })) {
+        await breatheNowAndThen();
+        const place = parsePlace(checkpoint.id) as Place;
+        if ((await heirs.of(place.line, place.seq)) === undefined) checkpoints += 1;
+      }
+    });
+  }
+  return { ...answer, checkpoints };
+}
+
+/**
+ * Ends the session that was there, and no other of its name: one may be made while this waits for an answer. Answers whether it was there
+ * to the end.
+ */
 async function remove(
   { store }: Ground,
   first: SessionRow,
-  { answer, receipt, acted }: { readonly answer: JsonObject; readonly receipt: Receipt<JsonObject>; readonly acted: Acted },
-): Promise<void> {
+  { answer, receipt, acted }: { readonly answer: Answer; readonly receipt: Receipt<Answer> | undefined; readonly acted: Acted },
+): Promise<boolean> {
+  let isGone = false;
   for (let row: SessionRow | undefined = first; ; row = await store.session(first.id)) {
     const there = row?.no === first.no ? row : undefined;
-    if (there === undefined && !receipt.isKept) return;
+    if (there === undefined && receipt?.isKept !== true) return false;
     const removal = there === undefined ? [] : [{ session: there.id, when: { epoch: there.lease.epoch }, remove: true as const }];
     const kept = await acted.docs();
-    const applied = await store.apply(removal, [...kept, ...receipt.docs(answer)]);
+    const applied = await store.apply(removal, [...kept, ...(receipt?.docs(there === undefined ? ABSENT : answer) ?? [])]);
+    isGone = there !== undefined;
     if (applied.ok) break;
-    receipt.check(applied, removal.length + kept.length);
+    receipt?.check(applied, removal.length + kept.length);
     // It was taken in between: by whoever, it goes.
   }
   await acted.keepMore();
+  return isGone;
 }
 
 /** Snapshots that point into a session's lines. */

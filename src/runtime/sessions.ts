@@ -244,7 +244,7 @@ export class Sessions {
 
   /**
    * Deletes a session, and those that its calls ran. What forks of it share is kept for them, and what snapshots point at for these; the
-   * answer names both.
+   * answer names both, and counts what went. That there is no such session is an answer, not an error.
    */
   delete(id: string, o?: DeleteOptions): Promise<Deleted> {
     return deleteSession(this.#ground, id, o);

@@ -197,7 +197,8 @@ export const checkpointDelete = spec({
   async run(hold, { id: given }, call) {
     const gone = await unlessGone(async () => {
       await refuseForeign(call, (seeing) => requireMark(hold, seeing, given));
-      await (isSnapshot(given) ? hold.agents.deleteSnapshot(given, keyOf(call)) : hold.checkpoints.delete(given, keyOf(call)));
+      if (!isSnapshot(given)) return (await hold.checkpoints.delete(given, keyOf(call))).deleted;
+      await hold.agents.deleteSnapshot(given, keyOf(call));
       return true;
     });
     return { deleted: gone ?? false };

@@ -4,7 +4,6 @@ import { HoldfastError, quote } from "../core/errors.js";
 import { fromPlain, type PlainMessage } from "../core/formats/plain.js";
 import type { JsonObject } from "../core/json.js";
 import type { Role } from "../core/message.js";
-import { unlessGone } from "../runtime/damage.js";
 import { invalid } from "../runtime/options.js";
 import type { SessionUpdate } from "../runtime/relabel.js";
 import { type SessionSummary, STATUSES } from "../runtime/sessions.js";
@@ -225,9 +224,8 @@ export const conversationDelete = spec({
   async run(hold, { id: given }, call) {
     refuseSelf(call, given);
     const only = call.agent === undefined ? undefined : { agent: call.agent };
-    const gone = await unlessGone(() => hold.sessions.delete(given, { ...only, ...keyOf(call) }));
-    if (gone === undefined) return { deleted: false, keptFor: [], checkpoints: [] };
+    const { deleted, ...gone } = await hold.sessions.delete(given, { ...only, ...keyOf(call) });
     const keptFor = await ownAmong(hold, call, gone.keptFor);
-    return { deleted: true, keptFor, checkpoints: (gone.snapshots ?? []).slice(0, MAX_NAMED) };
+    return { deleted, keptFor, checkpoints: (gone.snapshots ?? []).slice(0, MAX_NAMED) };
   },
 });

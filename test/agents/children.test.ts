@@ -212,9 +212,14 @@ describe.each(stores)("children on $name", ({ address }) => {
     await family(hold, script("8")).run("b", "go");
     const [second, first] = (await hold.sessions.list({ agent: "child" })).items;
     expect([first?.parent, second?.parent]).toEqual(["a", "b"]);
-    expect(await hold.sessions.delete("a", { dryRun: true })).toEqual({ keptFor: [], children: [first?.id] });
+    expect(await hold.sessions.delete("a", { dryRun: true })).toMatchObject({
+      deleted: true,
+      sessions: 2,
+      keptFor: [],
+      children: [first?.id],
+    });
     expect((await hold.sessions.list({ agent: "child" })).items).toHaveLength(2);
-    expect(await hold.sessions.delete("a")).toEqual({ keptFor: [], children: [first?.id] });
+    expect(await hold.sessions.delete("a")).toMatchObject({ deleted: true, sessions: 2, keptFor: [], children: [first?.id] });
     expect((await hold.sessions.list({ agent: "child" })).items).toHaveLength(1);
     await hold.sessions.delete("b");
     expect((await hold.sessions.list({})).items).toEqual([]);

@@ -1,3 +1,5 @@
+import { HoldfastError, quote } from "../../core/errors.js";
+import type { Deleted } from "../../index.js";
 import { command, flag } from "../command.js";
 import { requireSessionToChange } from "../ids.js";
 import { propose } from "../proposal.js";
@@ -20,7 +22,7 @@ export const rm = command({
     if (dryRun)
       return {
         json: { sessions: would, dryRun },
-        lines: would.map((one, i) => `${inline(one.id)}${titled(sessions[i]?.title)} would go.${more(one)}`),
+        lines: would.map((one, i) => `${inline(one.id)}${titled(sessions[i]?.title)} would go${withCheckpoints(one)}.${more(one)}`),
         next: [
           propose(
             "rm",
@@ -37,27 +39,31 @@ export const rm = command({
     const gone: Gone[] = [];
     for (const { id } of sessions) {
       try {
-        gone.push({ id, ...(await store.sessions.delete(id)) });
+        const one = await store.sessions.delete(id);
+        if (!one.deleted)
+          throw new HoldfastError("NOT_FOUND", `Session ${quote(id)} is not there any more: another process has deleted it.`, {
+            sessionId: id,
+          });
+        gone.push({ id, ...one });
       } catch (error) {
-        for (const one of gone) terminal.tell(`${inline(one.id)} is deleted.${more(one)}`);
+        for (const one of gone) terminal.tell(said(one));
         throw error;
       }
     }
     return {
       json: { sessions: gone, dryRun },
-      lines: gone.map((one) => `${inline(one.id)} is deleted.${more(one)}`),
+      lines: gone.map(said),
       next: [propose("gc", [], { "dry-run": true })],
     };
   },
 });
 
-interface Gone {
+interface Gone extends Deleted {
   readonly id: string;
-  readonly keptFor: readonly string[];
-  readonly children?: readonly string[];
-  readonly snapshots?: readonly string[];
 }
 
+const said = (one: Gone): string => `${inline(one.id)} is deleted${withCheckpoints(one)}.${more(one)}`;
+const withCheckpoints = ({ checkpoints }: Gone): string => (checkpoints === 0 ? "" : `, with ${counted(checkpoints, "checkpoint")}`);
 const titled = (title: string | undefined): string => (title === undefined ? "" : ` (${oneLine(title)})`);
 
 function more({ keptFor, children = [], snapshots = [] }: Gone): string {
