@@ -27,6 +27,7 @@ import { type GcOptions, type GcReport, gc } from "./runtime/retention/gc.js";
 import { Retention } from "./runtime/retention/retention.js";
 import { Search } from "./runtime/search/search.js";
 import type { ForkOptions, Session } from "./runtime/session.js";
+import { drawId, idAndOptions, idOrDrawn } from "./runtime/session-ids.js";
 import { type SessionSummary, Sessions, summaryOf } from "./runtime/sessions.js";
 import { adoptFromOutside, type OutsideOptions, rewindFromOutside } from "./runtime/steering.js";
 import type { Telemetry } from "./runtime/telemetry.js";
@@ -91,20 +92,28 @@ export class Holdfast implements AsyncDisposable {
     return bind(this.#ground, this.#runs, given);
   }
 
-  /** Opens a session for work, making it where there is none, and holds its lease until it is closed. */
-  session<S extends object = Record<string, Json>>(id: string, o?: SessionOptions): Promise<Session<S>> {
+  /**
+   * Opens a session for work, making it where there is none, and holds its lease until it is closed. Without an id it makes a new one, whose
+   * id is drawn: `session.id`.
+   */
+  session<S extends object = Record<string, Json>>(id: string, o?: SessionOptions): Promise<Session<S>>;
+  session<S extends object = Record<string, Json>>(o: SessionOptions): Promise<Session<S>>;
+  session<S extends object = Record<string, Json>>(): Promise<Session<S>>;
+  async session<S extends object>(...given: readonly unknown[]): Promise<Session<S>> {
+    const { id, o } = idAndOptions<SessionOptions>(this.#ground, given);
     return openSession<S>(this.#ground, id, o);
   }
 
-  /** A new session that begins at a checkpoint. Nothing is copied, and nobody holds it yet. */
-  async fork(at: string, o: ForkOptions & KeyOption): Promise<SessionSummary> {
-    const { id, effects, key } = options(o, "fork", ["id", "effects", "key"]);
+  /** A new session that begins at a checkpoint. Nothing is copied, and nobody holds it yet. Its id is drawn unless one is given. */
+  async fork(at: string, o?: ForkOptions & KeyOption): Promise<SessionSummary> {
+    const { effects, key } = options(o, "fork", ["id", "effects", "key"]);
+    const id = idOrDrawn(o, "id", () => drawId(this.#ground, "fork", key));
     const policy = checkPolicy(effects);
     const place = checkpointPlace(at);
     if (place === undefined) throw notFound(at);
     return once<string, SessionSummary>(
       this.#ground,
-      { key, name: "fork", to: sessionId(id), args: { at, effects: policy } },
+      { key, name: "fork", to: id, args: { at, effects: policy } },
       async (receipt) => {
         const { head, label } = await fork(this.#ground, place, id, policy, receipt);
         return summaryOf(head, label);
@@ -168,6 +177,7 @@ export class Holdfast implements AsyncDisposable {
       fork: this.fork.bind(this),
       rewind: this.rewind.bind(this),
       stats: this.stats.bind(this),
+      newSessionId: (call: string, key: string | undefined) => drawId(this.#ground, call, key),
       isDone: (key: string) => isDone(this.#ground, key),
     };
     return toolsFor(hold, o);

@@ -36,7 +36,7 @@ export type { LeftOut } from "./core/transfer.js";
 export type { BackupReport, BackupRequest, Holdfast } from "./holdfast.js";
 export { type OpenOptions, open, type Restored, restoreBackup } from "./open.js";
 export type { HeldLease, StoreAbout } from "./runtime/about.js";
-export type { BoundAgent, RunStream, Turn } from "./runtime/agent/bound.js";
+export type { Ask, BoundAgent, RunStream, Turn } from "./runtime/agent/bound.js";
 export { agent, tool } from "./runtime/agent/define.js";
 export type {
   Agent,

@@ -4,6 +4,7 @@
  * A place is a line and a number on it. The id of a checkpoint, and of a message that was given none, is its place:
  * `<line>-<number>`. Line ids are random and never used again, so a place names the same record in every store.
  */
+import { digest } from "./digest.js";
 import { HoldfastError, quote } from "./errors.js";
 
 declare const brand: unique symbol;
@@ -55,6 +56,22 @@ export function lineId(random: Uint8Array): LineId {
     bits &= 255;
   }
   return text as LineId;
+}
+
+const TIME_CHARS = 10;
+
+/** A session's id from a time in milliseconds and ten random bytes. Ids sort by their times. */
+export function drawnSessionId(ms: number, random: Uint8Array): SessionId {
+  let time = "";
+  for (let rest = Math.min(Math.max(ms, 0), 32 ** TIME_CHARS - 1); time.length < TIME_CHARS; rest = Math.floor(rest / 32))
+    time = (ALPHABET[rest % 32] as string) + time;
+  return (time + lineId(random)) as string as SessionId;
+}
+
+/** The id of the session that a call makes under a key. It does not tell the key. */
+export function keyedSessionId(call: string, key: string): SessionId {
+  const bytes = Buffer.from(digest(`session ${call}\n${key}`), "base64url");
+  return (lineId(bytes) + lineId(bytes.subarray(10))) as string as SessionId;
 }
 
 export const placeId = (line: LineId, seq: number): CheckpointId => `${line}-${seq}` as CheckpointId;

@@ -1,6 +1,6 @@
 /** What every part of an open store shares. */
 import { HoldfastError } from "../core/errors.js";
-import { type LineId, lineId, type SessionId } from "../core/ids.js";
+import { drawnSessionId, type LineId, lineId, type SessionId } from "../core/ids.js";
 import type { Owner } from "../core/lease.js";
 import type { Store } from "../store/port.js";
 import { onAbort } from "./aborting.js";
@@ -159,6 +159,14 @@ export class Ground {
   }
 
   newLineId(): LineId {
-    return lineId(Buffer.from(this.salts.next(), "base64url"));
+    return lineId(this.#random());
+  }
+
+  newSessionId(): SessionId {
+    return drawnSessionId(this.wallMs(), this.#random());
+  }
+
+  #random(): Uint8Array {
+    return Buffer.from(this.salts.next(), "base64url");
   }
 }

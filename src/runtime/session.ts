@@ -14,13 +14,15 @@ import { type Holding, unsaved } from "./holding.js";
 import { restate } from "./inbox.js";
 import { adopt, checkPolicy, notFound, type RewindOptions, type Rewound, rewind } from "./lines.js";
 import { flag, limitOf, numberOf, options, type Page, wholeNumber } from "./options.js";
+import { idOrDrawn } from "./session-ids.js";
 import type { Standing } from "./workspace.js";
 
 /** Opens a fork that has just been made, in this process's hands. */
 export type ForkOpener = (at: Place, id: unknown, effects: EffectPolicy, from: Omit<Standing, "head"> | undefined) => Promise<Session>;
 
 export interface ForkOptions {
-  readonly id: string;
+  /** The new session's id; one is drawn where it is left out. */
+  readonly id?: string;
   /** What becomes of a call that the session it comes from has made since: wait for somebody's word (`ask`), or not. */
   readonly effects?: EffectPolicy;
 }
@@ -230,9 +232,10 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   // ---- lines
 
   /** A new session that begins at one of this session's checkpoints, or at any other. Nothing is copied. */
-  async fork(at: string, o: ForkOptions): Promise<Session<S>> {
+  async fork(at: string, o?: ForkOptions): Promise<Session<S>> {
     this.#held.usable();
-    const { id, effects } = options(o, "fork", ["id", "effects"]);
+    const { effects } = options(o, "fork", ["id", "effects"]);
+    const id = idOrDrawn(o, "id", () => this.#held.ground.newSessionId());
     const policy = checkPolicy(effects);
     const place = checkpointPlace(at);
     if (place === undefined) throw notFound(at);

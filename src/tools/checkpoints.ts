@@ -1,9 +1,7 @@
 /** Tools for checkpoints: of a conversation, or of an agent with all its conversations (which the library calls a snapshot). */
 
-import { randomUUID } from "node:crypto";
 import { KINDS } from "../core/checkpoint.js";
 import type { Diff } from "../core/diff.js";
-import { digest } from "../core/digest.js";
 import { unlessGone } from "../runtime/damage.js";
 import { invalid } from "../runtime/options.js";
 import { type Call, keyOf, signalOf, spec } from "./definition.js";
@@ -216,10 +214,8 @@ export const checkpointFork = spec({
   output: { session },
   async run(hold, { id: given, as }, call) {
     await refuseForeign(call, (seeing) => requireCheckpoint(hold, seeing, given));
-    // Under a key it is the same when it is asked for again.
-    const made = as ?? `fork-${call.key === undefined ? randomUUID() : digest(`fork ${call.key}`).slice(0, 32)}`;
-    await hold.fork(given, { id: made, ...keyOf(call) });
-    return { session: sessionShown(await requireSession(hold, call, made)) };
+    const made = await hold.fork(given, { ...(as !== undefined && { id: as }), ...keyOf(call) });
+    return { session: sessionShown(await requireSession(hold, call, made.id)) };
   },
 });
 

@@ -42,7 +42,9 @@ export const conversationSave = spec({
   does: "changes",
   holdsStored: true,
   input: {
-    id: id("The conversation's id; a new one makes a new conversation."),
+    id: optional(
+      id("The conversation's id; a new one makes a new conversation. Without it, a new conversation is made, and the answer tells its id."),
+    ),
     agent: optional(id("The agent it belongs to, where it is made by this.")),
     messages: optional(list("What was said, in order.", saidMessage, MAX_MESSAGES)),
     title: optional(orNull(text("Null takes it away; its first words stand in for it then.", { maxLength: 1_000 }))),
@@ -55,7 +57,8 @@ export const conversationSave = spec({
     count: whole("How many messages were given."),
     taken: flag("Whether they are in the conversation by now. Otherwise whoever is at work in it takes them in."),
   },
-  async run(hold, { id: given, agent, messages = [], ...label }, call) {
+  async run(hold, { id: named, agent, messages = [], ...label }, call) {
+    const given = named ?? hold.newSessionId("conversation_save", call.key);
     const said = messages.map((message, i) => fromPlain(message as unknown as PlainMessage, `messages[${i}]`));
     const made = agentFilter(call, agent);
     await refuseForeign(call, (seeing) => requireSession(hold, seeing, given)).catch((error: unknown) => {

@@ -22,9 +22,11 @@ export interface Hold {
   readonly agents: Agents;
   readonly sessions: Sessions;
   readonly checkpoints: Checkpoints;
-  fork(at: string, o: ForkOptions & KeyOption): Promise<SessionSummary>;
+  fork(at: string, o?: ForkOptions & KeyOption): Promise<SessionSummary>;
   rewind(id: string, at: string, o?: RewindOptions & OutsideOptions): Promise<Rewound>;
   stats(): Promise<Stats>;
+  /** Draws an id; under a key the same each time. */
+  newSessionId(call: string, key: string | undefined): string;
   /** Whether something was done under a key. */
   isDone(key: string): Promise<boolean>;
 }

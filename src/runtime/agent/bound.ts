@@ -5,6 +5,7 @@ import type { Ground } from "../ground.js";
 import { ensureSession } from "../opening.js";
 import { options, signalOf, wholeNumber } from "../options.js";
 import { turnMailId } from "../restored.js";
+import { drawId, idAndInput } from "../session-ids.js";
 import { askingOf, MAX_WAITING, turnLetter } from "./asking.js";
 import { type Definition, definedOf, definitionOf } from "./define.js";
 import type { Agent, Input, RunOptions, SubmitOptions, Types } from "./definition.js";
@@ -29,12 +30,19 @@ export interface RunStream<O = unknown> extends AsyncIterable<AgentEvent>, Pick<
   cancel(reason?: string): Promise<void>;
 }
 
+/** An input with its options, in one object. A session that is left out is a new one. */
+export type Ask<O> = O & { readonly input: Input; readonly session?: string };
+
 export interface BoundAgent<C = any, S = any, O = any> extends Agent<C, S, O> {
   /** Goes on with the latest turn if it has this input (or key), else begins one; answers when it has ended or waits for somebody. */
   run(id: string, input: Input, o?: RunOptions<C>): Promise<RunResult<O>>;
+  /** Without `session` the turn has a new session, whose id the answer tells. Under the same key it is the same session. */
+  run(ask: Ask<RunOptions<C>>): Promise<RunResult<O>>;
   stream(id: string, input: Input, o?: RunOptions<C>): RunStream<O>;
+  stream(ask: Ask<RunOptions<C>>): RunStream<O>;
   /** Records a turn; some worker takes it. */
   submit(id: string, input: Input, o?: SubmitOptions): Promise<Turn<O>>;
+  submit(ask: Ask<SubmitOptions>): Promise<Turn<O>>;
   /** Goes on with the latest turn, whatever it is. */
   resume(id: string, o?: RunOptions<C>): Promise<RunResult<O>>;
 }
@@ -60,7 +68,8 @@ class Binding implements Omit<BoundAgent, Types> {
     this.#definition = definition;
   }
 
-  async run(id: string, input: Input, o?: RunOptions): Promise<RunResult> {
+  async run(...given: readonly unknown[]): Promise<RunResult> {
+    const { id, input, o } = this.#asked<RunOptions>(given);
     return this.#runs.run(this.#runs.request(this, id, input, o));
   }
 
@@ -68,7 +77,12 @@ class Binding implements Omit<BoundAgent, Types> {
     return this.#runs.run(this.#runs.request(this, id, undefined, o));
   }
 
-  stream(id: string, input: Input, o?: RunOptions): RunStream {
+  #asked<O extends object>(given: readonly unknown[]) {
+    return idAndInput<Input, O>(given, (key) => drawId(this.#ground, `agent ${this.name}`, key));
+  }
+
+  stream(...given: readonly unknown[]): RunStream {
+    const { id, input, o } = this.#asked<RunOptions>(given);
     const queue = new EventQueue();
     const request = this.#runs.request(this, id, input, o);
     const result = this.#runs.run(request, (event) => queue.push(event)).finally(() => queue.end());
@@ -85,14 +99,15 @@ class Binding implements Omit<BoundAgent, Types> {
     };
   }
 
-  async submit(id: string, input: Input, given?: SubmitOptions): Promise<Turn> {
-    const o = options(given, "submit", ["key", "tags", "title", "metadata", "atMs"]);
-    const { message, key } = askingOf(input, o.key, this.#ground.redactor);
+  async submit(...given: readonly unknown[]): Promise<Turn> {
+    const asked = this.#asked<SubmitOptions>(given);
+    const o = options(asked.o, "submit", ["key", "tags", "title", "metadata", "atMs"]);
+    const { message, key } = askingOf(asked.input, o.key, this.#ground.redactor);
     const due = o.atMs === undefined ? 0 : wholeNumber(o.atMs, "atMs", 0, 8.64e15);
     const turn = key ?? randomUUID();
     const doc = turnLetter(turn, key, message);
     await ensureAgent(this.#ground, this.#definition);
-    const session = await ensureSession(this.#ground, id, {
+    const session = await ensureSession(this.#ground, asked.id, {
       agent: this.name,
       ...(o.title !== undefined && { title: o.title }),
       ...(o.tags !== undefined && { tags: o.tags }),

@@ -1,0 +1,49 @@
+/**
+ * Ids of sessions that a caller gives, or leaves to Holdfast. An id that is undefined was meant to be one: it is refused, for a program that
+ * has lost its id must not begin a new session in silence.
+ */
+import { HoldfastError } from "../core/errors.js";
+import { checkName, keyedSessionId, type SessionId, sessionId, typeName } from "../core/ids.js";
+import type { Ground } from "./ground.js";
+import { invalid } from "./options.js";
+
+/** Draw an id. Under a key it is the same each time; `call` tells keys of different calls apart. */
+export const drawId = (ground: Ground, call: string, key?: unknown): SessionId =>
+  key === undefined ? ground.newSessionId() : keyedSessionId(call, checkName(key, "key"));
+
+/** Answer the id under `name`, or one that is drawn where the name is left out. */
+export function idOrDrawn(given: object | undefined, name: string, draw: () => SessionId): SessionId {
+  if (given === undefined || !Object.hasOwn(given, name)) return draw();
+  const id: unknown = (given as Readonly<Record<string, unknown>>)[name];
+  return id === undefined ? refuseUndefined(name, `leave \`${name}\` out to have one drawn`) : sessionId(id);
+}
+
+/** Read the arguments of a call `(id, o)`, `(o)` or `()`. */
+export function idAndOptions<O>(ground: Ground, given: readonly unknown[]): { readonly id: SessionId; readonly o: O | undefined } {
+  const [first, o] = given;
+  if (given.length === 0 || (given.length === 1 && isObject(first))) return { id: ground.newSessionId(), o: first as O | undefined };
+  if (first === undefined) return refuseUndefined("session id", "leave it out, as in `hold.session()`, to have one drawn");
+  return { id: sessionId(first), o: o as O | undefined };
+}
+
+/** Read the arguments of a turn: `(id, input, o)`, or all in one object, in which `session` may be left out. */
+export function idAndInput<I, O extends object>(
+  given: readonly unknown[],
+  draw: (key: unknown) => SessionId,
+): { readonly id: SessionId; readonly input: I; readonly o: O | undefined } {
+  const [first, input, o] = given;
+  if (given.length !== 1 || !isObject(first)) {
+    if (first === undefined) return refuseUndefined("session id", "pass `{ input }` alone to have one drawn");
+    return { id: sessionId(first), input: input as I, o: o as O | undefined };
+  }
+  const { session: _session, input: said, ...rest } = first as { session?: unknown; input?: I; key?: unknown };
+  if (said === undefined)
+    throw invalid("input", `a turn needs one: pass \`(id, input)\` or \`{ input, session }\`, not ${typeName(first)} without it`);
+  return { id: idOrDrawn(first, "session", () => draw(rest.key)), input: said, o: rest as O };
+}
+
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null && !Array.isArray(value);
+
+function refuseUndefined(what: string, advice: string): never {
+  throw new HoldfastError("INVALID_ID", `${what} is undefined. Give an id, or ${advice}.`, { path: what });
+}
