@@ -27,7 +27,7 @@ export {
   textOf,
   type Usage,
 } from "./core/message.js";
-export type { RetentionPolicy } from "./core/policy.js";
+export type { RetentionPolicy, RetentionRules } from "./core/policy.js";
 export type { Redact, RedactionPlace } from "./core/redact-text.js";
 export type { RedactionName, Redactions } from "./core/redactions.js";
 export type { SessionStatus } from "./core/status.js";
@@ -87,8 +87,10 @@ export { type RedactionOptions, redactions } from "./runtime/redactions.js";
 export type { SessionUpdate } from "./runtime/relabel.js";
 export type { GcOptions, GcReport } from "./runtime/retention/gc.js";
 export type { Pruned, PruneOptions, PruneProgress } from "./runtime/retention/pruning.js";
-export type { ApplyOptions, PolicyOptions, Retention, RetentionProgress, RetentionReport } from "./runtime/retention/retention.js";
+export type { ApplyOptions, PolicyOptions, Retention } from "./runtime/retention/retention.js";
+export type { PrunedSnapshots, SnapshotPruneOptions } from "./runtime/retention/snapshots.js";
 export type { Sweep, SweepOptions } from "./runtime/retention/sweep.js";
+export type { RetentionProgress, RetentionReport } from "./runtime/retention/tally.js";
 export type { FoundItem, FoundMessage, FoundTitle, SearchFilter, SearchPage } from "./runtime/search/find.js";
 export type { IndexOptions, IndexProgress } from "./runtime/search/search.js";
 export type { ForkOptions, Session } from "./runtime/session.js";

@@ -66,8 +66,9 @@ describe.each(stores)("retention on $name", ({ address }) => {
     expect(await listed(hold, "a")).toHaveLength(6);
     expect(await hold.retention.apply({ agent: "y" })).toMatchObject({ sessions: 1, removed: 2, pruned: [{ sessionId: "b", removed: 2 }] });
     const report = await hold.retention.apply({ onProgress: (one) => progress.push(one) });
-    expect(report).toEqual({ sessions: 2, removed: 4, pruned: [{ sessionId: "a", removed: 4 }], failed: [] });
-    expect(progress.at(-1)).toEqual({ sessions: 2, removed: 4 });
+    const none = { removedSnapshots: 0, prunedSnapshots: [], failedSnapshots: [] };
+    expect(report).toEqual({ sessions: 2, removed: 4, pruned: [{ sessionId: "a", removed: 4 }], failed: [], ...none });
+    expect(progress.at(-1)).toEqual({ sessions: 2, removed: 4, removedSnapshots: 0 });
     expect(await hold.retention.clear({ agent: "x" })).toBe(true);
     expect(await hold.retention.clear({ agent: "x" })).toBe(false);
     await hold.retention.set({ keep: 1 }, { agent: "y" });

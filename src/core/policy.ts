@@ -1,5 +1,6 @@
 /**
- * Which checkpoints a retention policy keeps. Pure, and the only place that decides it.
+ * Which checkpoints, and which snapshots, a retention policy keeps. Pure, and the only place that decides it. The rules below speak of
+ * checkpoints along a line; the snapshots of an agent, in the order of their making, follow the same rules.
  *
  * T1  a checkpoint stays if any rule keeps it; a policy without a rule removes nothing.
  * T2  the newest stays, whatever the policy says.
@@ -9,7 +10,8 @@
  */
 import type { CheckpointKind } from "./checkpoint.js";
 
-export interface RetentionPolicy {
+/** Rules for checkpoints, or for snapshots. */
+export interface RetentionRules {
   /** The newest so many stay. */
   readonly keep?: number;
   /** The newest of each hour stays, for so many hours that have any. */
@@ -25,6 +27,15 @@ export interface RetentionPolicy {
   readonly kinds?: readonly CheckpointKind[];
 }
 
+/** Rules for the checkpoints of sessions, and for the snapshots of an agent. */
+export interface RetentionPolicy extends RetentionRules {
+  /**
+   * Rules for snapshots, for each agent by itself; without them no snapshot goes. A snapshot with a name counts as labelled, unless its kind is
+   * `recovery`: the name of such a one is Holdfast's own.
+   */
+  readonly snapshots?: RetentionRules;
+}
+
 /** What a policy looks at. */
 export interface Dated {
   readonly at: number;
@@ -38,7 +49,7 @@ const DAY = 24 * HOUR;
 const TO_MONDAY = 3 * DAY;
 
 /** Which of the checkpoints along a line go. Both newest first. */
-export function expired<T extends Dated>(newestFirst: readonly T[], policy: RetentionPolicy, now: number): T[] {
+export function expired<T extends Dated>(newestFirst: readonly T[], policy: RetentionRules, now: number): T[] {
   const { keep, hourly, daily, weekly, olderThanMs, kinds = [] } = policy;
   if ([keep, hourly, daily, weekly, olderThanMs].every((rule) => rule === undefined)) return [];
   const isYoung = youngest(newestFirst, olderThanMs, now);
@@ -55,8 +66,8 @@ export function expired<T extends Dated>(newestFirst: readonly T[], policy: Rete
   return newestFirst.filter((checkpoint, i) => rules.map((rule) => rule(checkpoint, i)).every((keeps) => !keeps));
 }
 
-function keepsLabelled({ labelled, keep, ...others }: RetentionPolicy): boolean {
-  return labelled ?? (keep === undefined || Object.values(others).some((rule) => rule !== undefined));
+function keepsLabelled({ labelled, keep, hourly, daily, weekly, olderThanMs, kinds }: RetentionRules): boolean {
+  return labelled ?? (keep === undefined || [hourly, daily, weekly, olderThanMs, kinds].some((rule) => rule !== undefined));
 }
 
 /** Keeps the first one it meets of each stretch of time, for so many stretches (T3). */

@@ -290,6 +290,36 @@ test("after a prune: what came before is compared, and nothing seems to be left 
   });
 });
 
+test("prune removes snapshots by rules, and by the policies that were set", async () => {
+  const { cwd, cli, json, world } = await made();
+  const second = (await json("snapshot", "support", "--kind", "automatic")).snapshot.id;
+  expect(await cli("prune", "--snapshots", "support")).toMatchObject({ exit: 2, stderr: expect.stringContaining("needs a rule") });
+  expect(await cli("prune", "--snapshots", "support", "--all")).toMatchObject({ exit: 2 });
+  expect(await cli("prune", "--snapshots", "support", "--keep", "1")).toMatchObject({ exit: 2, stderr: expect.stringContaining("--yes") });
+  expect(await cli("prune", "--snapshots", "support", "--keep", "1", "--dry-run")).toMatchObject({
+    exit: 0,
+    stdout: `1 snapshot of support would go.\n  ${world.snapshot}\n`,
+    stderr: "Next: holdfast prune --keep 1 --snapshots support\n",
+  });
+  expect(await json("prune", "--snapshots", "support", "--keep", "1", "--yes")).toMatchObject({
+    agent: "support",
+    removed: 1,
+    dryRun: false,
+  });
+  const third = (await json("snapshot", "support")).snapshot.id;
+  const hold = await open(join(cwd, ".holdfast/state.db"));
+  await hold.retention.set({ snapshots: { keep: 1 } });
+  await hold.close();
+  expect(await json("prune", "--all", "--dry-run")).toMatchObject({
+    removedSnapshots: 1,
+    prunedSnapshots: [{ agent: "support", removed: 1 }],
+  });
+  expect((await cli("prune", "--all", "--yes")).stdout).toBe("Removed 0 checkpoints of 6 sessions, and 1 snapshot of agents.\n");
+  const { items } = await json("snapshots", "support");
+  expect(items.map(({ id }: { id: string }) => id)).toEqual([third]);
+  expect(second).not.toBe(third);
+});
+
 test("looking makes no store: not of an empty file, an empty directory, nor in a dry run", async () => {
   const cwd = fresh();
   writeFileSync(join(cwd, "empty.db"), "");

@@ -68,7 +68,8 @@ test("where the SDK is not installed, it says what to install; other commands do
   for (const args of [[], ["--http", "0"]])
     expect(await errorOf(() => run("mcp", ...args))).toMatchObject({
       code: 1,
-      stderr: "holdfast: MCP needs the package @modelcontextprotocol/server. Install it: npm install @modelcontextprotocol/server (UNSUPPORTED)\n",
+      stderr:
+        "holdfast: MCP needs the package @modelcontextprotocol/server. Install it: npm install @modelcontextprotocol/server (UNSUPPORTED)\n",
     });
   expect((await run("--version")).stdout).toMatch(/^\d/);
 });

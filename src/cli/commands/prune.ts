@@ -1,5 +1,5 @@
 import { HoldfastError } from "../../core/errors.js";
-import type { CheckpointKind, Holdfast, RetentionPolicy } from "../../index.js";
+import type { CheckpointKind, Holdfast, RetentionReport, RetentionRules } from "../../index.js";
 import { KINDS } from "../choices.js";
 import { type Answer, command, flag, number, type Run, text, type Values } from "../command.js";
 import { requireSessionToChange, short } from "../ids.js";
@@ -19,6 +19,7 @@ const policyOptions = {
 const pruneOptions = {
   ...policyOptions,
   all: flag("every session: by these rules, or, without any, by the policies that were set"),
+  snapshots: text("AGENT", "the snapshots of this agent, instead of checkpoints", { completes: "agent" }),
   "all-lines": flag("also on lines that were left by rewinding"),
   "dry-run": flag("only say what would go"),
   yes: flag("do not ask", "y"),
@@ -27,13 +28,17 @@ const pruneOptions = {
 export const prune = command({
   name: "prune",
   group: "keep",
-  says: "removes checkpoints that no rule keeps, and what only they needed",
-  more: "The newest always stays, and so do those at which forks begin. Those with a label stay, unless --keep is all that is said.",
-  words: [{ name: "SESSION", says: "its id, or the beginning of it; or --all", completes: "session", optional: true }],
+  says: "removes checkpoints, or snapshots, that no rule keeps, and what only they needed",
+  more: [
+    "The newest always stays, and so do those at which forks begin. Those with a label stay, unless --keep is all that is said.",
+    "--all without rules also prunes snapshots, where a policy has rules for them. A name is the label of a snapshot, unless it is a recovery.",
+  ].join("\n"),
+  words: [{ name: "SESSION", says: "its id, or the beginning of it; or --all, or --snapshots", completes: "session", optional: true }],
   options: pruneOptions,
   examples: [
     ["holdfast prune order-42 --keep 3 --dry-run", ""],
     ["holdfast prune --all --daily 30 --weekly 52 --yes", "then: holdfast gc --yes"],
+    ["holdfast prune --snapshots support --keep 10 --dry-run", ""],
   ],
   async run(run) {
     const {
@@ -41,33 +46,32 @@ export const prune = command({
       options,
       hold,
     } = run;
-    if ((word === undefined) !== options.all) throw usage("prune needs a SESSION, or --all");
+    const named = [word !== undefined, options.all, options.snapshots !== undefined].filter(Boolean).length;
+    if (named !== 1) throw usage("prune needs a SESSION, or --all, or --snapshots AGENT");
+    if (options.snapshots !== undefined && options["all-lines"])
+      throw usage("--all-lines is about checkpoints: leave it out with --snapshots");
     const policy = policyOf(options);
     const store = await hold();
+    if (options.snapshots !== undefined) return pruneSnapshots(store, options.snapshots, policy, run);
     return word === undefined ? pruneAll(store, policy, run) : pruneOne(store, word, policy, run);
   },
 });
 
 const SHOWN = 20;
+const NEEDS_RULE = "prune needs a rule: --keep, --hourly, --daily, --weekly or --older-than";
 
 type Pruning = Run<typeof pruneOptions>;
 
-async function pruneOne(store: Holdfast, word: string, policy: RetentionPolicy, { options, terminal, signal }: Pruning): Promise<Answer> {
+async function pruneOne(store: Holdfast, word: string, policy: RetentionRules, { options, terminal, signal }: Pruning): Promise<Answer> {
   const { id } = await requireSessionToChange(store, word, terminal.isAttended && !options.yes);
-  if (Object.keys(policy).length === 0 && !(await hasPolicy(store, id)))
-    throw usage("prune needs a rule: --keep, --hourly, --daily, --weekly or --older-than");
+  if (Object.keys(policy).length === 0 && !(await hasPolicy(store, id))) throw usage(NEEDS_RULE);
   const lines = options["all-lines"] ? "all" : "current";
   const would = await store.checkpoints.prune(id, { ...policy, lines, dryRun: true, signal });
   const what = `${counted(would.removed, "checkpoint")} of ${inline(id)}`;
-  const ids = would.ids ?? [];
   if (options["dry-run"] || would.removed === 0)
     return {
       json: { session: id, ...would, dryRun: options["dry-run"] },
-      lines: [
-        would.removed === 0 ? "Nothing is to go." : `${what} would go.`,
-        ...ids.slice(0, SHOWN).map((gone) => `  ${short(gone)}`),
-        ...(would.removed > SHOWN ? [`  … and ${would.removed - Math.min(SHOWN, ids.length)} more`] : []),
-      ],
+      lines: wouldGo(what, would, short),
       next: [would.removed === 0 ? propose("log", [id]) : again(options, [id])],
     };
   await terminal.confirm(`${what} will be removed.`, { yes: options.yes });
@@ -82,7 +86,47 @@ async function pruneOne(store: Holdfast, word: string, policy: RetentionPolicy, 
   };
 }
 
-async function pruneAll(store: Holdfast, policy: RetentionPolicy, { options, terminal, signal }: Pruning): Promise<Answer> {
+async function pruneSnapshots(
+  store: Holdfast,
+  agent: string,
+  rules: RetentionRules,
+  { options, terminal, signal }: Pruning,
+): Promise<Answer> {
+  if (Object.keys(rules).length === 0 && (await snapshotRules(store, agent)) === undefined) throw usage(NEEDS_RULE);
+  const would = await store.agents.pruneSnapshots(agent, { ...rules, dryRun: true, signal });
+  const what = `${counted(would.removed, "snapshot")} of ${inline(agent)}`;
+  if (options["dry-run"] || would.removed === 0)
+    return {
+      json: { agent, ...would, dryRun: options["dry-run"] },
+      lines: wouldGo(what, would, inline),
+      next: [would.removed === 0 ? propose("snapshots", [agent]) : again(options, [])],
+    };
+  await terminal.confirm(`${what} will be removed.`, { yes: options.yes });
+  const done = await store.agents.pruneSnapshots(agent, { ...rules, signal });
+  return {
+    json: { agent, ...done, dryRun: false },
+    lines: [`Removed ${counted(done.removed, "snapshot")} of ${inline(agent)}.`],
+    next: [propose("gc", [], { "dry-run": true })],
+  };
+}
+
+const snapshotRules = async (store: Holdfast, agent: string): Promise<RetentionRules | undefined> =>
+  ((await store.retention.get({ agent })) ?? (await store.retention.get()))?.snapshots;
+
+interface WouldGo {
+  readonly removed: number;
+  readonly ids?: readonly string[];
+}
+
+function wouldGo(what: string, { removed, ids = [] }: WouldGo, show: (id: string) => string): string[] {
+  return [
+    removed === 0 ? "Nothing is to go." : `${what} would go.`,
+    ...ids.slice(0, SHOWN).map((gone) => `  ${show(gone)}`),
+    ...(removed > SHOWN ? [`  … and ${removed - Math.min(SHOWN, ids.length)} more`] : []),
+  ];
+}
+
+async function pruneAll(store: Holdfast, policy: RetentionRules, { options, terminal, signal }: Pruning): Promise<Answer> {
   const dryRun = options["dry-run"];
   const lines = options["all-lines"] ? "all" : "current";
   if (!dryRun) await terminal.confirm("Checkpoints of every session will be removed where no rule keeps them.", { yes: options.yes });
@@ -94,22 +138,29 @@ async function pruneAll(store: Holdfast, policy: RetentionPolicy, { options, ter
         ? await store.retention.apply({ dryRun, lines, signal, onProgress: ({ sessions }) => tell(sessions) })
         : await byRules(store, policy, { dryRun, lines, signal }, tell);
     bar.end();
-    const { sessions, removed, failed } = report;
+    const { sessions, removed, removedSnapshots, failed, failedSnapshots } = report;
+    const besides = removedSnapshots > 0 ? `, and ${counted(removedSnapshots, "snapshot")} of agents` : "";
     return {
       json: { ...report, dryRun },
-      lines: [`${dryRun ? "Would remove" : "Removed"} ${counted(removed, "checkpoint")} of ${counted(sessions, "session")}.`],
-      notes: failed.map(({ sessionId, message }) => `${inline(sessionId)}: ${inline(message)}`),
+      lines: [`${dryRun ? "Would remove" : "Removed"} ${counted(removed, "checkpoint")} of ${counted(sessions, "session")}${besides}.`],
+      notes: [
+        ...failed.map(({ sessionId, message }) => `${inline(sessionId)}: ${inline(message)}`),
+        ...failedSnapshots.map(({ agent, message }) => `Snapshots${agent === undefined ? "" : ` of ${inline(agent)}`}: ${inline(message)}`),
+      ],
       next: [dryRun ? again(options, []) : propose("gc", [], { "dry-run": true })],
-      exit: failed.length > 0 ? 1 : 0,
+      exit: failed.length + failedSnapshots.length > 0 ? 1 : 0,
     };
   } finally {
     bar.end();
   }
 }
 
+const NONE_FAILED: RetentionReport["failedSnapshots"] = [];
+
+/** Rules that are given are about checkpoints alone. */
 async function byRules(
   store: Holdfast,
-  policy: RetentionPolicy,
+  policy: RetentionRules,
   o: { readonly dryRun: boolean; readonly lines: "current" | "all"; readonly signal: AbortSignal },
   tell: (sessions: number) => void,
 ) {
@@ -129,7 +180,7 @@ async function byRules(
       sessions += 1;
       tell(sessions);
     }
-    if (page.next === undefined) return { sessions, removed, failed };
+    if (page.next === undefined) return { sessions, removed, removedSnapshots: 0, failed, failedSnapshots: NONE_FAILED };
     cursor = page.next;
   }
 }
@@ -139,7 +190,7 @@ async function hasPolicy(store: Holdfast, id: string): Promise<boolean> {
   return (agent !== undefined && (await store.retention.get({ agent })) !== undefined) || (await store.retention.get()) !== undefined;
 }
 
-function policyOf(o: Values<typeof policyOptions>): RetentionPolicy {
+function policyOf(o: Values<typeof policyOptions>): RetentionRules {
   return {
     ...(o.keep !== undefined && { keep: o.keep }),
     ...(o.hourly !== undefined && { hourly: o.hourly }),
@@ -160,8 +211,8 @@ function ageOf(given: string): number {
 
 /** The same, for real. */
 function again(
-  { keep, hourly, daily, weekly, "older-than": olderThan, kind, all, "all-lines": allLines }: Values<typeof pruneOptions>,
+  { keep, hourly, daily, weekly, "older-than": olderThan, kind, all, snapshots, "all-lines": allLines }: Values<typeof pruneOptions>,
   words: readonly string[],
 ) {
-  return propose("prune", words, { keep, hourly, daily, weekly, "older-than": olderThan, kind, all, "all-lines": allLines });
+  return propose("prune", words, { keep, hourly, daily, weekly, "older-than": olderThan, kind, all, snapshots, "all-lines": allLines });
 }

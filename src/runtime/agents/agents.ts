@@ -9,6 +9,7 @@ import type { Ground } from "../ground.js";
 import { callback, type Damaged, entriesIn, flag, limitOf, numberOf, oneOf, options, type Page, signalOf } from "../options.js";
 import { type KeyOption, once, onceRemoved, type Receipt } from "../receipts.js";
 import { type Relabel, relabelBy, type SessionUpdate } from "../relabel.js";
+import { type PrunedSnapshots, pruneSnapshots, type SnapshotPruneOptions } from "../retention/snapshots.js";
 import { type AutoSnapshot, type AutoSnapshotOptions, autoSnapshot } from "./auto-snapshot.js";
 import { capture } from "./capture.js";
 import { type DeletedAgent, deleteAgent } from "./deleting.js";
@@ -34,12 +35,14 @@ import {
   MAX_SNAPSHOT_NAME,
   newSnapshot,
   noSnapshot,
+  restoringIn,
   type Snapshot,
   type SnapshotOptions,
   snapshotOf,
   snapshotsOf,
   withLabel,
 } from "./snapshot.js";
+import { removeUnlessInUse, whileInUse } from "./snapshot-in-use.js";
 
 /** An agent, and those of its sessions that are under way: the newest first, 1,000 at most. */
 export interface AgentWithSessions extends AgentRecord {
@@ -299,20 +302,17 @@ export class Agents {
     const isTaken = flag(takeOver, "takeOver") ?? false;
     const isDry = flag(dryRun, "dryRun") ?? false;
     if (key !== undefined) checkName(key, "key");
-    const restore = async () => {
+    const given = { takeOver: isTaken, ...(stop && { signal: stop }), ...(told && { onProgress: told }) };
+    if (isDry) {
       const row = await this.#ground.store.doc(SNAPSHOT, id);
       if (row === undefined) throw noSnapshot(id);
-      return new Restore(this.#ground, row, {
-        takeOver: isTaken,
-        ...(stop && { signal: stop }),
-        ...(told && { onProgress: told }),
-      });
-    };
-    if (isDry) return (await restore()).look();
+      return new Restore(this.#ground, row, given).look();
+    }
     return once<RestoredKept, RestoreReport>(
       this.#ground,
       { key, name: "agents.restore", to: id, args: { takeOver: isTaken } },
-      async (receipt) => (await restore()).run(() => this.#newId(), receipt),
+      (receipt) =>
+        whileInUse(this.#ground, id, (row, renew) => new Restore(this.#ground, row, { ...given, renew }).run(() => this.#newId(), receipt)),
       async (kept) => {
         // What it was restored from, and what was there before, may be deleted since.
         const snapshot = (await this.getSnapshot(id)) ?? (kept.snapshot as unknown as Snapshot);
@@ -341,6 +341,14 @@ export class Agents {
   }
 
   /**
+   * Removes the snapshots of an agent that no rule keeps: the rules that are given, else those of its policy, or the store's (`snapshots`). The
+   * newest stays, and so does one that a restore reads just now. What only they kept is freed by `prune` and `gc`.
+   */
+  async pruneSnapshots(id: string, o?: SnapshotPruneOptions): Promise<PrunedSnapshots> {
+    return pruneSnapshots(this.#ground, checkName(id, "agent id"), o);
+  }
+
+  /**
    * Takes a snapshot (`automatic`) every so often, where something has changed, and keeps the newest of them. It begins at once, goes on
    * after errors, which it reports, and ends with `stop` or with the store.
    */
@@ -355,7 +363,7 @@ export class Agents {
       },
       prune: async (keep) => {
         for (const row of (await this.#automatics(agent, Number.MAX_SAFE_INTEGER)).slice(keep))
-          await this.#ground.store.apply([], [{ kind: SNAPSHOT, id: row.id, when: {}, remove: true }]);
+          await removeUnlessInUse(this.#ground, { ...row, restoring: restoringIn(row) });
       },
       stopped: () => this.#automatic.delete(automatic),
     });

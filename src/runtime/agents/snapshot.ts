@@ -7,6 +7,7 @@ import { type Digest, digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import type { Place } from "../../core/ids.js";
 import type { JsonObject } from "../../core/json.js";
+import type { Lease } from "../../core/lease.js";
 import { open } from "../../core/save.js";
 import { isoTime } from "../../core/time.js";
 import { type DocChange, type DocRow, type Present, SNAPSHOT, type Store } from "../../store/port.js";
@@ -61,6 +62,8 @@ export interface Snapshot {
 
 interface SnapshotDoc extends Omit<Snapshot, "createdAt"> {
   readonly createdAt: number;
+  /** Restores that are reading it, each with how long it may be expected to; absent where there are none. */
+  readonly restoring?: readonly Lease[];
 }
 
 /** A session in a snapshot: where it stood, and what stood beside its journal. */
@@ -150,7 +153,20 @@ export function withContents(row: DocRow, contents: Contents): DocChange {
   return { kind: SNAPSHOT, id: row.id, when: { version: row.version }, put };
 }
 
-const shown = ({ createdAt, ...rest }: SnapshotDoc): Snapshot => Object.freeze({ ...rest, createdAt: isoTime(createdAt) });
+/** The same snapshot with other restores noted in it. */
+export function withRestoring(row: DocRow & { readonly body: string | null }, restoring: readonly Lease[]): DocChange {
+  // Verified first: a body that was read wrongly must not be written back.
+  contentsOf(row);
+  const { restoring: _before, ...doc } = docOf(row);
+  const next: SnapshotDoc = { ...doc, ...(restoring.length > 0 && { restoring }) };
+  const put = { of: row.of, version: row.version + 1, text: sealed(next), body: row.body, pins: [] };
+  return { kind: SNAPSHOT, id: row.id, when: { version: row.version }, put };
+}
+
+export const restoringIn = (row: DocRow): readonly Lease[] => docOf(row).restoring ?? [];
+
+const shown = ({ createdAt, restoring: _restoring, ...rest }: SnapshotDoc): Snapshot =>
+  Object.freeze({ ...rest, createdAt: isoTime(createdAt) });
 
 const damagedSnapshot = (id: string): HoldfastError =>
   new HoldfastError(

@@ -1,7 +1,7 @@
 /** Pruning a session by a policy: what goes, and that it goes. */
 import { HoldfastError, quote } from "../../core/errors.js";
 import { type CheckpointId, type LineId, MAX_SEQ, placeId, type SessionId } from "../../core/ids.js";
-import { expired, type RetentionPolicy } from "../../core/policy.js";
+import { expired, type RetentionRules } from "../../core/policy.js";
 import type { Ground } from "../ground.js";
 import { Heirs } from "../heirs.js";
 import { noSession } from "../inbox.js";
@@ -9,11 +9,11 @@ import { callback, flag, oneOf, options, signalOf } from "../options.js";
 import { headOf } from "../rows.js";
 import { requireSession } from "../sessions.js";
 import { type LineSurvey, type MarkAt, surveyLine } from "./line-survey.js";
-import { checkPolicy, POLICY } from "./policy.js";
+import { checkRules, RULES } from "./policy.js";
 import { removeMarks } from "./prune.js";
 import { policyFor } from "./stored.js";
 
-export interface PruneOptions extends RetentionPolicy {
+export interface PruneOptions extends RetentionRules {
   /** `all`: also on lines that the session has left by rewinding, each by itself. */
   readonly lines?: "current" | "all";
   /** Only answers what would go. */
@@ -54,13 +54,13 @@ export interface PruneRun {
 
 export async function prune(ground: Ground, id: string, given: PruneOptions | undefined): Promise<Pruned> {
   const { lines, dryRun, onProgress, signal, ...rest } = options(given, "checkpoints.prune", [
-    ...POLICY,
+    ...RULES,
     "lines",
     "dryRun",
     "onProgress",
     "signal",
   ]);
-  const said = checkPolicy(rest, "checkpoints.prune");
+  const said = checkRules(rest, "checkpoints.prune");
   const policy = Object.keys(said).length > 0 ? said : await ofItsAgent(ground, id);
   return pruneBy(ground, id, policy, {
     lines: oneOf(lines, "lines", ["current", "all"]) ?? "current",
@@ -71,12 +71,12 @@ export async function prune(ground: Ground, id: string, given: PruneOptions | un
 }
 
 /** Where none is given: the policy that holds for the session; one that removes nothing where there is none. */
-async function ofItsAgent(ground: Ground, id: string): Promise<RetentionPolicy> {
+async function ofItsAgent(ground: Ground, id: string): Promise<RetentionRules> {
   const { agent } = headOf(await requireSession(ground, id));
   return (await policyFor(ground.store, agent)) ?? {};
 }
 
-export async function pruneBy(ground: Ground, id: string, policy: RetentionPolicy, run: PruneRun): Promise<Pruned> {
+export async function pruneBy(ground: Ground, id: string, policy: RetentionRules, run: PruneRun): Promise<Pruned> {
   const row = await requireSession(ground, id);
   try {
     return await pruneSession(ground, row.id as SessionId, policy, run);
@@ -88,7 +88,7 @@ export async function pruneBy(ground: Ground, id: string, policy: RetentionPolic
   }
 }
 
-async function pruneSession(ground: Ground, id: SessionId, policy: RetentionPolicy, run: PruneRun): Promise<Pruned> {
+async function pruneSession(ground: Ground, id: SessionId, policy: RetentionRules, run: PruneRun): Promise<Pruned> {
   const { signal, idle, onProgress, dryRun } = run;
   let removed = 0;
   for (let plan = 0; plan < PLANS; plan++) {
@@ -109,7 +109,7 @@ async function pruneSession(ground: Ground, id: SessionId, policy: RetentionPoli
 }
 
 /** Only what belongs to the session is looked at: its own lines, and what it inherits of lines that no session owns. */
-async function whatGoes(ground: Ground, id: SessionId, policy: RetentionPolicy, run: PruneRun): Promise<readonly Goes[]> {
+async function whatGoes(ground: Ground, id: SessionId, policy: RetentionRules, run: PruneRun): Promise<readonly Goes[]> {
   const { line } = headOf(await requireSession(ground, id));
   const past = (await ground.journal.segments(line)).filter(({ session }) => session === id || session === null);
   const heirs = new Heirs(ground.store);

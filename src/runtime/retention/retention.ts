@@ -1,5 +1,5 @@
 /** Retention: which policies there are, and applying them to all sessions they hold for. */
-import { type ErrorCode, HoldfastError } from "../../core/errors.js";
+import { HoldfastError } from "../../core/errors.js";
 import { checkName } from "../../core/ids.js";
 import type { RetentionPolicy } from "../../core/policy.js";
 import type { SessionRow } from "../../store/port.js";
@@ -8,8 +8,10 @@ import { callback, flag, invalid, oneOf, options, signalOf } from "../options.js
 import { gc } from "./gc.js";
 import { checkPolicy } from "./policy.js";
 import { pruneBy } from "./pruning.js";
+import { applyToSnapshots } from "./snapshots.js";
 import { policyFor, storedPolicy, storePolicy } from "./stored.js";
 import { type Sweep, type SweepOptions, sweepEvery } from "./sweep.js";
+import { concernsOne, type RetentionProgress, type RetentionReport, Tally } from "./tally.js";
 
 export interface PolicyOptions {
   /** Whose sessions it is for; without it, for all whose agent has none of its own. */
@@ -26,25 +28,7 @@ export interface ApplyOptions extends PolicyOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface RetentionProgress {
-  /** How many were looked at. */
-  readonly sessions: number;
-  readonly removed: number;
-}
-
-export interface RetentionReport extends RetentionProgress {
-  /** From which sessions how many checkpoints went; the first thousand. */
-  readonly pruned: readonly { readonly sessionId: string; readonly removed: number }[];
-  /** Sessions that could not be pruned, and why; the first thousand. The others were. */
-  readonly failed: readonly { readonly sessionId: string; readonly code: ErrorCode; readonly message: string }[];
-  /** What a sweep has freed afterwards, in bytes; absent where nothing was to be freed by it. */
-  readonly freedBytes?: number;
-}
-
 const SESSIONS = 100;
-const MOST_NAMED = 1_000;
-/** What concerns a session alone: the others can be pruned. */
-const OF_ONE: readonly ErrorCode[] = ["CORRUPT", "BUSY", "CONFLICT", "LEASE_HELD"];
 
 export class Retention {
   readonly #ground: Ground;
@@ -54,7 +38,10 @@ export class Retention {
     this.#ground = ground;
   }
 
-  /** Says which checkpoints are kept: of an agent's sessions, or of all whose agent has no policy of its own. Nothing is removed by it yet. */
+  /**
+   * Says which checkpoints, and which snapshots, are kept: those of an agent, or of all agents that have no policy of their own. Nothing is
+   * removed by it yet.
+   */
   async set(policy: RetentionPolicy, o?: PolicyOptions): Promise<void> {
     const agent = agentIn(o, "retention.set");
     if (policy === undefined) throw invalid("policy", "it must be given; `clear` takes one away");
@@ -71,7 +58,10 @@ export class Retention {
     return storePolicy(this.#ground.store, agentIn(o, "retention.clear"), undefined);
   }
 
-  /** Prunes every session by the policy that holds for it. One that is damaged or busy is named, and the others are pruned. */
+  /**
+   * Prunes the snapshots of every agent, and then every session, by the policy that holds for it. One that is damaged or busy is named, and the
+   * others are pruned. A snapshot that a restore reads just now stays.
+   */
   async apply(given?: ApplyOptions): Promise<RetentionReport> {
     const o = options(given, "retention.apply", ["agent", "dryRun", "lines", "onProgress", "signal"]);
     return this.#apply({
@@ -114,6 +104,7 @@ export class Retention {
     const { agent, signal } = o;
     const tally = new Tally(o.onProgress);
     const policies: Policies = new Map();
+    await applyToSnapshots(this.#ground, agent, o, tally.ofSnapshots);
     for (let before: number | undefined; ; ) {
       signal?.throwIfAborted();
       const page = {
@@ -142,7 +133,7 @@ export class Retention {
       if (!(error instanceof HoldfastError)) throw error;
       // It was deleted in between.
       if (error.code === "NOT_FOUND") return;
-      if (!OF_ONE.includes(error.code)) throw error;
+      if (!concernsOne(error)) throw error;
       tally.failed(id, error);
     }
   }
@@ -158,38 +149,6 @@ interface Applying {
   readonly onProgress?: ((progress: RetentionProgress) => void) | undefined;
   readonly signal: AbortSignal | undefined;
   readonly idle?: boolean;
-}
-
-class Tally {
-  readonly #onProgress: ((progress: RetentionProgress) => void) | undefined;
-  readonly #pruned: RetentionReport["pruned"][number][] = [];
-  readonly #failed: RetentionReport["failed"][number][] = [];
-  #sessions = 0;
-  #removed = 0;
-
-  constructor(onProgress: ((progress: RetentionProgress) => void) | undefined) {
-    this.#onProgress = onProgress;
-  }
-
-  looked(): void {
-    this.#sessions += 1;
-    this.#onProgress?.({ sessions: this.#sessions, removed: this.#removed });
-  }
-
-  pruned(sessionId: string, removed: number): void {
-    this.#removed += removed;
-    if (removed > 0 && this.#pruned.length < MOST_NAMED) this.#pruned.push({ sessionId, removed });
-    this.looked();
-  }
-
-  failed(sessionId: string, { code, message }: HoldfastError): void {
-    if (this.#failed.length < MOST_NAMED) this.#failed.push({ sessionId, code, message });
-    this.looked();
-  }
-
-  report(): RetentionReport {
-    return Object.freeze({ sessions: this.#sessions, removed: this.#removed, pruned: this.#pruned, failed: this.#failed });
-  }
 }
 
 function agentIn(o: PolicyOptions | undefined, what: string): string | undefined {

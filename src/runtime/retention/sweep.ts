@@ -1,7 +1,7 @@
 /** The automatic sweep. */
 import { type EveryOptions, every, type Repeating } from "../every.js";
 import { callback, invalid, options } from "../options.js";
-import type { RetentionReport } from "./retention.js";
+import type { RetentionReport } from "./tally.js";
 
 export interface SweepOptions extends EveryOptions {
   /** Told what every sweep has removed from which sessions, also where that is nothing. */
