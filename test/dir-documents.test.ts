@@ -48,7 +48,7 @@ test("P10: the pins of a line are those of all documents there are, for who writ
       const path = fresh();
       const pending: DocStep[] = [];
       const [writer, reader] = [new DocFiles(path, () => pending), new DocFiles(path, () => pending)];
-      writer.beginWriting();
+      writer.beginWriting({ isUnchanged: false });
       const there = new Map<string, { readonly no: number; readonly places: readonly Place[] }>();
       for (const [i, one] of steps.entries()) {
         const no = i + 1;
@@ -60,7 +60,7 @@ test("P10: the pins of a line are those of all documents there are, for who writ
         else if (one.kind === "ended") writer.place({ kind: "k", id: one.id, ends: was.no });
         else {
           rmSync(join(path, "documents", "k", `${one.id}.json`));
-          writer.beginWriting();
+          writer.beginWriting({ isUnchanged: false });
         }
         if (one.kind === "put" || one.kind === "begun") there.set(one.id, { no, places: one.places });
         else there.delete(one.id);
@@ -79,7 +79,7 @@ test("P10: the pins of a line are those of all documents there are, for who writ
 test("what pins a line is found by the line, however much else is pinned", () => {
   const [lines, documents] = [1_000, 24];
   const docs = new DocFiles(fresh(), () => []);
-  docs.beginWriting();
+  docs.beginWriting({ isUnchanged: false });
   const all = Array.from({ length: lines }, (_, on) => ({ on, seq: 7 }));
   for (let no = 1; no <= documents; no++) docs.place({ kind: "k", id: `d${no}`, put: docOf(`d${no}`, no, all) });
   const begun = performance.now();
@@ -92,7 +92,7 @@ test("S2: a document that ends with a change that is made, and not yet in place,
   const path = fresh();
   const pending: DocStep[] = [];
   const [writer, reader] = [new DocFiles(path, () => pending), new DocFiles(path, () => pending)];
-  writer.beginWriting();
+  writer.beginWriting({ isUnchanged: false });
   for (const [i, id] of ["a", "b"].entries()) writer.place({ kind: "k", id, put: docOf(id, i + 1, [{ on: 0, seq: 1 }]) });
   pending.push({ kind: "k", id: "a", ends: 1 });
   for (const files of [writer, reader]) {

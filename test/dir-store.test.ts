@@ -277,10 +277,10 @@ describe("the lock", () => {
   const { self } = thisMachine();
   const machine = existsSync("/etc/machine-id") ? readFileSync("/etc/machine-id", "utf8").trim() : "";
   const gone = spawnSync(process.execPath, ["-e", "0"]).pid;
-  const holder = { owner: self, host: hostname(), machine, released: false };
+  const holder = { owner: self, host: hostname(), machine };
+  const locksIn = (path: string): string[] => readdirSync(path).filter((name) => /^lock-\d+\.json$/.test(name));
 
   test.each([
-    ["that was let go", { ...holder, released: true }, true],
     ["of a process that has ended", { ...holder, owner: { ...self, pid: gone } }, true],
     ["of another boot of this machine", { ...holder, owner: { ...self, boot: "another" } }, true],
     ["whose pid is another process's by now", { ...holder, owner: { ...self, started: "1" } }, true],
@@ -300,23 +300,35 @@ describe("the lock", () => {
     if (isFree) expect(await applied).toEqual({ ok: true });
     else await expect(applied).rejects.toMatchObject({ code: "BUSY", retryable: true });
     await store.close();
-    expect(readdirSync(path).filter((name) => name.startsWith("lock-"))).toEqual([isFree ? "lock-8.json" : "lock-7.json"]);
+    expect(locksIn(path)).toEqual([isFree ? "lock-8.json" : "lock-7.json"]);
+  });
+
+  test("O2: one that was released is free, also where a person has removed its first name, and its number is not used again", async () => {
+    const path = fresh();
+    const f = await made(path);
+    expect(locksIn(path)).toEqual(["lock-1.json"]);
+    rmSync(join(path, "lock-1.json"));
+    const store = await openDir(path, { busyMs: 0 });
+    expect(await store.apply([f.save({ items: 1 })])).toEqual({ ok: true });
+    await store.close();
+    expect(readdirSync(path).filter((name) => name.startsWith("lock-"))).toEqual(["lock-2.free.json", "lock-2.json"]);
   });
 
   test("a second writer in one process has to wait too, and is told for whom", async () => {
     const path = fresh();
     const f = await made(path);
-    const one = await openDir(path);
-    const two = await openDir(path, { busyMs: 30 });
-    expect(await one.apply([f.save({ items: 1 })])).toEqual({ ok: true });
-    await expect(two.apply([f.peek({ items: 1 })])).rejects.toMatchObject({
+    // A holder that never looks whether others wait, as a process that is stopped.
+    const holding = new Lock(path);
+    await holding.take(0);
+    const store = await openDir(path, { busyMs: 30 });
+    await expect(store.apply([f.peek({ items: 1 })])).rejects.toMatchObject({
       code: "BUSY",
       details: { holder: expect.stringContaining(`process ${process.pid}`) },
     });
-    expect(seqs(await two.saves(f.line, all))).toEqual(seqs(f.saves));
-    await one.close();
-    expect(await two.apply([f.save({ items: 1 })])).toEqual({ ok: true });
-    await two.close();
+    expect(seqs(await store.saves(f.line, all))).toEqual(seqs(f.saves));
+    holding.release();
+    expect(await store.apply([f.save({ items: 1 })])).toEqual({ ok: true });
+    await store.close();
   });
 
   test("O1: of processes that race for a dead holder's lock exactly one wins", async () => {
@@ -331,7 +343,7 @@ describe("the lock", () => {
       const answers = await Promise.all(children.map((child) => child.heard((line) => line["won"] !== undefined)));
       await Promise.all(children.map((child) => child.end()));
       expect(answers.map((line) => line["won"]).filter(Boolean)).toHaveLength(1);
-      expect(readdirSync(path).filter((name) => /^lock-\d+\.json$/.test(name))).toEqual(["lock-4.json"]);
+      expect(locksIn(path)).toEqual(["lock-4.json"]);
       // All are dead now.
       const lock = new Lock(path);
       await lock.take(0);

@@ -20,13 +20,12 @@ const orders = {
     }
     hear();
   },
-  /** Opens the store, writes, and holds it until it is killed. */
+  /** Opens the store, writes, and blocks with the lock until it is killed. */
   async hold({ path, changes }) {
     const store = await openDir(path);
     for (const change of changes) await store.apply(change);
     say({ held: process.pid });
-    setInterval(() => {}, 1_000);
-    await new Promise(() => {});
+    hear();
   },
   /** Reads a line over and over, and says what it saw of its saves. */
   async follow({ path, line, until }) {

@@ -48,6 +48,15 @@ const orders = {
   async again({ session }) {
     return { checkpoint: await sessions.get(session).checkpoint() };
   },
+  /** Appends from outside, one call a text, and says which was acknowledged. */
+  async append({ session, texts }) {
+    const taken = [];
+    for (const text of texts) {
+      taken.push((await hold.sessions.append(session, [{ role: "user", content: text }], { create: true, key: text })).taken);
+      say({ appended: text });
+    }
+    return { taken };
+  },
   async "close-session"({ session }) {
     await sessions.get(session).close();
   },

@@ -30,17 +30,32 @@ const MAX_GROUP = 200;
 export class Committer {
   readonly #writerOf: () => Writer | Promise<Writer>;
   readonly #saved: (save: Save) => void;
+  readonly #wrote: () => void;
   readonly #presence: Presence;
   #queue: Waiting[] = [];
   #isRunning = false;
   #failed: HoldfastError | undefined;
   #idle: (() => void)[] = [];
 
-  /** `writerOf` gives what writes, once nobody else does. `saved` is told of every save that was made. */
-  constructor(writerOf: () => Writer | Promise<Writer>, saved: (save: Save) => void, presence: Presence) {
+  /**
+   * `writerOf` gives the writer, once no other process writes. `saved` is told of every save that was made. `wrote` is called after each group:
+   * from then on to the next `writerOf` nothing is being written.
+   */
+  constructor(writerOf: () => Writer | Promise<Writer>, saved: (save: Save) => void, wrote: () => void, presence: Presence) {
     this.#writerOf = writerOf;
     this.#saved = saved;
+    this.#wrote = wrote;
     this.#presence = presence;
+  }
+
+  /** Whether nothing is being written, and nothing waits. */
+  get isIdle(): boolean {
+    return !this.#isRunning;
+  }
+
+  /** C5, for what is written beside the groups. */
+  fail(error: unknown): void {
+    this.#told(error);
   }
 
   get hasFailed(): boolean {
@@ -69,12 +84,19 @@ export class Committer {
     while (this.#queue.length > 0) {
       const writer = this.#writerOf();
       const waits = writer instanceof Promise ? this.#await(writer) : this.#runGroup(writer, this.#queue.splice(0, MAX_GROUP));
-      if (waits === undefined) continue;
-      void waits.then(() => this.#run());
-      return;
+      if (waits !== undefined) {
+        void waits.then(() => this.#next());
+        return;
+      }
+      this.#wrote();
     }
     this.#isRunning = false;
     for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  #next(): void {
+    this.#wrote();
+    this.#run();
   }
 
   /** Where the store could not be taken for writing, all who wait are told. */

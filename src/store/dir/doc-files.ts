@@ -54,13 +54,15 @@ export class DocFiles {
     this.#pending = pending;
   }
 
-  /** From here on nobody else writes. */
-  beginWriting(): void {
-    // All of it anew: what was seen before may be of another time.
-    this.#seen = new Map();
-    this.#pins = new PinIndex();
-    this.#damaged.clear();
-    this.#look();
+  /** From here on no other process writes. `isUnchanged`: nor did one since this process wrote last. */
+  beginWriting({ isUnchanged }: { readonly isUnchanged: boolean }): void {
+    if (!isUnchanged) {
+      // All of it anew: a file that was seen before may be of another time.
+      this.#seen = new Map();
+      this.#pins = new PinIndex();
+      this.#damaged.clear();
+      this.#look();
+    }
     this.#writes = true;
   }
 

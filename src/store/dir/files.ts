@@ -203,7 +203,7 @@ export function putFile(path: string, content: string | Uint8Array, { lasting = 
 }
 
 /** Puts a new file in place; false where there is one already, which stays. */
-export function addFile(path: string, content: string | Uint8Array, { drafted }: Pick<PutOptions, "drafted"> = {}): boolean {
+export function addFile(path: string, content: string | Uint8Array, { lasting = true, drafted }: PutOptions = {}): boolean {
   const draft = writeDraft(path, content, drafted);
   try {
     linkSync(draft, path);
@@ -213,7 +213,7 @@ export function addFile(path: string, content: string | Uint8Array, { drafted }:
   } finally {
     remove(draft);
   }
-  syncDirectory(dirname(path));
+  if (lasting) syncDirectory(dirname(path));
   return true;
 }
 

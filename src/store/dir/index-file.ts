@@ -31,7 +31,7 @@ interface Read {
   changed: string;
   first: Buffer;
   end: Buffer;
-  /** How many entries were read, older ones of the same sessions too. */
+  /** How many entries were read, older ones of the same sessions too; and rows that say something else. */
   rows: number;
   boot: string;
   closed: boolean;
@@ -154,9 +154,8 @@ export class IndexFile {
     read.last = [];
     read.closed = "closed" in row;
     if ("boot" in row) read.boot = row.boot;
-    if (!isEntries(row)) return;
-    read.last = row;
-    read.rows += row.length;
+    read.rows += isEntries(row) ? row.length : 1;
+    if (isEntries(row)) read.last = row;
   }
 
   /** X1 */
@@ -188,9 +187,12 @@ export class IndexFile {
     if (!isSound || this.#isLong()) this.rewrite();
     this.#openToWrite();
     if (last.some((entry) => !this.#isTrue(entry))) this.#correctLast(last);
-    // X2: from here on it counts as not closed, also if the power fails before the first change.
-    this.#append({ boot: bootId() });
-    syncFile(this.#fd as number);
+    if (this.#read.closed || this.#read.boot !== bootId() || bootId() === "") {
+      // X2: from here on it counts as not closed, also if the power fails before the first change.
+      this.#append({ boot: bootId() });
+      syncFile(this.#fd as number);
+      this.#read.rows += 1;
+    }
     this.#read = { ...this.#read, last: [], boot: bootId(), closed: false };
   }
 
@@ -215,11 +217,11 @@ export class IndexFile {
 
   /** Says what will be once the change that is under way is made. Answers how to take it back. */
   announce(entries: readonly Entry[]): () => void {
-    const size = this.#read.size;
+    const { size, end } = this.#read;
     this.#append(entries);
     return () => {
       ftruncateSync(this.#fd as number, size);
-      this.#read.size = size;
+      Object.assign(this.#read, { size, end });
     };
   }
 
@@ -244,6 +246,7 @@ export class IndexFile {
       throw error;
     }
     this.#read.size += bytes.length;
+    this.#read.end = bytes;
   }
 
   #isLong(): boolean {
@@ -258,14 +261,16 @@ export class IndexFile {
     for (const entry of catalogue.entries()) rows.push(indexRow([entry]));
     const bytes = Buffer.from(rows.join(""));
     putFile(this.#path, bytes);
-    this.#read = { ...nothingRead(), catalogue, size: bytes.length, rows: catalogue.size, boot: bootId() };
+    const [first, end] = [rows[0], rows.at(-1)].map((row) => Buffer.from(row as string)) as [Buffer, Buffer];
+    this.#read = { ...nothingRead(), catalogue, size: bytes.length, first, end, rows: rows.length, boot: bootId() };
     if (this.#fd !== undefined) this.#openToWrite();
     return Math.max(0, size - bytes.length);
   }
 
   /** For `compact`: rewrites where that frees something. */
   compact(): number {
-    return this.#fd === undefined || this.#read.rows <= this.#read.catalogue.size ? 0 : this.rewrite();
+    // One that was just written has two rows before its entries, and one that says which boot goes on.
+    return this.#fd === undefined || this.#read.rows <= this.#read.catalogue.size + 3 ? 0 : this.rewrite();
   }
 
   /** Says that all that was announced is in it, for good. */
@@ -273,6 +278,8 @@ export class IndexFile {
     if (this.#fd === undefined) return;
     this.#append({ closed: true });
     syncFile(this.#fd);
+    this.#read.rows += 1;
+    this.#read.closed = true;
     this.#close();
   }
 

@@ -1,12 +1,17 @@
 /**
- * Who writes: one process at a time, which keeps the lock until it closes the store.
+ * Who writes: one process at a time. It keeps the lock for as long as it needs it (tenure.ts).
  *
  * O1  a lock is a file lock-<n>.json. It is taken by linking a draft to the next number: the system lets one be first.
- * O2  a number is never used again: whoever lets go says so in the file, and only a later holder removes it.
- * O3  a lock is free if its holder let go, or is proven dead: on this machine, and of another boot, or a process that has ended. Another
- *     machine, another container, or doubt: it is not.
+ * O2  a number is never used again. The holder releases its lock by a second name for its file, lock-<n>.free.json, which needs neither room
+ *     nor a descriptor. Only a later holder removes the two.
+ * O3  a lock is free if its holder released it, or is proven dead: on this machine, and of another boot, or a process that has ended.
+ *     Another machine, another container, or doubt: it is not.
+ * O4  a process that waits for the lock says so (lock-queue.ts). The holder looks whether one waits, and releases the lock.
+ * O5  of those who wait the first takes the lock, and a process that has released it waits behind them.
+ *
+ * The names need not outlive a power cut, which ends every holder. The content does: a lock that says nothing is not free.
  */
-import { readFileSync } from "node:fs";
+import { linkSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -15,29 +20,37 @@ import { describeOwner, type Owner } from "../../core/lease.js";
 import { thisMachine } from "../machine.js";
 import { identityOf, isMoved } from "../presence.js";
 import { isUnreadable, translate } from "./failures.js";
-import { addFile, checkDirectory, isDraft, namesIn, putFile, readFile, remove } from "./files.js";
+import { addFile, checkDirectory, isDraft, namesIn, readFile, remove } from "./files.js";
+import { isAwaited, QueuePlace } from "./lock-queue.js";
 
 interface Holder {
   readonly owner: Owner;
   readonly host: string;
   readonly machine: string;
-  readonly released: boolean;
 }
 
-const NAME = /^lock-([1-9][0-9]{0,14})\.json$/;
+/** The newest lock there is; number 0 where there is none. */
+interface Newest {
+  readonly number: number;
+  readonly isFree: boolean;
+  readonly holder: Holder | undefined;
+}
+
+const NAME = /^lock-([1-9][0-9]{0,14})(\.free)?\.json$/;
+/** How long a free lock is left to those who have waited longer: many times as long as they sleep. */
+const YIELD_MS = 200;
 
 export class Lock {
   readonly #root: string;
   readonly #machine = thisMachine();
   #number: number | undefined;
   #identity = "";
+  /** The number that was held here last, or 0. */
+  #last = 0;
+  #isAgain = false;
 
   constructor(root: string) {
     this.#root = root;
-  }
-
-  get isHeld(): boolean {
-    return this.#number !== undefined;
   }
 
   /** The number of the lock that is held here, or 0. */
@@ -45,36 +58,73 @@ export class Lock {
     return this.#number ?? 0;
   }
 
-  /** The highest number there is, and whether somebody may hold it. */
-  look(): { readonly number: number; readonly isFree: boolean } {
-    const number = this.#highest();
-    return { number, isFree: number === 0 || isFree(this.#read(number), this.#machine.isDead) };
+  /** Whether the lock before the one that is held here was held here too. */
+  get isAgain(): boolean {
+    return this.#isAgain;
   }
 
-  /** Takes the lock, or waits for it. */
+  /** Whether no other process has written since this one released the lock. */
+  get wasLast(): boolean {
+    const { number, isFree } = this.look();
+    return isFree && number > 0 && number === this.#last;
+  }
+
+  /** O4: whether another process waits for the lock that is held here. */
+  get isWanted(): boolean {
+    return this.#number !== undefined && isAwaited(this.#root);
+  }
+
+  look(): Newest {
+    let [number, isReleased] = [0, false];
+    for (const name of namesIn(this.#root)) {
+      const [, found, free] = NAME.exec(name) ?? [];
+      if (found === undefined || Number(found) < number) continue;
+      isReleased = free !== undefined || (isReleased && Number(found) === number);
+      number = Number(found);
+    }
+    const holder = number === 0 ? undefined : this.#read(number);
+    return { number, isFree: number === 0 || isReleased || isFree(holder, this.#machine.isDead), holder };
+  }
+
+  /** Takes the lock, or asks for it and waits. */
   async take(busyMs: number): Promise<void> {
     if (this.#number !== undefined) return;
-    const deadline = performance.now() + busyMs;
-    for (;;) {
-      const number = this.#highest();
-      const holder = number === 0 ? undefined : this.#read(number);
-      if (number === 0 || isFree(holder, this.#machine.isDead)) {
-        if (this.#tryTake(number + 1)) return;
-        if (!checkDirectory(this.#root)) throw new HoldfastError("IO", `${quote(this.#root)} is gone.`);
+    const place = new QueuePlace(this.#root);
+    const began = performance.now();
+    let free = { number: -1, since: 0 };
+    try {
+      for (;;) {
+        const newest = this.look();
+        const ahead = place.ahead();
+        const now = performance.now();
+        const isLate = now - began >= busyMs;
+        if (newest.isFree) {
+          if (newest.number !== free.number) free = { number: newest.number, since: now };
+          const isPassed = now - free.since >= YIELD_MS;
+          if (isPassed) place.pass(ahead);
+          if ((ahead.length === 0 || isPassed || isLate) && this.#tryTake(newest)) return;
+          if (!checkDirectory(this.#root)) throw new HoldfastError("IO", `${quote(this.#root)} is gone.`);
+        }
+        if (isLate) throw this.#busy(newest);
+        place.take();
+        await sleep(ahead.length === 0 ? 2 : 5 + Math.random() * 10);
       }
-      if (performance.now() >= deadline) throw this.#busy(number, holder);
-      await sleep(2 + Math.random() * 18);
+    } finally {
+      place.leave();
     }
   }
 
-  #tryTake(number: number): boolean {
+  #tryTake(before: Newest): boolean {
+    const number = before.number + 1;
     if (!this.#add(number)) return false;
-    // Whoever was slow may have linked a number that others took and removed long ago.
-    if (this.#highest() !== number) {
+    // A process that was slow may have linked a number that others took and removed long ago.
+    if (this.look().number !== number) {
       remove(this.#path(number));
       return false;
     }
+    this.#isAgain = before.holder?.owner?.nonce === this.#machine.self.nonce;
     this.#number = number;
+    this.#last = number;
     this.#identity = identityOf(this.#path(number));
     for (const name of namesIn(this.#root)) {
       const older = Number(NAME.exec(name)?.[1] ?? number) < number;
@@ -86,7 +136,7 @@ export class Lock {
 
   #add(number: number): boolean {
     try {
-      return addFile(this.#path(number), this.#text(false));
+      return addFile(this.#path(number), this.#text(), { lasting: false });
     } catch (error) {
       // The draft was cleared away by one who was first.
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
@@ -102,24 +152,21 @@ export class Lock {
     return path !== undefined && isMoved(path, this.#identity) ? path : undefined;
   }
 
-  #text(released: boolean): string {
-    const holder: Holder = { owner: this.#machine.self, host: hostname(), machine: machineId(), released };
+  #text(): string {
+    const holder: Holder = { owner: this.#machine.self, host: hostname(), machine: machineId() };
     return `${JSON.stringify(holder)}\n`;
   }
 
   /** O2 */
   release(): void {
-    if (this.#number !== undefined) putFile(this.#path(this.#number), this.#text(true));
+    if (this.#number === undefined) return;
+    linkSync(this.#path(this.#number), this.#path(this.#number, ".free"));
     this.#number = undefined;
   }
 
   /** For the end of the store, also where the lock could not be released: its holder writes no more. */
   leave(): void {
     this.#machine.leave();
-  }
-
-  #highest(): number {
-    return namesIn(this.#root).reduce((highest, name) => Math.max(highest, Number(NAME.exec(name)?.[1] ?? 0)), 0);
   }
 
   #read(number: number): Holder | undefined {
@@ -131,25 +178,23 @@ export class Lock {
     }
   }
 
-  #busy(number: number, holder: Holder | undefined): HoldfastError {
-    const who =
-      holder?.owner === undefined ? "somebody who cannot be told" : `${describeOwner(holder.owner)} on ${quote(String(holder.host))}`;
+  #busy({ number, holder }: Newest): HoldfastError {
+    const who = holder?.owner === undefined ? "an unknown process" : `${describeOwner(holder.owner)} on ${quote(String(holder.host))}`;
     return new HoldfastError(
       "BUSY",
-      `The store is being written by ${who}, and a directory has one writing process. Let it close the store, or read only. If it is gone for good, remove ${quote(this.#path(number))}.`,
+      `The store is being written by ${who}, which has not released the lock in time. Try again, or end that process. If it is gone for good, remove ${quote(this.#path(number))}.`,
       { holder: who },
     );
   }
 
-  #path(number: number): string {
-    return join(this.#root, `lock-${number}.json`);
+  #path(number: number, what: "" | ".free" = ""): string {
+    return join(this.#root, `lock-${number}${what}.json`);
   }
 }
 
 /** O3 */
 function isFree(holder: Holder | undefined, isDead: (owner: Owner, oneMachine: boolean) => boolean): boolean {
   if (holder === undefined || typeof holder !== "object") return false;
-  if (holder.released === true) return true;
   return holder.host === hostname() && holder.machine === machineId() && typeof holder.owner === "object" && isDead(holder.owner, true);
 }
 

@@ -65,10 +65,10 @@ export class SessionFiles {
     );
   }
 
-  /** From here on nobody else writes. Finishes what a killed writer left half done. */
-  beginWriting(): void {
+  /** From here on no other process writes. Finishes what a killed writer left half done. `isUnchanged`: since this process wrote last. */
+  beginWriting({ isUnchanged }: { readonly isUnchanged: boolean }): void {
     this.finish();
-    this.documents.beginWriting();
+    this.documents.beginWriting({ isUnchanged });
     this.#writes = true;
   }
 

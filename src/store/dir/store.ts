@@ -1,6 +1,6 @@
 /**
- * The store in a directory: files that people can read, and commit to git. It has one writing process at a time (lock.ts), and as many
- * readers as there are.
+ * The store in a directory: files that people can read, and commit to git. One process writes at a time (lock.ts), and several take turns
+ * (tenure.ts). Any number may read.
  */
 import { join } from "node:path";
 import { setImmediate as breathe } from "node:timers/promises";
@@ -51,7 +51,7 @@ import { entryOf } from "./catalogue.js";
 import { Committer } from "./committer.js";
 import { rowOf } from "./doc-files.js";
 import { Due } from "./due.js";
-import { translate } from "./failures.js";
+import { translate, Unsure } from "./failures.js";
 import { checkDirectory, readFile } from "./files.js";
 import { IndexFile } from "./index-file.js";
 import { Journals } from "./journals.js";
@@ -60,8 +60,9 @@ import { Reader } from "./reader.js";
 import { type Progress, readAllEntries } from "./rebuild.js";
 import { SessionFiles } from "./session-files.js";
 import { Survey } from "./survey.js";
+import { Tenure } from "./tenure.js";
 import { Waiting } from "./waiting.js";
-import { watchSession, watchWaiting } from "./watch.js";
+import { watchDue, watchSession } from "./watch.js";
 import { freedOf, Writer } from "./writer.js";
 
 export interface DirStoreOptions {
@@ -97,12 +98,15 @@ export class DirStore implements Store {
   readonly #reader: Reader;
   readonly #survey: Survey;
   readonly #lock: Lock;
+  readonly #tenure: Tenure;
   readonly #anchors: Anchors;
   readonly #committer: Committer;
   readonly #presence: Presence;
   readonly #watches = new Set<() => void>();
   #writer: Writer | undefined;
   #taking: Promise<Writer> | undefined;
+  /** The number of the lock under which this process last came to know all there is. */
+  #knewAt: number | undefined;
   /** The number of the lock that was free when the index was last made again, in memory alone: until the next nobody has written. */
   #rebuiltAt: number | undefined;
   #rebuilding: Promise<void> | undefined;
@@ -133,11 +137,18 @@ export class DirStore implements Store {
       read: (look) => this.#read(look),
     });
     this.#presence = new Presence(() => options.findMoved() ?? this.#lock.findMoved());
-    const isDeleted = (line: string) => this.#index.catalogue.line(line)?.owner == null;
+    this.#tenure = new Tenure({
+      isWanted: () => this.#lock.isWanted,
+      isIdle: () => this.#committer.isIdle && this.#taking === undefined,
+      end: () => this.#endWriting(),
+    });
+    // Another process may have deleted it since. A line of which nothing is known gets no anchor.
+    const isDeleted = (line: string) => !this.#isCurrent() || this.#index.catalogue.line(line)?.owner == null;
     this.#anchors = new Anchors(join(root, "anchors"), storeId, isDeleted, this.#presence);
     this.#committer = new Committer(
       () => this.#writer ?? this.#beginWriting(),
       ({ line, seq, check }) => this.#anchors.note(line, seq, check),
+      () => this.#tenure.wrote(),
       this.#presence,
     );
   }
@@ -154,11 +165,17 @@ export class DirStore implements Store {
     await this.#follow();
   }
 
+  /** Sees what other processes have written, as far as the index tells. Answers whether that is all there is. */
+  #isCurrent(): boolean {
+    if (this.#writer !== undefined || this.#index.follow() || this.#index.load()) return true;
+    const { number, isFree } = this.#lock.look();
+    return isFree && this.#rebuiltAt === number;
+  }
+
   /** Sees what other processes have written. */
   #follow(): void | Promise<void> {
-    if (this.#writer !== undefined || this.#index.follow() || this.#index.load()) return;
+    if (this.#isCurrent()) return;
     const { number, isFree } = this.#lock.look();
-    if (isFree && this.#rebuiltAt === number) return;
     this.#rebuilding ??= this.#rebuild(isFree ? number : undefined).finally(() => {
       this.#rebuilding = undefined;
     });
@@ -183,10 +200,14 @@ export class DirStore implements Store {
   async #take(): Promise<Writer> {
     this.#presence.check();
     await this.#lock.take(this.#options.busyMs);
+    this.#tenure.begin();
     try {
       await this.#rebuilding;
       await this.#options.bringUpToDate();
-      this.#sessions.beginWriting();
+      const { number, isAgain } = this.#lock;
+      // No other process has held the lock since, so nothing has changed.
+      const isUnchanged = isAgain && number - 1 === this.#knewAt;
+      this.#sessions.beginWriting({ isUnchanged });
       this.#journals.beginWriting();
       const isSound = this.#index.follow() || this.#index.load();
       if (!isSound && this.#rebuiltAt !== this.#lock.number - 1) {
@@ -203,18 +224,37 @@ export class DirStore implements Store {
         blobs: this.#blobs,
         due: this.#due,
         presence: this.#presence,
+        tenure: this.#tenure,
         // What was cut on purpose is no witness of a loss.
         anchored: (line) =>
           this.#index.catalogue.wasCut(line) ? 0 : anchoredSeq(readFile(join(this.#root, "anchors"))?.toString() ?? "", line),
       });
+      this.#knewAt = number;
+      this.#tenure.begin();
       return this.#writer;
     } catch (error) {
-      this.#sessions.endWriting();
-      this.#journals.endWriting();
       this.#index.abandon();
-      this.#lock.release();
+      this.#tenure.end();
       throw error;
     }
+  }
+
+  /** Releases the lock. From here on this process reads as any other, until it writes again. */
+  #endWriting(): void {
+    if (this.#committer.hasFailed || !this.#presence.isThere()) return;
+    this.#writer = undefined;
+    this.#sessions.endWriting();
+    this.#journals.endWriting();
+    try {
+      // The process that waits goes on in it at once.
+      if (!this.#lock.isWanted) this.#index.close();
+    } catch (error) {
+      if (error instanceof Unsure) return this.#committer.fail(error);
+      // There is no room to say that it was closed: the next process looks more closely.
+    }
+    this.#index.abandon();
+    this.#lock.release();
+    this.#tenure.stop();
   }
 
   // ---- writing
@@ -230,6 +270,10 @@ export class DirStore implements Store {
 
   async replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Promise<boolean> {
     this.#open();
+    return this.#tenure.keep(() => this.#replace(line, replacements, known));
+  }
+
+  async #replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Promise<boolean> {
     const begun = await this.#committer.submit((writer) => writer.beginReplacing(line, replacements, known));
     if (typeof begun === "boolean") return begun;
     try {
@@ -268,8 +312,10 @@ export class DirStore implements Store {
   async sweep(limit: number, dryRun: boolean, after = ""): Promise<Swept> {
     this.#open();
     if (dryRun) return this.#survey.sweep(limit, undefined, new Set(), after);
-    const writer = await this.#committer.submit((ours) => ({ answer: ours, saves: [] }));
-    return writer.whileSweeping((since) => this.#survey.sweep(limit, (digest) => this.#blobs.remove(digest), since, after));
+    return this.#tenure.keep(async () => {
+      const writer = await this.#committer.submit((ours) => ({ answer: ours, saves: [] }));
+      return writer.whileSweeping((since) => this.#survey.sweep(limit, (digest) => this.#blobs.remove(digest), since, after));
+    });
   }
 
   // ---- reading
@@ -368,9 +414,8 @@ export class DirStore implements Store {
     return this.#watched(() => watchSession(this.#sessions.directory(session), wake));
   }
 
-  /** Others only post: whoever claims is the one who writes. */
   watchAll(wake: () => void): () => void {
-    return this.#watched(() => watchWaiting(this.#waiting.path, wake));
+    return this.#watched(() => watchDue(this.#waiting.path, join(this.#root, "index.jsonl"), wake));
   }
 
   #watched(begin: () => () => void): () => void {
@@ -440,7 +485,12 @@ export class DirStore implements Store {
   }
 
   check(): Promise<readonly string[]> {
-    return translated(this.#survey.check(this.#writer !== undefined));
+    return this.#tenure.keep(async () => {
+      const wasLast = this.#writer === undefined && this.#lock.wasLast;
+      const found = await this.#survey.check(this.#writer !== undefined || wasLast);
+      // Another process has begun to write meanwhile: what was found of the index may be of a change that was under way.
+      return wasLast && !this.#lock.wasLast ? this.#survey.check(false) : found;
+    });
   }
 
   async compact(): Promise<Freed> {
@@ -460,6 +510,7 @@ export class DirStore implements Store {
     this.#closed = true;
     for (const stop of this.#watches) stop();
     await this.#committer.drain();
+    this.#tenure.stop();
     await this.#anchors.close();
     this.#journals.close();
     const isThere = this.#presence.isThere();

@@ -8,11 +8,13 @@ const EVERY_MS = 200;
 /** The files of a session. */
 export const watchSession = (directory: string, wake: () => void): (() => void) => watchBy(directory, sessionSignature, wake);
 
-/** The directory of markers, which is touched whenever mail comes (waiting.ts). */
-export const watchWaiting = (directory: string, wake: () => void): (() => void) => watchBy(directory, directorySignature, wake);
+/** The directory of markers, which is touched whenever mail comes (waiting.ts); and the index, where other processes say what is due. */
+export function watchDue(waiting: string, index: string, wake: () => void): () => void {
+  return watchBy(waiting, () => `${fileSignature(waiting)}\n${fileSignature(index)}`, wake);
+}
 
 function watchBy(directory: string, signature: (directory: string) => string, wake: () => void): () => void {
-  let seen = signature(directory);
+  let seen = attempt(signature, directory);
   let watcher: FSWatcher | undefined;
   const follow = (): void => {
     try {
@@ -25,7 +27,7 @@ function watchBy(directory: string, signature: (directory: string) => string, wa
   follow();
   const timer = setInterval(() => {
     if (watcher === undefined) follow();
-    const now = signature(directory);
+    const now = attempt(signature, directory);
     if (now === seen) return;
     seen = now;
     wake();
@@ -36,21 +38,26 @@ function watchBy(directory: string, signature: (directory: string) => string, wa
   };
 }
 
-function directorySignature(directory: string): string {
-  const found = lstatSync(directory, { throwIfNoEntry: false });
+/** A timer has no caller to tell: what cannot be looked at now is looked at later. */
+function attempt(signature: (directory: string) => string, directory: string): string {
+  try {
+    return signature(directory);
+  } catch {
+    return "";
+  }
+}
+
+function fileSignature(path: string): string {
+  const found = lstatSync(path, { throwIfNoEntry: false });
   return found === undefined ? "" : `${found.ino} ${found.mtimeMs}`;
 }
 
 function sessionSignature(directory: string): string {
-  try {
-    const names = [...namesIn(directory).filter((name) => name.endsWith(".jsonl")), "session.json", "inbox"];
-    return names
-      .map((name) => {
-        const found = lstatSync(join(directory, name), { throwIfNoEntry: false });
-        return found && `${name} ${found.ino} ${found.size} ${found.mtimeMs}`;
-      })
-      .join("\n");
-  } catch {
-    return "";
-  }
+  const names = [...namesIn(directory).filter((name) => name.endsWith(".jsonl")), "session.json", "inbox"];
+  return names
+    .map((name) => {
+      const found = lstatSync(join(directory, name), { throwIfNoEntry: false });
+      return found && `${name} ${found.ino} ${found.size} ${found.mtimeMs}`;
+    })
+    .join("\n");
 }

@@ -1,0 +1,110 @@
+/**
+ * For how long a process keeps the lock.
+ *
+ * T1  while another process waits for the lock, it is released between two changes, once its holder has had a turn.
+ * T2  a process that holds no session and has not written for a moment releases the lock unasked: it may be stopped, or busy, when others ask.
+ * T3  a process that holds a session keeps the lock otherwise. So an agent that saves in a loop takes it once.
+ * T4  work that goes on over several turns of the event loop, and relies on being the only writer, keeps the lock until it ends.
+ */
+import { monotonicMs } from "../machine.js";
+import type { Change } from "../port.js";
+
+/** Taking the lock costs several syncs, so each holder may write for this long before it gives way. */
+const TURN_MS = 20;
+const IDLE_MS = 200;
+const LOOK_EVERY_MS = 20;
+
+export interface Tenancy {
+  /** Whether another process waits for the lock. */
+  readonly isWanted: () => boolean;
+  /** Whether nothing is being written, so that the lock can be released. */
+  readonly isIdle: () => boolean;
+  readonly end: () => void;
+}
+
+export class Tenure {
+  readonly #of: Tenancy;
+  /** Sessions that this process holds, and until when. */
+  readonly #leases = new Map<string, number>();
+  #timer: NodeJS.Timeout | undefined;
+  #kept = 0;
+  #began = 0;
+  #wrote = 0;
+  #looked = 0;
+
+  constructor(of: Tenancy) {
+    this.#of = of;
+  }
+
+  /** The lock was taken, or a turn begins only now. */
+  begin(): void {
+    this.stop();
+    this.#began = this.#wrote = this.#looked = performance.now();
+    // Never the reason that a process stays alive.
+    this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
+  }
+
+  /** The lock was released, or the store is closed. */
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** Notes which sessions this process holds from now on, and which it has let go. */
+  note(changes: readonly Change[]): void {
+    for (const { session, lease, remove } of changes) {
+      if (remove || lease?.until === 0) this.#leases.delete(session);
+      else if (lease !== undefined) this.#leases.set(session, lease.until);
+    }
+  }
+
+  /** T1, between two groups of changes. A loop of saves leaves timers no turn, so the time is looked at here too. */
+  wrote(): void {
+    this.#wrote = performance.now();
+    if (this.#timer === undefined || this.#wrote - this.#looked < LOOK_EVERY_MS) return;
+    this.#looked = this.#wrote;
+    if (this.#isDue()) this.end();
+  }
+
+  /** T4 */
+  async keep<T>(run: () => Promise<T>): Promise<T> {
+    this.#kept += 1;
+    try {
+      return await run();
+    } finally {
+      this.#kept -= 1;
+    }
+  }
+
+  /** Releases the lock, or tries again at the next look. */
+  end(): void {
+    try {
+      this.#of.end();
+    } catch {
+      // The disk is full, or there are too many open files: the lock is still held here.
+    }
+  }
+
+  #look(): void {
+    if (this.#of.isIdle() && (this.#isDue() || this.#isOver())) this.end();
+  }
+
+  /** T1 */
+  #isDue(): boolean {
+    return this.#kept === 0 && performance.now() - this.#began >= TURN_MS && this.#of.isWanted();
+  }
+
+  /** T2, T3 */
+  #isOver(): boolean {
+    return this.#kept === 0 && performance.now() - this.#wrote >= IDLE_MS && !this.#holdsSession();
+  }
+
+  #holdsSession(): boolean {
+    const now = monotonicMs();
+    for (const [session, until] of this.#leases) {
+      if (until > now) return true;
+      this.#leases.delete(session);
+    }
+    return false;
+  }
+}

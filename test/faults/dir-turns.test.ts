@@ -1,0 +1,165 @@
+/** Processes that write to one directory in turns: the lock goes to the process that needs it, and nothing is lost on the way. */
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, expect, test } from "vitest";
+import { type Holdfast, open } from "../../src/index.js";
+import { blobPath } from "../../src/store/dir/names.js";
+import { openDir } from "../../src/store/dir/open.js";
+import { digestOf, Fixture } from "../../src/testing/fixture.js";
+import { type Child, start } from "./child.mjs";
+import { compete } from "./compete.mjs";
+import { instead, mend } from "./failing-calls.js";
+import { fresh } from "./places.js";
+import { random, SEED } from "./random.mjs";
+
+const puppets: Child[] = [];
+afterEach(async () => {
+  mend();
+  for (const child of puppets.splice(0)) await child.end();
+});
+
+async function puppet(path: string): Promise<Child> {
+  const child = start("puppet.mjs");
+  puppets.push(child);
+  await child.ask({ do: "open", path: `dir:${path}` });
+  return child;
+}
+
+const place = (): string => join(fresh(), "store");
+const user = (content: string) => [{ role: "user" as const, content }];
+const textsOf = async (hold: Holdfast, id: string): Promise<unknown[]> =>
+  (await hold.sessions.transcript(id, { format: "openai" })).messages.map(({ content }) => content);
+const locksIn = (path: string): string[] => readdirSync(path).filter((name) => name.startsWith("lock-"));
+
+async function until(holds: () => boolean): Promise<void> {
+  for (const deadline = Date.now() + 5_000; !holds(); await sleep(5)) if (Date.now() > deadline) throw new Error("it did not come to hold");
+}
+
+test("T1: a process that appended from outside and lives on keeps no worker from writing, nor a worker that process", async () => {
+  const path = place();
+  const server = await puppet(path);
+  expect(await server.ask({ do: "append", session: "s", texts: ["first"] })).toMatchObject({ taken: [true] });
+  await using worker = await open(`dir:${path}`);
+  const session = await worker.session("s");
+  session.append(...user("worker"));
+  await session.checkpoint();
+  // Held by the worker: it is sent, and taken in there. Of a session that no process holds it is there to read at once.
+  expect(await server.ask({ do: "append", session: "s", texts: ["sent"] })).toMatchObject({ taken: [false] });
+  expect(await server.ask({ do: "append", session: "other", texts: ["beside"] })).toMatchObject({ taken: [true] });
+  expect(await textsOf(worker, "other")).toEqual(["beside"]);
+  await session.close();
+  expect(await textsOf(worker, "s")).toEqual(["first", "worker", "sent"]);
+  await worker.sessions.update("other", { title: "renamed" });
+  expect(await server.ask({ do: "append", session: "other", texts: ["again"] })).toMatchObject({ taken: [true] });
+  expect(await textsOf(worker, "other")).toEqual(["beside", "again"]);
+  expect(await worker.verify()).toMatchObject({ ok: true });
+});
+
+test("T2: a process that holds no session releases the lock unasked, and may then be stopped", async () => {
+  const path = place();
+  const server = await puppet(path);
+  await server.ask({ do: "append", session: "s", texts: ["first"] });
+  await until(() => locksIn(path).includes("lock-1.free.json"));
+  server.signal("SIGSTOP");
+  await using worker = await open(`dir:${path}`, { busyMs: 0 });
+  expect((await worker.sessions.append("s", user("second"))).taken).toBe(true);
+  server.signal("SIGCONT");
+  expect(await server.ask({ do: "append", session: "s", texts: ["third"] })).toMatchObject({ taken: [true] });
+  expect(await textsOf(worker, "s")).toEqual(["first", "second", "third"]);
+});
+
+test("T3: a process that holds a session keeps the lock for as long as no other wants it", async () => {
+  const path = place();
+  await using hold = await open(`dir:${path}`);
+  const session = await hold.session("s");
+  for (let i = 0; i < 20; i++) {
+    session.append(...user(`${i}`));
+    await session.checkpoint();
+  }
+  await sleep(300);
+  expect(locksIn(path)).toEqual(["lock-1.json"]);
+  await session.close();
+  await until(() => locksIn(path).includes("lock-1.free.json"));
+});
+
+test("T4: no other process writes in the middle of a sweep: it would refer to what is just being removed", async () => {
+  const path = place();
+  const [sweeping, other] = [await openDir(path), await openDir(path)];
+  const f = new Fixture("a");
+  const bodies = Array.from({ length: 12 }, (_, i) => `body ${i}`);
+  await sweeping.apply([f.begin()]);
+  for (const blob of bodies) await sweeping.apply([f.save({ items: 1, blob })]);
+  await sweeping.apply([{ session: "a", when: {}, remove: true }]);
+  await sweeping.cut(f.line, -1, 100, false);
+  // Slow, so that others have time to ask for the lock. The sweep removes the last of these last.
+  const read = instead("readdirSync", (...args: unknown[]) => {
+    if (String(args[0]).includes("blobs")) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 30);
+    return read(...args);
+  });
+  const last = bodies.toSorted((x, y) => (blobPath(digestOf(x)) < blobPath(digestOf(y)) ? 1 : -1))[0] as string;
+  const g = new Fixture("b");
+  const sweep = sweeping.sweep(100, false);
+  const write = other.apply([g.begin()]).then(() => other.apply([g.save({ items: 1, blob: last })]));
+  expect((await sweep).count).toBe(bodies.length);
+  expect(await write).toEqual({ ok: true });
+  expect(await other.blob(digestOf(last))).toEqual(new Uint8Array(Buffer.from(last)));
+  await sweeping.close();
+  await other.close();
+});
+
+test("A1: a line that another process has deleted since is not reported as lost", async () => {
+  const path = place();
+  const [one, two] = [await openDir(path), await openDir(path)];
+  const [kept, gone] = [new Fixture("kept"), new Fixture("gone")];
+  await one.apply([kept.begin(), gone.begin()]);
+  for (const f of [kept, gone]) await one.apply([f.save({ items: 1, mark: true })]);
+  await two.apply([{ session: "gone", when: {}, remove: true }]);
+  await two.close();
+  // Writes its anchors only now.
+  await one.close();
+  const after = await openDir(path);
+  expect([...(await after.anchors())].map(({ line }) => line)).toEqual([kept.line]);
+  await after.close();
+});
+
+test("D5: processes on sessions of their own in one directory do not disturb each other", async () => {
+  const result = await compete({ address: `dir:${place()}`, processes: 3, count: 6, seed: SEED, own: true });
+  expect(result).toMatchObject({ wrong: [], lost: { LEASE_HELD: 0, STALE_LEASE: 0 } });
+});
+
+test("D5: processes compete for one session in a directory and leave one linear history", async () => {
+  const result = await compete({ address: `dir:${place()}`, processes: 3, count: 10, seed: SEED, waitMs: 20 });
+  expect(result.wrong).toEqual([]);
+  expect(result.lost.LEASE_HELD).toBeGreaterThan(0);
+});
+
+test("processes that write in turns and are killed at random moments lose nothing that was acknowledged", async () => {
+  const path = place();
+  const rng = random(SEED);
+  await using hold = await open(`dir:${path}`);
+  const acknowledged: string[] = [];
+  for (let round = 0; round < 4; round++) {
+    const child = await puppet(path);
+    child.tell({ do: "append", session: "s", texts: Array.from({ length: 1_000 }, (_, i) => `${round} ${i}`) });
+    const ours = Array.from({ length: 3 }, (_, i) => `ours ${round} ${i}`);
+    for (const text of ours) {
+      await hold.sessions.append("s", user(text), { create: true, key: text });
+      acknowledged.push(text);
+    }
+    await sleep(rng.whole(0, 60));
+    child.signal("SIGKILL");
+    await child.closed;
+    acknowledged.push(...child.lines.flatMap((line) => line.appended ?? []));
+  }
+  // Acknowledged and sent: the next who opens the session takes it in.
+  await (await hold.session("s", { waitMs: 5_000 })).close();
+  const texts = (await textsOf(hold, "s")) as string[];
+  expect(new Set(texts).size, `seed ${SEED}: each once`).toBe(texts.length);
+  expect(
+    acknowledged.filter((text) => !texts.includes(text)),
+    `seed ${SEED}`,
+  ).toEqual([]);
+  expect(acknowledged.length).toBeGreaterThan(12);
+  expect(await hold.verify()).toMatchObject({ ok: true });
+});
