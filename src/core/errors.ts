@@ -31,7 +31,7 @@ export const errorTable = {
   NOT_A_STORE: { http: 500, exit: 5, retryable: false, says: "The file is not a Holdfast store; it was left untouched." },
   NEWER_FORMAT: { http: 500, exit: 5, retryable: false, says: "The store was written by a newer Holdfast; it was left untouched." },
   UNSUPPORTED: { http: 501, exit: 1, retryable: false, says: "This store, driver or file system cannot be used here." },
-  BUSY: { http: 503, exit: 6, retryable: true, says: "Others kept the store busy for too long." },
+  BUSY: { http: 503, exit: 6, retryable: true, says: "Others kept the store busy for too long, or too many files are open." },
   UNREACHABLE: { http: 503, exit: 6, retryable: true, says: "The database server does not answer, or takes no writes." },
   DENIED: { http: 500, exit: 1, retryable: false, says: "The database refuses this role or password." },
   DISK_FULL: { http: 507, exit: 1, retryable: true, says: "There is no room left; nothing was half written." },

@@ -4,7 +4,7 @@ import { afterEach, expect, test } from "vitest";
 import { openDir } from "../../src/store/dir/open.js";
 import type { Store } from "../../src/store/port.js";
 import { all, seqs } from "../../src/testing/case.js";
-import { begin, Fixture } from "../../src/testing/fixture.js";
+import { begin, digestOf, Fixture } from "../../src/testing/fixture.js";
 import { failure, instead, mend } from "./failing-calls.js";
 import { fresh } from "./places.js";
 
@@ -89,6 +89,118 @@ test.each(calls.flatMap((name) => several.map((isSeveral) => ({ name, isSeveral 
       await again.close();
       if (count < n) break;
     }
+  },
+);
+
+test.each(several)(
+  "a change (of several sessions: %s) in which any file cannot be opened is not made, and is made once it can, in the same store",
+  async (isSeveral) => {
+    for (let n = 1; ; n++) {
+      const { path, f, store } = await made();
+      for (const name of ["fsyncSync", "fdatasyncSync"]) instead(name, () => {});
+      const change = { ...f.peek({ items: 2, blob: "body" }), head: { ...begin("a").head, line: f.line, text: "new" } };
+      const g = new Fixture("b");
+      const changes = isSeveral ? [change, g.begin(), g.save({ items: 1 }), begin("c")] : [change];
+      const put = { of: null, version: 1, text: "doc", body: null, pins: [] };
+      const docs = isSeveral ? [] : [{ kind: "k", id: "d", when: { absent: true as const }, put }];
+      const before = await whole(store, f);
+      let count = 0;
+      const openSync = instead("openSync", (...args: unknown[]) => {
+        count += 1;
+        if (count === n) throw failure(["EMFILE", "ENFILE", "ENOMEM"][n % 3] as string);
+        return openSync(...args);
+      });
+      const answer = (await store.apply(changes, docs).catch((thrown: unknown) => thrown)) as { ok?: boolean };
+      instead("openSync", openSync as never);
+      if (answer.ok !== true) {
+        expect(answer, `${n}`).toMatchObject({ name: "HoldfastError", code: "BUSY", retryable: true });
+        expect(await whole(store, f), `${n}`).toEqual(before);
+        expect(await store.apply(changes, docs), `${n}`).toEqual({ ok: true });
+      }
+      const after = [await whole(store, f), await store.docs({ kind: "k", limit: 5 })];
+      expect(await store.check(), `${n}`).toEqual([]);
+      await store.close();
+      const again = await openDir(path);
+      expect([await whole(again, f), await again.docs({ kind: "k", limit: 5 })], `${n}`).toEqual(after);
+      await again.close();
+      mend();
+      if (count < n) break;
+    }
+  },
+);
+
+test("a journal that could be read only in part is not taken for an empty one", async () => {
+  const { path, f, store } = await made();
+  for (let i = 0; i < 3; i++) await store.apply([f.save({ items: 1, mark: true })]);
+  await store.close();
+  for (let n = 1; ; n++) {
+    const again = await openDir(path);
+    let count = 0;
+    const read = instead("readSync", (...args: unknown[]) => {
+      count += 1;
+      if (count === n) throw failure("ENOMEM");
+      return read(...args);
+    });
+    const next = f.peek({ items: 1 });
+    const answer = (await again.apply([next]).catch((thrown: unknown) => thrown)) as { ok?: boolean };
+    mend();
+    if (answer.ok !== true) expect(answer, `${n}`).toMatchObject({ code: "BUSY" });
+    f.save({ items: 1 });
+    expect(await again.apply([next]), `${n}`).toEqual({ ok: true });
+    expect((await again.saves(f.line, all)).length, `${n}`).toBe(4 + n);
+    expect(await again.check(), `${n}`).toEqual([]);
+    await again.close();
+    if (count < n) break;
+  }
+});
+
+test.each(["ENOENT", "EACCES", "ENOTDIR", "EMFILE", "EIO"])(
+  "no call of the store throws the system's own error, where its files cannot be used (%s)",
+  async (code) => {
+    const { f, store } = await made();
+    await store.apply([f.save({ items: 1, blob: "body" })]);
+    const calls: [string, () => Promise<unknown>][] = [
+      ["session", () => store.session("a")],
+      ["sessions", () => store.sessions({ limit: 5 })],
+      ["saves", () => store.saves(f.line, all)],
+      ["blob", () => store.blob(digestOf("body"))],
+      ["docs", () => store.docs({ kind: "k", limit: 5 })],
+      ["post", () => store.post("a", { id: "m", text: "m", due: 0 })],
+      ["inbox", () => store.inbox("a", { dueBy: 1, limit: 5 })],
+      ["claim", () => store.claim({ agent: "x", dueBy: 1, limit: 5 }, () => undefined)],
+      ["counts", () => store.counts()],
+      ["check", () => store.check()],
+      ["anchors", () => store.anchors()],
+      ["about", () => store.about()],
+      ["incarnation", () => store.incarnation()],
+      ["beginIncarnation", () => store.beginIncarnation()],
+      ["cut", () => store.cut(f.line, 1, 5, true)],
+      ["compact", () => store.compact()],
+      ["sweep", () => store.sweep(10, true)],
+      ["sweep, and remove", () => store.sweep(10, false)],
+      ["scrub", () => store.scrub(() => false)],
+      ["apply", () => store.apply([begin("new")])],
+    ];
+    const failed: string[] = [];
+    for (const [name, call] of calls) {
+      for (const failing of ["openSync", "readdirSync", "lstatSync", "unlinkSync"])
+        instead(failing, () => {
+          throw failure(code);
+        });
+      const thrown = await call().then(
+        () => undefined,
+        (error: unknown) => error as Error,
+      );
+      mend();
+      if (thrown === undefined) continue;
+      failed.push(name);
+      expect([name, thrown.name, thrown.message]).toEqual([name, "HoldfastError", thrown.message]);
+    }
+    expect(failed).toEqual(expect.arrayContaining(["beginIncarnation", "scrub", "apply"]));
+    // A directory that is not there has nothing in it.
+    if (code.startsWith("EN")) return store.close();
+    expect(failed).toEqual(expect.arrayContaining(["counts", "check", "sweep", "sweep, and remove"]));
+    await store.close();
   },
 );
 

@@ -77,6 +77,30 @@ describe.each(kinds)("$name", ({ at }) => {
     await holds(path, "a", acknowledged);
   });
 
+  test("D1: too many open files: a typed error, nothing half written, and the same process goes on once some are closed", async () => {
+    const path = at(fresh());
+    const child = await puppet(path, ["prlimit", "--nofile=256"]);
+    for (const session of ["a", "b"]) await child.ask({ do: "session", session });
+    const { checkpoint: first } = await child.ask({ do: "save", session: "a", text: "before" });
+    expect(await child.ask({ do: "take-descriptors" })).toMatchObject({ code: "EMFILE" });
+    // A first save makes files, and a reader opens some; a later save may need none.
+    const answers = [
+      await child.ask({ do: "save", session: "b", text: "needs a new file" }),
+      await child.ask({ do: "append", session: "c", texts: ["a new session"] }),
+      await child.ask({ do: "gc" }),
+      await child.ask({ do: "verify" }),
+    ];
+    for (const { error } of answers)
+      if (error !== undefined) expect(error).toMatchObject({ name: "HoldfastError", code: expect.stringMatching(/^(BUSY|IO)$/) });
+    await child.ask({ do: "give-descriptors" });
+    const { checkpoint: second } = await child.ask({ do: "again", session: "b" });
+    const { checkpoint: third } = await child.ask({ do: "save", session: "a", text: "after" });
+    expect(await child.ask({ do: "append", session: "c", texts: ["a new session"] })).toMatchObject({ taken: [true] });
+    expect(await child.ask({ do: "verify" })).toMatchObject({ ok: true });
+    await child.end();
+    await holds(path, "b", [first.id, third.id, second.id]);
+  });
+
   test("D1: a full disk, and room again: the same process goes on, and what failed lands once", async () => {
     const directory = fresh();
     execFileSync("mount", ["-t", "tmpfs", "-o", "size=2m", "tmpfs", directory]);

@@ -1,10 +1,11 @@
 /** A process that does what it is told, one order a line, and answers each: for tests in which the parent decides who does what when. */
-import { readFileSync, writeFileSync } from "node:fs";
+import { closeSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { open, restoreBackup } from "../../dist/index.js";
 import { hear, say } from "./said.mjs";
 
 let hold;
+const taken = [];
 const sessions = new Map();
 
 /** What a backup must not do: it is killed in the middle of this. */
@@ -56,6 +57,17 @@ const orders = {
       say({ appended: text });
     }
     return { taken };
+  },
+  /** Opens files until the system gives no more. */
+  async "take-descriptors"() {
+    try {
+      for (;;) taken.push(openSync("/dev/null", "r"));
+    } catch (error) {
+      return { code: error.code };
+    }
+  },
+  async "give-descriptors"() {
+    for (const fd of taken.splice(0)) closeSync(fd);
   },
   async "close-session"({ session }) {
     await sessions.get(session).close();

@@ -13,7 +13,7 @@ import { basename, dirname, join } from "node:path";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { type CheckpointId, type Place, placeId } from "../../core/ids.js";
 import { AGENT, type Doc, type DocQuery, type DocRow, type Pin } from "../port.js";
-import { checkDirectory, isDraft, makeDirectory, namesIn, putFile, readFile, remove, syncDirectory } from "./files.js";
+import { changeDirectory, checkDirectory, isDraft, makeDirectory, namesIn, putFile, readFile, remove } from "./files.js";
 import { nameOf } from "./names.js";
 import { byLine, PinIndex } from "./pin-index.js";
 import { sealedText, unsealed } from "./sealed.js";
@@ -30,7 +30,6 @@ export type DocStep =
   | { readonly kind: string; readonly id: string; readonly ends: number };
 
 interface Seen {
-  /** Which file it was: inodes are used again, so its times and size count as well. */
   readonly file: string;
   readonly doc: FiledDoc;
 }
@@ -169,14 +168,16 @@ export class DocFiles {
       if (found === undefined || found.no !== step.put.no || found.version < step.put.version) {
         makeDirectory(join(this.#root, nameOf(step.kind)));
         putFile(path, sealedText(step.put));
+        // Known without being read again: from here on it is made, and nothing may make it seem otherwise.
+        const file = signatureOf(path);
+        this.#note(path, file === undefined ? undefined : { file, doc: step.put });
       }
     } else if (found === undefined || found.no === step.ends) {
       // Before it goes: none has its number again.
       putFile(join(this.#root, LAST), sealedText({ no: this.last }));
-      remove(path);
-      syncDirectory(join(this.#root, nameOf(step.kind)));
+      changeDirectory(join(this.#root, nameOf(step.kind)), () => remove(path));
+      this.#note(path, undefined);
     }
-    this.#read(path, undefined);
   }
 
   #step(kind: string, id: string): DocStep | undefined {
@@ -208,8 +209,7 @@ export class DocFiles {
 
   /** What stands at a path, if it is not what was there before. */
   #read(path: string, known: Seen | undefined): Seen | undefined {
-    const found = lstatSync(path, { throwIfNoEntry: false, bigint: true });
-    const file = found && `${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`;
+    const file = signatureOf(path);
     if (file !== undefined && known?.file === file) return known;
     const doc = file === undefined ? undefined : readDoc(path);
     return this.#note(path, file === undefined || doc === undefined ? undefined : { file, doc });
@@ -227,6 +227,12 @@ export class DocFiles {
 }
 
 const isOfKind = (path: string, kind: string | undefined): boolean => kind === undefined || basename(dirname(path)) === nameOf(kind);
+
+/** Which file stands at a path: inodes are used again, so its times and size count as well. */
+function signatureOf(path: string): string | undefined {
+  const found = lstatSync(path, { throwIfNoEntry: false, bigint: true });
+  return found && `${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`;
+}
 
 /** One that is damaged has no number. */
 const DAMAGED_NO = -1;

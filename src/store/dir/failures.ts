@@ -17,13 +17,15 @@ export class Unsure extends Error {
 export const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException | undefined)?.code;
 
 const FULL: readonly unknown[] = ["ENOSPC", "EDQUOT", "EFBIG"];
+/** The system has no descriptor or memory left for now: nothing was done. */
+const EXHAUSTED: readonly unknown[] = ["EMFILE", "ENFILE", "ENOMEM"];
 const NOT_A_FILE: readonly unknown[] = ["ELOOP", "ENXIO", "EISDIR", "ENOTDIR"];
 const READ_ONLY: readonly unknown[] = ["EROFS", "EACCES", "EPERM"];
 
 const READS: readonly unknown[] = ["read", "open", "lstat", "stat", "fstat", "scandir"];
 
 /** Whether the disk failed to read. Such a failure changes nothing: it is neither damage nor a write of unknown outcome. */
-export function isUnreadable(error: unknown): boolean {
+function isUnreadable(error: unknown): boolean {
   return codeOf(error) === "EIO" && READS.includes((error as NodeJS.ErrnoException).syscall);
 }
 
@@ -48,6 +50,13 @@ export function translate(error: unknown): HoldfastError {
       {},
       error,
     );
+  if (EXHAUSTED.includes(code))
+    return new HoldfastError(
+      "BUSY",
+      `The system has no open files or memory to give (${said}). Nothing was written. Close some files or raise the limit, then try again.`,
+      {},
+      error,
+    );
   if (READ_ONLY.includes(code))
     return new HoldfastError(
       "IO",
@@ -66,6 +75,9 @@ export function missingPath(error: unknown): string | undefined {
   if (code !== "ENOENT" || path === undefined) return undefined;
   return existsSync(dirname(path)) ? path : dirname(path);
 }
+
+/** Whether a file could not be looked at: the disk failed, or the system had no descriptor or memory. That says nothing of the file. */
+export const isUnseen = (error: unknown): boolean => isUnreadable(error) || EXHAUSTED.includes(codeOf(error));
 
 /** Whether nothing more may be written after this failure. */
 export const isLasting = (error: unknown): boolean => error instanceof Unsure || (codeOf(error) === "EIO" && !isUnreadable(error));

@@ -30,7 +30,7 @@ import { dirname } from "node:path";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { codeOf, Unsure } from "./failures.js";
 
-const { O_RDONLY, O_RDWR, O_WRONLY, O_CREAT, O_EXCL } = constants;
+const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL } = constants;
 // Systems without these have no such files either.
 const GUARDED = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
@@ -145,21 +145,43 @@ export function syncFile(fd: number): void {
   }
 }
 
-/** W2 */
-export function syncDirectory(path: string): void {
-  // There, directories cannot be opened; the system orders such changes by itself.
-  if (process.platform === "win32") return;
-  let fd: number | undefined;
-  try {
-    fd = openSync(path, O_RDONLY);
-    fsyncSync(fd);
-  } catch (error) {
-    // Also where it cannot be opened: what was renamed or linked before is there, and nobody knows for how long.
-    throw new Unsure(error);
-  } finally {
-    if (fd !== undefined) closeSync(fd);
+/** A directory, open to be synced. It is opened before anything is changed in it: where that fails, nothing was changed. */
+export class OpenDirectory {
+  readonly #fd: number | undefined;
+
+  constructor(path: string) {
+    // On Windows, directories cannot be opened; the system orders such changes by itself.
+    this.#fd = process.platform === "win32" ? undefined : openSync(path, O_RDONLY);
+  }
+
+  /** W2 */
+  sync(): void {
+    try {
+      if (this.#fd !== undefined) fsyncSync(this.#fd);
+    } catch (error) {
+      throw new Unsure(error);
+    }
+  }
+
+  close(): void {
+    if (this.#fd !== undefined) closeSync(this.#fd);
   }
 }
+
+/** Makes a change in a directory, and makes it last (W2). False as an answer: nothing was changed. */
+export function changeDirectory<T>(path: string, change: () => T): T {
+  const directory = new OpenDirectory(path);
+  try {
+    const answer = change();
+    if (answer !== false) directory.sync();
+    return answer;
+  } finally {
+    directory.close();
+  }
+}
+
+/** Makes last what stands in a directory already. A change of one's own goes through {@link changeDirectory}. */
+export const syncDirectory = (path: string): void => changeDirectory(path, () => {});
 
 /** Drafts have names of their own: what a killed process left behind is nobody's draft, and no file of the store. */
 export const draftName = (path: string): string => `${path}.${randomBytes(6).toString("hex")}.draft`;
@@ -172,55 +194,77 @@ interface PutOptions {
   readonly drafted?: () => void;
 }
 
-/** Writes and syncs a draft. Answers its path. */
-function writeDraft(path: string, content: string | Uint8Array, drafted: (() => void) | undefined): string {
+/** What a file is to hold: one piece, or several that are read one after another. */
+export type Content = string | Uint8Array | Iterable<Uint8Array>;
+
+const piecesOf = (content: Content): Iterable<Uint8Array> =>
+  typeof content === "string" ? [Buffer.from(content)] : content instanceof Uint8Array ? [content] : content;
+
+/** Writes and syncs a draft, and calls `place` with its path. Answers its descriptor; the caller closes it. */
+function putDraft(path: string, content: Content, drafted: (() => void) | undefined, place: (draft: string) => void): number {
   const draft = draftName(path);
-  const fd = openSync(draft, O_WRONLY | O_CREAT | O_EXCL, 0o600);
+  const fd = openSync(draft, O_RDWR | O_CREAT | O_EXCL, 0o600);
   try {
-    writeAll(fd, typeof content === "string" ? Buffer.from(content) : content, 0);
+    let at = 0;
+    for (const bytes of piecesOf(content)) {
+      writeAll(fd, bytes, at);
+      at += bytes.length;
+    }
     // A draft that could not be synced is thrown away, and nothing is lost by it: this is a failure, and no doubt.
     fsyncSync(fd);
     drafted?.();
+    place(draft);
+    return fd;
   } catch (error) {
     closeSync(fd);
     remove(draft);
     throw error;
   }
-  closeSync(fd);
-  return draft;
 }
 
+const within = <T>(path: string, lasting: boolean, change: () => T): T => (lasting ? changeDirectory(dirname(path), change) : change());
+
 /** W1 */
-export function putFile(path: string, content: string | Uint8Array, { lasting = true, drafted }: PutOptions = {}): void {
-  const draft = writeDraft(path, content, drafted);
+export function putFile(path: string, content: Content, options: PutOptions = {}): void {
+  closeSync(putOpenFile(path, content, options));
+}
+
+/** The same. Answers the new file's descriptor: it cannot fail to be opened after it was put in place. */
+export function putOpenFile(path: string, content: Content, { lasting = true, drafted }: PutOptions = {}): number {
+  let fd: number | undefined;
   try {
-    renameSync(draft, path);
+    within(path, lasting, () => {
+      fd = putDraft(path, content, drafted, (draft) => renameSync(draft, path));
+    });
+    return fd as unknown as number;
   } catch (error) {
-    remove(draft);
+    if (fd !== undefined) closeSync(fd);
     throw error;
   }
-  if (lasting) syncDirectory(dirname(path));
 }
 
 /** Puts a new file in place; false where there is one already, which stays. */
-export function addFile(path: string, content: string | Uint8Array, { lasting = true, drafted }: PutOptions = {}): boolean {
-  const draft = writeDraft(path, content, drafted);
-  try {
-    linkSync(draft, path);
-  } catch (error) {
-    if (codeOf(error) === "EEXIST") return false;
-    throw error;
-  } finally {
-    remove(draft);
-  }
-  if (lasting) syncDirectory(dirname(path));
-  return true;
+export function addFile(path: string, content: Content, { lasting = true, drafted }: PutOptions = {}): boolean {
+  return within(path, lasting, () => {
+    try {
+      const fd = putDraft(path, content, drafted, (draft) => {
+        linkSync(draft, path);
+        remove(draft);
+      });
+      closeSync(fd);
+      return true;
+    } catch (error) {
+      if (codeOf(error) === "EEXIST") return false;
+      throw error;
+    }
+  });
 }
 
-/** Makes a directory below one that is there; W2. */
+/** Makes a directory, and those above it; W2. */
 export function makeDirectory(path: string): void {
+  if (checkDirectory(path)) return;
   try {
-    mkdirSync(path, { mode: 0o700 });
+    changeDirectory(dirname(path), () => mkdirSync(path, { mode: 0o700 }));
   } catch (error) {
     if (codeOf(error) === "ENOENT") {
       makeDirectory(dirname(path));
@@ -228,9 +272,7 @@ export function makeDirectory(path: string): void {
     }
     if (codeOf(error) !== "EEXIST") throw error;
     checkDirectory(path);
-    return;
   }
-  syncDirectory(dirname(path));
 }
 
 /** W3: a directory of ours that was exchanged for a link would lead out of the store. */

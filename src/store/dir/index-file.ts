@@ -9,10 +9,10 @@
  * X4  a session is listed once, however often rows announce it, take it back and announce it again.
  */
 import { randomBytes } from "node:crypto";
-import { closeSync, ftruncateSync, lstatSync } from "node:fs";
+import { closeSync, fstatSync, ftruncateSync, lstatSync } from "node:fs";
 import { bootId } from "../machine.js";
 import { Catalogue, type Entry, entryOf, isSameEntry } from "./catalogue.js";
-import { openFile, putFile, readRange, syncFile, writeAll } from "./files.js";
+import { openFile, putOpenFile, readRange, syncFile, writeAll } from "./files.js";
 import { type IndexRow, indexRow, isEntries, parseIndexRow } from "./index-rows.js";
 import type { SessionDoc } from "./session-file.js";
 
@@ -185,7 +185,7 @@ export class IndexFile {
   beginWriting({ isSound }: { readonly isSound: boolean }): void {
     const { last } = this.#read;
     if (!isSound || this.#isLong()) this.rewrite();
-    this.#openToWrite();
+    else this.#openToWrite();
     if (last.some((entry) => !this.#isTrue(entry))) this.#correctLast(last);
     if (this.#read.closed || this.#read.boot !== bootId() || bootId() === "") {
       // X2: from here on it counts as not closed, also if the power fails before the first change.
@@ -260,10 +260,12 @@ export class IndexFile {
     const rows = [indexRow({ index: FORMAT, store: this.#store, made }), indexRow({ boot: bootId() })];
     for (const entry of catalogue.entries()) rows.push(indexRow([entry]));
     const bytes = Buffer.from(rows.join(""));
-    putFile(this.#path, bytes);
+    const fd = putOpenFile(this.#path, bytes);
     const [first, end] = [rows[0], rows.at(-1)].map((row) => Buffer.from(row as string)) as [Buffer, Buffer];
     this.#read = { ...nothingRead(), catalogue, size: bytes.length, first, end, rows: rows.length, boot: bootId() };
-    if (this.#fd !== undefined) this.#openToWrite();
+    this.#read.inode = fstatSync(fd).ino;
+    this.#close();
+    this.#fd = fd;
     return Math.max(0, size - bytes.length);
   }
 

@@ -14,7 +14,7 @@ import type { LineId } from "../../core/ids.js";
 import { firstSeq, type Save } from "../../core/save.js";
 import type { Replacement, SaveQuery } from "../port.js";
 import { Unsure } from "./failures.js";
-import { addFile, createFile, openFile, readRange, syncDirectory, syncFile, writeAll } from "./files.js";
+import { addFile, changeDirectory, createFile, OpenDirectory, openFile, readRange, syncDirectory, syncFile, writeAll } from "./files.js";
 import { readSaves, type Wants } from "./read-saves.js";
 import { type Piece, Redraft } from "./redraft.js";
 import { bytesBefore, isAsRead, type Seal, saveText, sealOf } from "./save-rows.js";
@@ -49,7 +49,8 @@ export class JournalFile {
   #end = 0;
   #whole = 0;
   #size = 0;
-  #isNew = false;
+  /** The directory of a file that is new, until both were synced. */
+  #directory: OpenDirectory | undefined;
   #change = ++changes;
 
   constructor(line: LineId, path: string, { writes }: { readonly writes: boolean }) {
@@ -299,10 +300,15 @@ export class JournalFile {
   }
 
   #create(): void {
-    this.#fd = createFile(this.path);
-    this.#inode = fstatSync(this.#fd).ino;
-    this.#isNew = true;
-    this.#toBeginning = true;
+    this.#directory = new OpenDirectory(dirname(this.path));
+    try {
+      this.#fd = createFile(this.path);
+      this.#inode = fstatSync(this.#fd).ino;
+      this.#toBeginning = true;
+    } catch (error) {
+      this.close();
+      throw error;
+    }
   }
 
   get end(): number {
@@ -322,15 +328,19 @@ export class JournalFile {
 
   /** The file to be synced, or undefined where its directory must be as well: then `sync` does both. */
   get fdToSync(): number | undefined {
-    return this.#isNew ? undefined : this.#fd;
+    return this.#directory === undefined ? this.#fd : undefined;
   }
 
   sync(): void {
     if (this.#fd === undefined) return;
     syncFile(this.#fd);
-    if (!this.#isNew) return;
-    syncDirectory(dirname(this.path));
-    this.#isNew = false;
+    this.#directory?.sync();
+    this.#closeDirectory();
+  }
+
+  #closeDirectory(): void {
+    this.#directory?.close();
+    this.#directory = undefined;
   }
 
   #truncate(end: number): void {
@@ -379,7 +389,7 @@ export class JournalFile {
 
   /** What a killed process wrote last may be in memory only: whoever builds on it syncs it first. */
   syncOnce(): void {
-    if (this.#fd === undefined || this.#isNew) return;
+    if (this.#fd === undefined || this.#directory !== undefined) return;
     syncFile(this.#fd);
     syncDirectory(dirname(this.path));
   }
@@ -432,16 +442,18 @@ export class JournalFile {
   }
 
   exchange(redraft: Redraft & { readonly of: Moment }): void {
-    redraft.exchange(redraft.of.end, this.#end);
-    // From the rename on this descriptor is of a file that is no more.
-    this.close();
-    syncDirectory(dirname(this.path));
+    changeDirectory(dirname(this.path), () => {
+      redraft.exchange(redraft.of.end, this.#end);
+      // From the rename on this descriptor is of a file that is no more.
+      this.close();
+    });
   }
 
   close(): void {
     this.#change = ++changes;
     if (this.#fd !== undefined) closeSync(this.#fd);
     this.#fd = undefined;
+    this.#closeDirectory();
     this.#spans = new Spans();
     this.#end = this.#whole = this.#size = 0;
     this.#toBeginning = true;

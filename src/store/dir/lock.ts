@@ -19,7 +19,7 @@ import { HoldfastError, quote } from "../../core/errors.js";
 import { describeOwner, type Owner } from "../../core/lease.js";
 import { thisMachine } from "../machine.js";
 import { identityOf, isMoved } from "../presence.js";
-import { isUnreadable, translate } from "./failures.js";
+import { isUnseen } from "./failures.js";
 import { addFile, checkDirectory, isDraft, namesIn, readFile, remove } from "./files.js";
 import { isAwaited, QueuePlace } from "./lock-queue.js";
 
@@ -142,7 +142,7 @@ export class Lock {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
       // Linked, and what came after failed: it must not stand in our own way.
       if (this.#read(number)?.owner?.nonce === this.#machine.self.nonce) remove(this.#path(number));
-      throw translate(error);
+      throw error;
     }
   }
 
@@ -173,7 +173,7 @@ export class Lock {
     try {
       return JSON.parse(readFile(this.#path(number))?.toString() ?? "") as Holder;
     } catch (error) {
-      if (isUnreadable(error)) throw translate(error);
+      if (isUnseen(error)) throw error;
       return undefined;
     }
   }

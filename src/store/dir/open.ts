@@ -8,7 +8,8 @@ import { HoldfastError, quote } from "../../core/errors.js";
 import { refuseNetworkFileSystem } from "../file-system.js";
 import { newIncarnation } from "../incarnation.js";
 import { identityOf, isMoved } from "../presence.js";
-import { isUnreadable, translate } from "./failures.js";
+import { withTypedErrors } from "./door.js";
+import { isUnseen, translate } from "./failures.js";
 import { addFile, isDraft, makeDirectory, namesIn, putFile, readFile } from "./files.js";
 import { nameOf } from "./names.js";
 import { type Progress, sessionDirectories } from "./rebuild.js";
@@ -66,7 +67,7 @@ export async function openDir(
       beginIncarnation: () => beginIncarnation(top),
     });
     await opened.begin();
-    return opened;
+    return withTypedErrors(opened);
   } catch (error) {
     throw translate(error);
   }
@@ -119,7 +120,7 @@ function movedFrom(root: string, store: string): () => string | undefined {
       file = now;
       return undefined;
     } catch (error) {
-      return isUnreadable(error) ? undefined : path;
+      return isUnseen(error) ? undefined : path;
     }
   };
 }

@@ -4,7 +4,7 @@ import { basename, join } from "node:path";
 import { setImmediate as breathe } from "node:timers/promises";
 import type { LineId } from "../../core/ids.js";
 import { type Entry, entryOf } from "./catalogue.js";
-import { isUnreadable } from "./failures.js";
+import { isUnseen } from "./failures.js";
 import { namesIn, openFile, readRange } from "./files.js";
 import { sessionPath } from "./names.js";
 import { readDoc } from "./session-files.js";
@@ -76,7 +76,7 @@ function headerOf(path: string): Header | undefined {
       closeSync(opened.fd);
     }
   } catch (error) {
-    if (isUnreadable(error)) throw error;
+    if (isUnseen(error)) throw error;
     return undefined;
   }
 }

@@ -11,7 +11,7 @@ import { dirname, join } from "node:path";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { DocFiles, type DocStep } from "./doc-files.js";
 import { Unsure } from "./failures.js";
-import { checkDirectory, makeDirectory, putFile, readFile, remove, syncDirectory } from "./files.js";
+import { changeDirectory, checkDirectory, makeDirectory, putFile, readFile, remove, syncDirectory } from "./files.js";
 import { sessionPath } from "./names.js";
 import { sealedText, unsealed } from "./sealed.js";
 import { docOf, docText, type SessionDoc, upToDate } from "./session-file.js";
@@ -114,8 +114,8 @@ export class SessionFiles {
     for (const step of pending?.documents ?? []) this.documents.place(step);
     // If it comes back after a power cut it does no harm to sessions: what it says is no newer than what is there. A document that was
     // ended since would come back with it.
-    if (pending !== undefined) remove(this.#commit);
-    if (pending?.documents !== undefined) syncDirectory(this.#root);
+    if (pending?.documents !== undefined) changeDirectory(this.#root, () => remove(this.#commit));
+    else if (pending !== undefined) remove(this.#commit);
   }
 
   #place(doc: SessionDoc, lasting: boolean): void {

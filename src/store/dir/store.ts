@@ -51,7 +51,7 @@ import { entryOf } from "./catalogue.js";
 import { Committer } from "./committer.js";
 import { rowOf } from "./doc-files.js";
 import { Due } from "./due.js";
-import { translate, Unsure } from "./failures.js";
+import { Unsure } from "./failures.js";
 import { checkDirectory, readFile } from "./files.js";
 import { IndexFile } from "./index-file.js";
 import { Journals } from "./journals.js";
@@ -78,12 +78,6 @@ export interface DirStoreOptions {
 }
 
 const none: readonly never[] = [];
-
-/** Turn a failure of the file system into an error of ours. */
-const translated = <T>(answer: Promise<T>): Promise<T> =>
-  answer.catch((error: unknown) => {
-    throw translate(error);
-  });
 
 export class DirStore implements Store {
   readonly traits: Traits = { durable: true, oneMachine: true, shared: true, inBulk: true };
@@ -281,8 +275,6 @@ export class DirStore implements Store {
       if (!(await begun.redraft.copy())) return false;
       this.#open();
       return await this.#committer.submit((writer) => writer.replace(line, replacements, known, begun));
-    } catch (error) {
-      throw translate(error);
     } finally {
       begun.redraft.end();
     }
@@ -440,19 +432,15 @@ export class DirStore implements Store {
 
   async #read<T>(look: () => T): Promise<T> {
     this.#open();
-    try {
-      const behind = this.#follow();
-      if (behind !== undefined) await behind;
-      return look();
-    } catch (error) {
-      throw translate(error);
-    }
+    const behind = this.#follow();
+    if (behind !== undefined) await behind;
+    return look();
   }
 
   // ---- all of it
 
   counts(): Promise<Counts> {
-    return translated(this.#survey.counts());
+    return this.#survey.counts();
   }
 
   /** Anchors of lines that were cut on purpose are no witnesses. */
@@ -525,8 +513,6 @@ export class DirStore implements Store {
     try {
       // A lock in another store's directory is not ours to write.
       if (isThere) this.#lock.release();
-    } catch (error) {
-      throw translate(error);
     } finally {
       this.#lock.leave();
     }

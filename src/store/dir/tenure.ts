@@ -63,7 +63,7 @@ export class Tenure {
     this.#wrote = performance.now();
     if (this.#timer === undefined || this.#wrote - this.#looked < LOOK_EVERY_MS) return;
     this.#looked = this.#wrote;
-    if (this.#isDue()) this.end();
+    this.#endIf(() => this.#isDue());
   }
 
   /** T4 */
@@ -78,15 +78,19 @@ export class Tenure {
 
   /** Releases the lock, or tries again at the next look. */
   end(): void {
-    try {
-      this.#of.end();
-    } catch {
-      // The disk is full, or there are too many open files: the lock is still held here.
-    }
+    this.#endIf(() => true);
   }
 
   #look(): void {
-    if (this.#of.isIdle() && (this.#isDue() || this.#isOver())) this.end();
+    this.#endIf(() => this.#of.isIdle() && (this.#isDue() || this.#isOver()));
+  }
+
+  #endIf(isTime: () => boolean): void {
+    try {
+      if (isTime()) this.#of.end();
+    } catch {
+      // There are too many open files to look, or the directory cannot be written: the lock is still held here.
+    }
   }
 
   /** T1 */

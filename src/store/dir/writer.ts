@@ -32,7 +32,7 @@ import type { Standing } from "./catalogue.js";
 import { entryOf, isSameEntry } from "./catalogue.js";
 import type { Due } from "./due.js";
 import { Unsure } from "./failures.js";
-import { makeDirectory, remove, syncDirectory } from "./files.js";
+import { changeDirectory, makeDirectory, remove } from "./files.js";
 import { Inbox } from "./inbox.js";
 import type { IndexFile } from "./index-file.js";
 import type { JournalFile } from "./journal-file.js";
@@ -194,8 +194,9 @@ export class Writer {
     makeDirectory(this.#parts.sessions.directory(append.home));
     const journal = this.#journal(append.line.id, append.home);
     const { end } = journal;
-    undo.push(() => journal.cutBack(end));
+    // Where it fails it leaves nothing, perhaps not even a file.
     journal.append(append.saves, version, () => this.#header(append));
+    undo.push(() => journal.cutBack(end));
     journal.sync();
     this.#checkInPlace(journal);
   }
@@ -384,10 +385,11 @@ export class Writer {
     if (journal.endGroupBefore(goes.length)) journal = this.#journal(line, standing.home);
     journal.dropLast(goes.length);
     if (isWhole) {
-      this.#change(marked, { lines: marked.lines.filter(({ id }) => id !== line) });
-      journals.forget(line);
-      remove(journal.path);
-      syncDirectory(sessions.directory(standing.home));
+      changeDirectory(sessions.directory(standing.home), () => {
+        this.#change(marked, { lines: marked.lines.filter(({ id }) => id !== line) });
+        journals.forget(line);
+        remove(journal.path);
+      });
     }
     return { answer: freedOf(goes), saves: [] };
   }
