@@ -12,7 +12,7 @@ const LITTLE_ROOM_BYTES = 256 * 1024 * 1024;
 export function filesOf(file: string): readonly string[] {
   const name = basename(file);
   const isOwn = (other: string) =>
-    other === name || (other.startsWith(name) && /^-(wal|shm|anchors|search[\w-]*)$/.test(other.slice(name.length)));
+    other === name || (other.startsWith(name) && /^-(wal|shm|anchors|reserve|search[\w-]*)$/.test(other.slice(name.length)));
   return readdirSync(dirname(file), { withFileTypes: true })
     .filter((entry) => entry.isFile() && isOwn(entry.name))
     .map((entry) => join(dirname(file), entry.name));

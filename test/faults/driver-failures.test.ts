@@ -23,6 +23,7 @@ const directory = scratch();
 const template = join(directory, "template.db");
 
 const medium = (db: Driver): Medium => ({
+  place: "",
   traits: { durable: true, oneMachine: true, shared: true },
   presence: new Presence(() => undefined),
   now: monotonicMs,

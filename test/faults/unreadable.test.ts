@@ -119,6 +119,7 @@ describe("SQLite", () => {
   const damage: Fault = { name: "", code: "SQLITE_CORRUPT", rollsBack: false, after: false, forever: true };
 
   const medium = (path: string, db: Driver): Medium => ({
+    place: path,
     traits: { durable: true, oneMachine: true, shared: true },
     presence: new Presence(() => undefined),
     now: monotonicMs,

@@ -183,6 +183,7 @@ const IGNORED = `# Written by holdfast: who writes, what is being written, and w
 lock-*.json
 index.jsonl
 commit.json
+reserve
 *.draft
 `;
 

@@ -45,6 +45,7 @@ import type {
 } from "../port.js";
 import { Presence } from "../presence.js";
 import { noBackup, storeClosed } from "../refusals.js";
+import { freeing, Reserve } from "../reserve.js";
 import { Approach } from "./approach.js";
 import { Blobs } from "./blobs.js";
 import { entryOf } from "./catalogue.js";
@@ -77,6 +78,8 @@ export interface DirStoreOptions {
   readonly beginIncarnation: () => string;
 }
 
+/** A delete writes some small files. To prune, a journal is written anew: one that is longer needs more room than this. */
+const RESERVE_BYTES = 512 * 1024;
 const none: readonly never[] = [];
 
 export class DirStore implements Store {
@@ -96,6 +99,7 @@ export class DirStore implements Store {
   readonly #anchors: Anchors;
   readonly #committer: Committer;
   readonly #presence: Presence;
+  readonly #reserve: Reserve;
   readonly #watches = new Set<() => void>();
   #writer: Writer | undefined;
   #taking: Promise<Writer> | undefined;
@@ -139,6 +143,7 @@ export class DirStore implements Store {
     // Another process may have deleted it since. A line of which nothing is known gets no anchor.
     const isDeleted = (line: string) => !this.#isCurrent() || this.#index.catalogue.line(line)?.owner == null;
     this.#anchors = new Anchors(join(root, "anchors"), storeId, isDeleted, this.#presence);
+    this.#reserve = new Reserve(join(root, "reserve"), RESERVE_BYTES);
     this.#committer = new Committer(
       () => this.#writer ?? this.#beginWriting(),
       ({ line, seq, check }) => this.#anchors.note(line, seq, check),
@@ -211,6 +216,7 @@ export class DirStore implements Store {
         await this.#rebuilding;
       }
       this.#index.beginWriting({ isSound });
+      this.#reserve.keep();
       this.#writer = new Writer({
         sessions: this.#sessions,
         journals: this.#journals,
@@ -254,7 +260,9 @@ export class DirStore implements Store {
   // ---- writing
 
   apply(changes: readonly Change[], docs: readonly DocChange[] = none): Promise<Applied> {
-    return this.#closed ? Promise.reject(storeClosed()) : this.#committer.submit((writer) => writer.apply({ changes, docs }));
+    if (this.#closed) return Promise.reject(storeClosed());
+    const submit = () => this.#committer.submit((writer) => writer.apply({ changes, docs }));
+    return changes.some(({ remove }) => remove) ? this.#removing(submit) : submit();
   }
 
   async capture({ agent, limit }: CaptureQuery, decide: (sessions: readonly Present[]) => Decision | undefined): Promise<Applied> {
@@ -264,7 +272,7 @@ export class DirStore implements Store {
 
   async replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Promise<boolean> {
     this.#open();
-    return this.#tenure.keep(() => this.#replace(line, replacements, known));
+    return this.#tenure.keep(() => this.#removing(() => this.#replace(line, replacements, known)));
   }
 
   async #replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Promise<boolean> {
@@ -280,10 +288,15 @@ export class DirStore implements Store {
     }
   }
 
+  /** On a full disk the reserve is given up. */
+  #removing<T>(run: () => Promise<T>): Promise<T> {
+    return freeing(this.#root, run, [() => this.#reserve.give()]);
+  }
+
   async cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed> {
     if (!dryRun) {
       this.#open();
-      return this.#committer.submit((writer) => writer.cut(line, after, limit));
+      return this.#removing(() => this.#committer.submit((writer) => writer.cut(line, after, limit)));
     }
     return this.#read(() => {
       const row = this.#reader.line(line);
@@ -485,7 +498,9 @@ export class DirStore implements Store {
     this.#open();
     await this.#committer.drain();
     this.#presence.check();
-    return { count: 0, bytes: this.#index.compact() };
+    const bytes = this.#index.compact();
+    await this.#reserve.makeAgain();
+    return { count: 0, bytes };
   }
 
   async scrub(holds: (text: string) => boolean): Promise<Scrubbed> {
@@ -497,6 +512,7 @@ export class DirStore implements Store {
     if (this.#closed) return;
     this.#closed = true;
     for (const stop of this.#watches) stop();
+    this.#reserve.close();
     await this.#committer.drain();
     this.#tenure.stop();
     await this.#anchors.close();

@@ -67,6 +67,7 @@ export class Writer {
       committed: (applied) => {
         if (applied.ok) committed(begun);
       },
+      ...(changes.some(({ remove }) => remove) && { removes: true }),
     };
   }
 

@@ -5,6 +5,7 @@ import type { LineId } from "../../../core/ids.js";
 import type { Save } from "../../../core/save.js";
 import type { About, Anchor, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits, Witnesses } from "../../port.js";
 import type { Presence } from "../../presence.js";
+import { freeing, type Reserve } from "../../reserve.js";
 import type { Ask, Begun, Database, Dialect, Job, Param, Row } from "../database.js";
 import { Appender } from "./append.js";
 import { Committer, translate } from "./committer.js";
@@ -18,9 +19,13 @@ import { Watch } from "./watch.js";
 
 /** What the file a database is in adds to it. */
 export interface Medium {
+  /** The file that the caller named. */
+  readonly place: string;
   readonly traits: Traits;
   /** Whether its files are still those that were opened. */
   readonly presence: Presence;
+  /** Room to delete by, on a full disk. */
+  readonly reserve?: Reserve;
   now(): number;
   /** Told of every save that was committed. */
   saved(line: LineId, seq: number, check: string): void;
@@ -83,13 +88,20 @@ export class SqliteDatabase implements Database {
         step = work.next(step.value.map((ask) => this.#ask(ask)));
       }
     };
-    const answer = this.#committer.submit({ simple: false, refused, run, ...(committed && { committed }) });
-    return removes ? this.#afterRemoving(answer) : answer;
+    const submit = () => this.#committer.submit({ simple: false, refused, run, ...(committed && { committed }) });
+    return removes ? this.#removing(submit) : submit();
   }
 
-  /** Much is written by what takes away. Moved into the file a little at a time, its share of the log keeps no save waiting. */
-  async #afterRemoving<T>(answer: Promise<T>): Promise<T> {
-    const known = await answer;
+  /**
+   * On a full disk, first the log is emptied, then the reserve is given up. Much is written by what takes away: moved into the file a little
+   * at a time, its share of the log keeps no save waiting.
+   */
+  async #removing<T>(submit: () => Promise<T>): Promise<T> {
+    const giveUpReserve = () => {
+      this.#medium.reserve?.give();
+      this.#room.emptyLog();
+    };
+    const known = await freeing(this.#medium.place, submit, [() => this.#room.emptyLog(), giveUpReserve]);
     await breathe();
     this.#room.shortenLog();
     return known;
@@ -190,7 +202,7 @@ export class SqliteDatabase implements Database {
   async check(): Promise<readonly string[]> {
     const rows = await this.read("PRAGMA integrity_check", []);
     try {
-      return findingsOf(rows, this.#medium.about().place).filter((line) => line !== "ok");
+      return findingsOf(rows, this.#medium.place).filter((line) => line !== "ok");
     } catch (error) {
       throw translate(error);
     }
@@ -209,10 +221,13 @@ export class SqliteDatabase implements Database {
   }
 
   async compact(limit: number): Promise<Freed> {
-    const freed = await this.#afterRemoving(
+    const freed = await this.#removing(() =>
       this.#committer.submit({ simple: true, refused: () => false, run: () => this.#room.giveBack(limit) }),
     );
-    if (freed.count < limit) this.#room.emptyLog();
+    if (freed.count < limit) {
+      this.#room.emptyLog();
+      await this.#medium.reserve?.makeAgain();
+    }
     return freed;
   }
 

@@ -51,8 +51,12 @@ const NAMES: Readonly<Record<string, number>> = {
   NOTADB: 26,
 };
 
+/** SQLite could not make the file longer that processes share: the disk is full. */
+const SHMSIZE = { code: "SQLITE_IOERR_SHMSIZE", errcode: 4874 } as const;
+
 export function failureOf(error: unknown): Failure {
   const { code, errcode } = error as { code?: unknown; errcode?: unknown };
+  if (code === SHMSIZE.code || errcode === SHMSIZE.errcode) return "full";
   if (typeof errcode === "number") return FAILURES[errcode & 255] ?? "other";
   const name = typeof code === "string" ? /^SQLITE_([A-Z]+)/.exec(code)?.[1] : undefined;
   return (name === undefined ? undefined : FAILURES[NAMES[name] ?? 0]) ?? "other";

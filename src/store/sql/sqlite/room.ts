@@ -60,7 +60,8 @@ export class Room {
     try {
       return (this.#db.prepare(`PRAGMA wal_checkpoint(${how})`).get() ?? []) as number[];
     } catch (error) {
-      if (failureOf(error) === "busy") return [];
+      // On a full disk the file cannot grow. What is in the log stays there, and is as safe.
+      if (failureOf(error) === "busy" || failureOf(error) === "full") return [];
       throw translate(error);
     }
   }

@@ -21,6 +21,7 @@ import { monotonicMs } from "../../machine.js";
 import { bytesOf, concernsAbout, filesOf } from "../../place.js";
 import type { Anchor, Scrubbed } from "../../port.js";
 import { identityOf, isMoved, Presence } from "../../presence.js";
+import { Reserve } from "../../reserve.js";
 import { SqlStore } from "../store.js";
 import { backup, markedAt } from "./backup.js";
 import { translate } from "./committer.js";
@@ -43,13 +44,24 @@ export interface SqliteOptions {
 }
 
 const BUSY_MS = 5_000;
+/**
+ * The log holds 8 MB before SQLite moves it into the file. On a full disk the file must grow by so much at most before the log can be emptied,
+ * and then there is as much room for a delete.
+ */
+const RESERVE_BYTES = 10 * 1024 * 1024;
 const OLDEST_SQLITE = [3, 53, 2] as const;
 const CHECKED_WHOLE_BYTES = 16 * 1024 * 1024;
 
 export async function openSqlite(path: string, options: SqliteOptions = {}): Promise<SqlStore> {
   const entered = enter(path);
   const { file, leave } = entered;
-  if (!isLookOnly(file)) return start({ ...entered, place: file }, options);
+  if (!isLookOnly(file)) {
+    return start({ ...entered, place: file }, options).catch((error: unknown) => {
+      // To open a store, SQLite needs some room beside it.
+      if (error instanceof HoldfastError && error.code === "DISK_FULL" && reserveOf(file).lend()) return openSqlite(path, options);
+      throw error;
+    });
+  }
   const refuses = lookOnly(file);
   if (isInUse(file)) {
     return start({ ...entered, place: file, refuses }, options).catch((error: unknown) => {
@@ -71,6 +83,9 @@ export async function openSqlite(path: string, options: SqliteOptions = {}): Pro
   };
   return start({ file: copy.file, key, leave: end, place: file, refuses, copy }, options);
 }
+
+const reserveOf = (file: string): Reserve =>
+  new Reserve(`${file}-reserve`, RESERVE_BYTES, () => bytesOf([file, `${file}-wal`]) >= RESERVE_BYTES);
 
 /** A file to open, and what it is to the caller. */
 interface Opening extends Entered {
@@ -344,8 +359,12 @@ const witnessOf = (tenant: string, line: string): string => (tenant === "" ? lin
 const lineOf = (witness: string): string => witness.split("@")[0] as string;
 
 function medium(db: Driver, { file, place, leave, refuses }: Opening, anchors: Anchors, tenant: string, presence: Presence): Medium {
+  const reserve = refuses === undefined ? reserveOf(file) : undefined;
+  reserve?.keep();
   return {
+    place,
     presence,
+    ...(reserve && { reserve }),
     async backup(path, o) {
       presence.check();
       // It has a connection of its own, which outlasts the store if that is closed meanwhile.
@@ -389,6 +408,7 @@ function medium(db: Driver, { file, place, leave, refuses }: Opening, anchors: A
       return scrub(db, performance.now() + withinMs);
     },
     async close() {
+      reserve?.close();
       await anchors.close();
       presence.close();
       try {

@@ -1,0 +1,136 @@
+/**
+ * Room to delete by. On a full disk a delete fails, too: it must write before it frees anything. So a store keeps a file of nothing beside
+ * itself, and gives it up when something that frees room meets a full disk.
+ *
+ * RESERVE-1  only what frees room may use it: saves would use it up, and leave none for a delete. Of one that is large, a little goes to whoever
+ *            opens the store.
+ * RESERVE-2  it holds nothing. Any process may give it up or make it at any time, and a kill leaves one that is shorter, or none.
+ * RESERVE-3  a file or link of the same name that is not a reserve is left alone.
+ */
+import { randomBytes } from "node:crypto";
+import { closeSync, constants, lstatSync, openSync, readSync, statfsSync, truncateSync, unlinkSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { dirname } from "node:path";
+import { HoldfastError, quote } from "../core/errors.js";
+
+const NOTE = Buffer.from("Holdfast keeps this room to be able to delete when the disk is full. It may be removed.\n");
+/** It is made where so many times its size is free. */
+const SPARE = 4;
+const LENT_BYTES = 512 * 1024;
+/** A process that is soon over makes none. */
+const FIRST_MS = 10_000;
+const EVERY_MS = 60_000;
+
+export class Reserve {
+  readonly #path: string;
+  readonly #bytes: number;
+  readonly #isWorth: () => boolean;
+  #timer: NodeJS.Timeout | undefined;
+  #isGiven = false;
+
+  /** `isWorth` says whether the store is large enough for one. */
+  constructor(path: string, bytes: number, isWorth: () => boolean = () => true) {
+    this.#path = path;
+    this.#bytes = bytes;
+    this.#isWorth = isWorth;
+  }
+
+  /** Makes it soon, and again whenever it is missing, until `close`. */
+  keep(): void {
+    this.#timer ??= setTimeout(() => {
+      void this.#make();
+      this.#timer = setInterval(() => void this.#make(), EVERY_MS).unref();
+    }, FIRST_MS).unref();
+  }
+
+  /** Makes it where there is room for it. Nothing fails because it cannot be made. */
+  async #make(): Promise<void> {
+    try {
+      const { bavail, bsize } = statfsSync(dirname(this.#path));
+      if (bavail * bsize < SPARE * this.#bytes || !this.#isWorth()) return;
+      const found = lstatSync(this.#path, { throwIfNoEntry: false });
+      if (found !== undefined && (found.size >= this.#bytes || !this.give())) return;
+      const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
+      const file = await open(this.#path, flags, 0o600);
+      try {
+        // Random, because some file systems give no room to zeros.
+        await file.writeFile(Buffer.concat([NOTE, randomBytes(this.#bytes - NOTE.length)]));
+      } finally {
+        await file.close();
+      }
+    } catch {
+      // Another process was first, or the disk is full or read-only.
+    }
+  }
+
+  /** Makes it again at once, if it was given up here. */
+  async makeAgain(): Promise<void> {
+    if (this.#isGiven) await this.#make();
+  }
+
+  /** Gives it up. Answers whether it was there. */
+  give(): boolean {
+    try {
+      if (!this.#isThere()) return false;
+      unlinkSync(this.#path);
+      this.#isGiven = true;
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Gives up a little of it, to open a store by: what opens it may be about to delete. Answers whether there was so much. */
+  lend(): boolean {
+    try {
+      const size = this.#isThere() ? lstatSync(this.#path).size : 0;
+      if (size < 2 * LENT_BYTES) return false;
+      truncateSync(this.#path, size - LENT_BYTES);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** RESERVE-3 */
+  #isThere(): boolean {
+    const fd = openSync(this.#path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0));
+    try {
+      const found = Buffer.alloc(NOTE.length);
+      return readSync(fd, found, 0, found.length, 0) === found.length && found.equals(NOTE);
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+  }
+}
+
+/** Runs what frees room. On a full disk, each of the measures is followed by another try. `place` is the store. */
+export async function freeing<T>(place: string, run: () => Promise<T>, measures: readonly (() => void)[]): Promise<T> {
+  for (const measure of measures) {
+    try {
+      return await run();
+    } catch (error) {
+      if (!isFull(error)) throw error;
+      measure();
+    }
+  }
+  try {
+    return await run();
+  } catch (error) {
+    throw isFull(error) ? noRoom(place, error) : error;
+  }
+}
+
+const isFull = (error: unknown): boolean => error instanceof HoldfastError && error.code === "DISK_FULL";
+
+const noRoom = (place: string, cause: unknown): HoldfastError =>
+  new HoldfastError(
+    "DISK_FULL",
+    `The disk of ${quote(place)} is full, and to delete needs room, too. This step changed nothing. Free about 20 MB of other files there, delete or prune again, and run gc.`,
+    { path: place },
+    cause,
+  );

@@ -1,0 +1,175 @@
+/** A full disk is freed from inside: deletes, prunes and gc use the reserve, saves do not (RESERVE-1 to RESERVE-3). */
+import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { appendFileSync, existsSync, readFileSync, rmSync, statfsSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { type Holdfast, open, type Session } from "../../src/index.js";
+import { fresh } from "./places.js";
+
+const mounts: string[] = [];
+const opened: Holdfast[] = [];
+afterEach(async () => {
+  vi.useRealTimers();
+  for (const hold of opened.splice(0)) await hold.close().catch(() => {});
+  for (const directory of mounts.splice(0)) execFileSync("umount", [directory]);
+});
+
+const kinds = [
+  {
+    name: "sqlite",
+    at: (directory: string) => join(directory, "store.db"),
+    reserve: "store.db-reserve",
+    disk: "80m",
+    large: 11,
+    reserved: 10 * 1024 * 1024,
+    room: 2_000_000,
+  },
+  {
+    name: "dir",
+    at: (directory: string) => `dir:${join(directory, "store")}`,
+    reserve: "store/reserve",
+    disk: "8m",
+    large: 1,
+    reserved: 512 * 1024,
+    room: 200_000,
+  },
+];
+
+function fillWhole(directory: string): void {
+  for (let bytes = 1_048_576; bytes >= 1; bytes = Math.floor(bytes / 2)) {
+    try {
+      for (;;) appendFileSync(join(directory, "ballast"), Buffer.alloc(bytes));
+    } catch {
+      // It is full for so many bytes.
+    }
+  }
+}
+
+const say = (bytes: number) => ({ role: "user" as const, content: randomBytes(bytes / 2).toString("hex") });
+
+describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room }) => {
+  /** A store with sessions to delete, on a disk of its own, after the time at which it makes a reserve. */
+  async function made() {
+    const directory = fresh();
+    execFileSync("mount", ["-t", "tmpfs", "-o", `size=${disk}`, "tmpfs", directory]);
+    mounts.push(directory);
+    vi.useFakeTimers({ toFake: ["setTimeout"] });
+    const hold = await open(at(directory));
+    opened.push(hold);
+    for (const id of ["a", "b", "c"]) {
+      const session = await hold.session(id);
+      for (let n = 0; n < 10; n++) {
+        session.append(say(3_000));
+        await session.checkpoint();
+      }
+      await session.close();
+    }
+    const live = await hold.session("live");
+    for (let n = 0; n < large; n++) live.append(say(1_000_000));
+    await live.checkpoint();
+    return { directory, hold, live, path: join(directory, reserve) };
+  }
+
+  async function passTime(path: string, bytes = reserved): Promise<void> {
+    vi.advanceTimersByTime(10_000);
+    vi.useRealTimers();
+    await vi.waitFor(() => expect(statSync(path).size).toBe(bytes), { interval: 5 });
+  }
+
+  /** Others fill the disk up to a little, and saves take that. */
+  async function fill(directory: string, live: Session): Promise<void> {
+    const ballast = join(directory, "ballast");
+    const { bavail, bsize } = statfsSync(directory);
+    appendFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - room)));
+    for (;;) {
+      live.append(say(7_000));
+      const error = await live.checkpoint().then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      );
+      if (error === undefined) continue;
+      expect(error).toMatchObject({ code: "DISK_FULL", retryable: true });
+      return;
+    }
+  }
+
+  test("RESERVE-1: prune, delete and gc free a full disk, and the same process saves again", async () => {
+    const { directory, hold, live, path } = await made();
+    await passTime(path);
+    await fill(directory, live);
+    expect(existsSync(path)).toBe(true);
+    expect(await hold.checkpoints.prune("a", { keep: 1 })).toMatchObject({ removed: 9 });
+    expect(await hold.sessions.delete("b")).toEqual({ keptFor: [] });
+    const [, second] = (await hold.checkpoints.list("c")).items;
+    await hold.checkpoints.delete(second?.id ?? "");
+    await hold.gc();
+    await live.checkpoint();
+    for (let n = 0; n < 5; n++) {
+      live.append(say(3_000));
+      await live.checkpoint();
+    }
+    expect((await hold.verify()).findings).toEqual([]);
+    await hold.close();
+    const again = await open(at(directory));
+    opened.push(again);
+    expect((await again.verify()).findings).toEqual([]);
+    expect((await again.sessions.list()).items.map(({ id }) => id)).toEqual(["live", "c", "a"]);
+  });
+
+  test("a closed store on a full disk can be opened, and freed", async () => {
+    const { directory, hold, path } = await made();
+    await passTime(path);
+    await hold.close();
+    fillWhole(directory);
+    const again = await open(at(directory));
+    opened.push(again);
+    expect((await again.sessions.list()).items).toHaveLength(4);
+    for (const id of ["a", "live"]) await again.sessions.delete(id);
+    await again.gc();
+    const session = await again.session("b");
+    session.append(say(3_000));
+    await session.checkpoint();
+    expect((await again.verify()).findings).toEqual([]);
+  });
+
+  test("gc makes the reserve again once there is room", async () => {
+    const { directory, hold, live, path } = await made();
+    await passTime(path);
+    await fill(directory, live);
+    await hold.sessions.delete("b");
+    expect(existsSync(path)).toBe(false);
+    rmSync(join(directory, "ballast"));
+    await hold.gc();
+    expect(existsSync(path)).toBe(true);
+  });
+
+  test("negative control: without a reserve a delete fails, says what to do, and works once there is room", async () => {
+    const { directory, hold, live } = await made();
+    vi.useRealTimers();
+    await fill(directory, live);
+    const refused = {
+      code: "DISK_FULL",
+      details: { path: expect.stringContaining(directory) },
+      message: expect.stringMatching(/Free about .* run gc/),
+    };
+    await expect(hold.sessions.delete("b")).rejects.toMatchObject(refused);
+    await expect(hold.checkpoints.prune("a", { keep: 1 })).rejects.toMatchObject(refused);
+    expect(await hold.sessions.get("b")).toBeDefined();
+    rmSync(join(directory, "ballast"));
+    await hold.sessions.delete("b");
+    await live.checkpoint();
+    expect((await hold.verify()).findings).toEqual([]);
+  });
+
+  test.each(["a file", "a link"])("RESERVE-3: %s of the same name that is not a reserve is left alone", async (what) => {
+    const { directory, hold, live, path } = await made();
+    const own = what === "a file" ? path : join(directory, "own");
+    writeFileSync(own, "mine");
+    if (own !== path) symlinkSync(own, path);
+    await passTime(path, 4);
+    await fill(directory, live);
+    await expect(hold.sessions.delete("b")).rejects.toMatchObject({ code: "DISK_FULL" });
+    expect([existsSync(path), readFileSync(own, "utf8")]).toEqual([true, "mine"]);
+  });
+});
