@@ -122,11 +122,8 @@ function readOptions(given: unknown): Unchecked {
 }
 
 export function checkMetadata(value: unknown, path: string): JsonObject {
-  const { value: copy, bytes } = encode(value, path);
+  const { value: copy } = encode(value, path, MAX_METADATA_BYTES);
   if (typeof copy !== "object" || copy === null || Array.isArray(copy)) throw refuse(path, `metadata is an object, not ${typeName(copy)}`);
-  if (bytes > MAX_METADATA_BYTES) {
-    throw new HoldfastError("TOO_LARGE", `${path}: larger than ${MAX_METADATA_BYTES} bytes.`, { path, limit: MAX_METADATA_BYTES });
-  }
   return copy as JsonObject;
 }
 

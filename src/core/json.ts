@@ -33,28 +33,22 @@ export interface Encoded<T = Json> {
 }
 
 /** Checks, copies, freezes and encodes, in that order and in one walk. `path` names the root in errors. */
-export function encode(value: unknown, path: string): Encoded {
+export function encode(value: unknown, path: string, limit = MAX_VALUE_BYTES): Encoded {
   // Much of what is encoded is one text: there is nothing to walk.
-  if (typeof value === "string" && value.length < MAX_VALUE_BYTES / 8 && value.isWellFormed()) {
+  if (typeof value === "string" && value.length < limit / 8 && value.isWellFormed()) {
     const quoted = JSON.stringify(value);
     return { value, text: quoted, bytes: Buffer.byteLength(quoted) };
   }
-  const copy = freeze(value, path);
-  let text: string;
-  try {
-    text = JSON.stringify(copy);
-  } catch {
-    // Long numbers and escapes can take it past the longest string there is.
-    throw tooLarge(path);
-  }
+  const copy = freeze(value, path, limit);
+  const text = JSON.stringify(copy);
   const bytes = Buffer.byteLength(text);
-  if (bytes > MAX_VALUE_BYTES) throw tooLarge(path);
+  if (bytes > limit) throw tooLarge(path, limit);
   return { value: copy, text, bytes };
 }
 
 /** A frozen copy of a value, checked. */
-export function freeze(value: unknown, path: string): Json {
-  const walk = new Walk(path);
+export function freeze(value: unknown, path: string, limit = MAX_VALUE_BYTES): Json {
+  const walk = new Walk(path, limit);
   try {
     return walk.copy(value);
   } catch (error) {
@@ -63,8 +57,11 @@ export function freeze(value: unknown, path: string): Json {
   }
 }
 
-/** From this size on, what was copied is remembered: in smaller values a part that is shared is cheap to copy again. */
-const REMEMBER_FROM = 64 * 1024;
+/**
+ * From this size on, bytes are counted as JSON writes them, and what was copied is remembered with its size. Before, a lower bound is
+ * enough, and a part that is shared is cheap to copy again.
+ */
+const EXACT_FROM = 64 * 1024;
 
 interface Copied {
   readonly copy: Json;
@@ -77,27 +74,33 @@ class Walk {
   readonly #root: string;
   /** Where the walk is; left as it is by an error, which is how the error is told its path. */
   readonly #keys: (string | number)[] = [];
+  readonly #limit: number;
   /** No more than the bytes of the text so far: each item has a comma or bracket beside itself, but for the root. */
   #size = -1;
   #copied: Map<object, Copied> | undefined;
 
-  constructor(root: string) {
+  constructor(root: string, limit: number) {
     this.#root = root;
+    this.#limit = limit;
   }
 
   copy(value: unknown): Json {
     this.#grow(2);
     switch (typeof value) {
       case "string":
-        this.#grow(value.length);
+        this.#grow(1);
         return this.#text(value);
       case "boolean":
+        this.#grow(value ? 3 : 4);
         return value;
       case "number":
         if (!Number.isFinite(value)) throw this.#refuse(`${value} is not JSON`);
+        if (this.#size > EXACT_FROM) this.#grow(digits(value) - 1);
         return value === 0 ? 0 : value;
       case "object":
-        return value === null ? null : this.#container(value);
+        if (value !== null) return this.#container(value);
+        this.#grow(3);
+        return null;
       case "undefined":
         throw this.#refuse("undefined is not JSON");
       case "bigint":
@@ -119,7 +122,7 @@ class Walk {
     }
     const before = this.#size;
     const copy = Array.isArray(value) ? this.#array(value) : this.#object(value);
-    if (this.#size > REMEMBER_FROM) {
+    if (before > EXACT_FROM) {
       this.#copied ??= new Map();
       this.#copied.set(value, { copy, size: this.#size - before, depth });
     }
@@ -128,7 +131,8 @@ class Walk {
 
   #array(value: readonly unknown[]): Json {
     const length = lengthOf(value);
-    if (length > MAX_VALUE_BYTES) throw this.#tooLarge();
+    // Each item takes two bytes at least, with its comma.
+    if (this.#size + 2 * length > this.#limit) throw this.#tooLarge();
     const copy: Json[] = [];
     for (let i = 0; i < length; i++) {
       this.#keys.push(i);
@@ -148,7 +152,7 @@ class Walk {
       this.#keys.push(key);
       const item = (value as Record<string, unknown>)[key];
       if (item !== undefined) {
-        this.#grow(key.length + 3);
+        this.#grow(3);
         put(copy, this.#text(key), this.copy(item));
       }
       this.#keys.pop();
@@ -157,13 +161,15 @@ class Walk {
   }
 
   #text(value: string): string {
+    if (this.#size + value.length > this.#limit) throw this.#tooLarge();
     if (!value.isWellFormed()) throw this.#refuse(HALF_A_CHARACTER);
+    this.#grow(this.#size + value.length > EXACT_FROM ? escapedBytes(value) : value.length);
     return value;
   }
 
   #grow(by: number): void {
     this.#size += by;
-    if (this.#size > MAX_VALUE_BYTES) throw this.#tooLarge();
+    if (this.#size > this.#limit) throw this.#tooLarge();
   }
 
   path(): string {
@@ -178,10 +184,29 @@ class Walk {
   }
 
   #tooLarge(): HoldfastError {
-    this.refusal = tooLarge(this.path());
+    this.refusal = tooLarge(this.#root, this.#limit);
     return this.refusal;
   }
 }
+
+/** How many bytes a well-formed text takes in JSON, without its quotes. */
+function escapedBytes(text: string): number {
+  let bytes = text.length;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code === 0x22 || code === 0x5c) bytes += 1;
+    else if (code < 0x20) bytes += SHORT_ESCAPES.has(code) ? 1 : 5;
+    // Each half of a character outside of the first plane takes two bytes.
+    else if (code >= 0x80) bytes += code < 0x800 || (code >= 0xd800 && code <= 0xdfff) ? 1 : 2;
+  }
+  return bytes;
+}
+
+/** \b, \t, \n, \f and \r. */
+const SHORT_ESCAPES: ReadonlySet<number> = new Set([8, 9, 10, 12, 13]);
+
+/** How long a number is in JSON. */
+const digits = (value: number): number => (value >= 0 && value < 10 && Number.isInteger(value) ? 1 : String(value).length);
 
 export const TOO_DEEP = `nested deeper than ${MAX_DEPTH} levels, or in a circle`;
 const HALF_A_CHARACTER = "the text holds half a character (a lone surrogate)";
@@ -220,7 +245,7 @@ export function itemsOf(value: unknown, path: string): readonly unknown[] | unde
   try {
     if (!isList(value)) return undefined;
     const length = lengthOf(value);
-    if (length > MAX_VALUE_BYTES) refusal = tooLarge(path);
+    if (length > MAX_VALUE_BYTES) refusal = tooLarge(path, MAX_VALUE_BYTES);
     for (let i = 0; i < length && refusal === undefined; i++) {
       reading = i;
       const item: unknown = value[i];
@@ -275,8 +300,8 @@ function unreadable(path: string, cause: unknown): HoldfastError {
   return invalidValue(path, "reading it threw an error", cause);
 }
 
-function tooLarge(path: string): HoldfastError {
-  return new HoldfastError("TOO_LARGE", `${path}: larger than ${MAX_VALUE_BYTES / 1024 / 1024} MiB.`, { path, limit: MAX_VALUE_BYTES });
+function tooLarge(path: string, limit: number): HoldfastError {
+  return new HoldfastError("TOO_LARGE", `${path}: larger than ${limit / 1024 / 1024} MiB.`, { path, limit });
 }
 
 /** The root prototype of another realm (a vm context, an iframe): plain there, so plain here. */

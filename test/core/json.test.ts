@@ -277,7 +277,7 @@ describe("D8: bounds", () => {
     const part = "x".repeat(1024 * 1024);
     const most = MAX_VALUE_BYTES / part.length;
     const { code, details } = thrown(() => freeze(Array(most + 1).fill(part), "v"));
-    expect({ code, details }).toEqual({ code: "TOO_LARGE", details: { path: `v[${most - 1}]`, limit: MAX_VALUE_BYTES } });
+    expect({ code, details }).toEqual({ code: "TOO_LARGE", details: { path: "v", limit: MAX_VALUE_BYTES } });
   });
 
   test("shared references are copied once, and count each time: thirty objects with a billion paths are refused at once", () => {
@@ -402,5 +402,74 @@ describe("equal", () => {
   ])("%j is not %j", (a, b) => {
     expect(equal(a, b)).toBe(false);
     expect(equal(b, a)).toBe(false);
+  });
+});
+
+describe("a value past the limit is refused before all of it is read", () => {
+  /** An array of one item over and over, which counts how often it was read. */
+  function counting(length: number, item: unknown) {
+    const counter = { reads: 0 };
+    const value = new Proxy([] as unknown[], {
+      get(target, key) {
+        if (key === "length") return length;
+        if (typeof key === "string" && /^\d+$/.test(key)) {
+          counter.reads += 1;
+          return item;
+        }
+        return Reflect.get(target, key) as unknown;
+      },
+    });
+    return { value, counter };
+  }
+
+  const LIMIT = 1024 * 1024;
+  const rows: readonly (readonly [what: string, item: unknown])[] = [
+    ["long numbers", 0.1234567890123456],
+    ["negative numbers", -1e-300],
+    ["true", true],
+    ["null", null],
+    ["texts with escapes", "\0\0\0\0\0\0\0\0"],
+    ["texts with quotes", '""""""""'],
+    ["texts of three bytes a character", "東東東東"],
+    ["objects with long keys", { "\u0001\u0001\u0001\u0001": 1.5 }],
+    ["lists", [0.1234567890123456, null, "\n"]],
+  ];
+  test.each(rows)("%s", (_, item) => {
+    const { value, counter } = counting(500_000, item);
+    expectCode("TOO_LARGE", () => encode(value, "v", LIMIT));
+    const most = LIMIT / (JSON.stringify(item).length + 1);
+    // Up to the size from which bytes are counted exactly, the count is a lower bound.
+    expect(counter.reads).toBeLessThan(most + 64 * 1024);
+  });
+
+  test("a length that cannot fit is refused without reading", () => {
+    const { value, counter } = counting(LIMIT / 2, 1);
+    expectCode("TOO_LARGE", () => encode(value, "v", LIMIT));
+    expect(counter.reads).toBe(0);
+  });
+
+  test("a text counts with its escapes", () => {
+    expectCode("TOO_LARGE", () => encode(["\0".repeat(LIMIT / 2)], "v", LIMIT));
+    expect(encode(["\0".repeat(LIMIT / 6 - 10)], "v", LIMIT).bytes).toBeLessThanOrEqual(LIMIT);
+  });
+
+  test("a part that is shared counts as often as it stands there", () => {
+    const part = Array.from({ length: 30_000 }, () => 0.1234567890123456);
+    const shared = Array.from({ length: 200 }, () => part);
+    expectCode("TOO_LARGE", () => encode(shared, "v", 100 * 1024 * 1024));
+  });
+
+  test("no value of exactly the limit is refused, whatever it is made of", () => {
+    const values: readonly unknown[] = [
+      ...rows.map(([, item]) => Array.from({ length: 30_000 }, () => item)),
+      { a: [[], {}, [[]]], "é\n": Array.from({ length: 60_000 }, (_, i) => i - 30_000) },
+      ["🦑".repeat(100_000), `x${"🦑".repeat(100_000)}`],
+      '🦑\n\t\u0000\u001f\u007f"\\é東'.repeat(20_000),
+    ];
+    for (const value of values) {
+      const bytes = Buffer.byteLength(JSON.stringify(value));
+      expect(encode(value, "v", bytes).bytes).toBe(bytes);
+      expectCode("TOO_LARGE", () => encode(value, "v", bytes - 1));
+    }
   });
 });

@@ -100,7 +100,7 @@ export function agent<C = undefined, S = Record<string, Json>, O = string, T ext
 
 /** The agent that is given: defined already, bound to a store, or as its author says it. */
 export function definedOf(given: unknown): DefinedAgent {
-  const found = [given, boundIn(given)].find(DefinedAgent.is);
+  const found = [given, boundIn(given)].find((one) => DefinedAgent.is(one));
   return found ?? new DefinedAgent(define(given));
 }
 

@@ -126,10 +126,8 @@ function checkNames(value: unknown): readonly string[] {
 }
 
 function checkObject(value: unknown, path: string): JsonObject {
-  const { value: copy, bytes } = encode(value, path);
+  const { value: copy } = encode(value, path, MAX_STATE_BYTES);
   if (typeof copy !== "object" || copy === null || Array.isArray(copy)) throw invalid(path, "it must be an object");
-  if (bytes > MAX_STATE_BYTES)
-    throw new HoldfastError("TOO_LARGE", `${path}: larger than ${MAX_STATE_BYTES} bytes.`, { path, limit: MAX_STATE_BYTES });
   return copy as JsonObject;
 }
 
