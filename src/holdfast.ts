@@ -5,6 +5,7 @@ import { HoldfastError, quote } from "./core/errors.js";
 import { checkName, checkpointPlace, type SessionId, sessionId } from "./core/ids.js";
 import { encode, type Json } from "./core/json.js";
 import type { Redact } from "./core/redact-text.js";
+import { abortController } from "./runtime/aborting.js";
 import { about, type StoreAbout } from "./runtime/about.js";
 import { type BoundAgent, bind } from "./runtime/agent/bound.js";
 import type { Agent, AgentDef, Tool } from "./runtime/agent/definition.js";
@@ -66,7 +67,7 @@ export class Holdfast implements AsyncDisposable {
   readonly #indexed: boolean;
   readonly #runs: Runs;
   readonly #workers = new Set<Worker>();
-  readonly #closing = new AbortController();
+  readonly #closing = abortController();
 
   /** Made by `open`, not by hand. */
   constructor(store: Store, machine: Machine, clock: Clock, leaseMs: number, { telemetry, redact, indexed = true }: Extras = {}) {

@@ -1,6 +1,7 @@
 /** Following a session: what its journal says, from a cursor on, and then what is added to it, from any process. */
 import { type Checkpoint, checkpointOf } from "../core/checkpoint.js";
 import type { EffectEvent } from "../core/effect.js";
+import { HoldfastError } from "../core/errors.js";
 import { type CheckpointId, type LineId, MAX_SEQ, type Place, parsePlace, placeId, type SessionId, sessionId } from "../core/ids.js";
 import type { Json } from "../core/json.js";
 import type { Message } from "../core/message.js";
@@ -67,16 +68,26 @@ export interface EventOptions {
   readonly live?: boolean;
 }
 
-const ROWS = 200;
-/** How long another process's change may take to be seen where the store gives no hint of it. */
-const POLL_MS = 1_000;
+/** How many saves are read at once: few at first, then more. A follower whose reader is slow keeps that many in memory. */
+const FIRST_ROWS = 4;
+const ROWS = 32;
 
+/** Follows a session. A follower that is under way when the store is closed comes to its end; one that begins later throws CLOSED. */
 export async function* follow(
   ground: Ground,
   id: unknown,
   given: EventOptions | undefined,
   closing: AbortSignal,
 ): AsyncGenerator<SessionEvent> {
+  ground.usable();
+  try {
+    yield* followed(ground, id, given, closing);
+  } catch (error) {
+    if (!closing.aborted || !(error instanceof HoldfastError) || error.code !== "CLOSED") throw error;
+  }
+}
+
+async function* followed(ground: Ground, id: unknown, given: EventOptions | undefined, closing: AbortSignal): AsyncGenerator<SessionEvent> {
   const { after, signal: asked, live: goesOn } = options(given, "events", ["after", "signal", "live"]);
   const isLive = flag(goesOn, "live") ?? true;
   const own = signalOf(asked);
@@ -91,7 +102,6 @@ export async function* follow(
   }
   const { signal, unlink } = linked(closing, own);
   const watcher = ground.watchers.follow(session);
-  const unwatch = ground.store.watch(session, () => watcher.tell());
   try {
     // Whoever does not wait for more is told what there is now, however others go on.
     const tail = await ground.journal.tail(line);
@@ -99,7 +109,6 @@ export async function* follow(
     yield* live(ground, session, { line, segments, seen: place?.seq ?? 0, until }, watcher, signal);
   } finally {
     unlink();
-    unwatch();
     watcher.leave();
   }
 }
@@ -122,9 +131,9 @@ async function* live(
   let { line, segments, seen } = from;
   while (!signal.aborted) {
     watcher.looks();
-    const row = await ground.store.session(session);
-    if (row === undefined) return;
-    const head = headOf(row);
+    const present = await ground.reads.share(`present ${session}`, () => ground.store.present(session));
+    if (present === undefined) return;
+    const head = headOf(present.session);
     if (head.line !== line) {
       const now = await ground.journal.segments(head.line);
       const shared = sharedUpTo(segments, now);
@@ -140,9 +149,11 @@ async function* live(
         yield { type: "rewind", to: placeId(on, seen), cursor: placeId(on, seen) };
       }
     }
+    // A line without a save ends where it begins.
+    const last = present.end?.seq ?? segments[1]?.to ?? 0;
     let any = false;
     try {
-      for await (const event of news(ground, session, segments, seen)) {
+      for await (const event of last > seen ? news(ground, session, segments, seen) : []) {
         any = true;
         seen = (parsePlace(event.cursor) as Place).seq;
         if (from.until !== undefined && seen > from.until) return;
@@ -155,15 +166,18 @@ async function* live(
       throw error;
     }
     if (from.until !== undefined && (!any || seen >= from.until)) return;
-    if (!any) await watcher.wait(POLL_MS, signal);
+    if (!any) await watcher.wait(signal);
   }
 }
 
 async function* news(ground: Ground, session: SessionId, newestFirst: readonly Segment[], after: number): AsyncGenerator<SessionEvent> {
   const heirs = new Heirs(ground.store);
+  let limit = FIRST_ROWS;
   for (const { line, from, to, session: owner } of newestFirst.toReversed()) {
     for (let at = Math.max(from, after + 1); at <= to; ) {
-      const saves = await ground.store.saves(line, { from: at, to, limit: ROWS, items: true, state: true });
+      const query = { from: at, to, limit, items: true, state: true };
+      const saves = await ground.reads.share(`saves ${line} ${at} ${to} ${limit}`, () => ground.store.saves(line, query));
+      limit = Math.min(2 * limit, ROWS);
       // The end of the newest line is wherever it is; of the others it is known, and there.
       if (saves.length === 0 && to !== MAX_SEQ) throw hole(line, at);
       if (saves.length === 0) break;

@@ -11,6 +11,7 @@ import { Loader } from "./loader.js";
 import type { Redactor } from "./redactor.js";
 import type { MailDoc } from "./rows.js";
 import { Salts } from "./salts.js";
+import { SharedReads } from "./shared-reads.js";
 import type { Telemetry } from "./telemetry.js";
 import { Watchers } from "./watchers.js";
 
@@ -38,7 +39,9 @@ export class Ground {
   readonly redactor: Redactor | undefined;
   readonly salts = new Salts();
   readonly keeper: LeaseKeeper;
-  readonly watchers = new Watchers();
+  readonly watchers: Watchers;
+  /** Reads of those who follow sessions. */
+  readonly reads = new SharedReads();
   /** Lines that are just being brought in here, by each import: they belong to nobody yet, and are not to be freed. */
   readonly imports = new Set<ReadonlySet<string>>();
   /** Agents whose record is known to be there. */
@@ -60,6 +63,7 @@ export class Ground {
     this.leaseMs = leaseMs;
     this.telemetry = telemetry;
     this.redactor = redactor;
+    this.watchers = new Watchers(store);
     this.journal = new Journal(store);
     this.loader = new Loader(store, this.journal);
     this.keeper = new LeaseKeeper(store, () => this.now());

@@ -27,7 +27,6 @@ export async function endOfTurn(
   const deadline = timeoutMs === undefined ? Number.POSITIVE_INFINITY : performance.now() + timeoutMs;
   const abort = signal ?? new AbortController().signal;
   const watcher = ground.watchers.follow(session);
-  const unwatch = ground.store.watch(session, () => watcher.tell());
   try {
     for (;;) {
       abort.throwIfAborted();
@@ -43,10 +42,9 @@ export async function endOfTurn(
             sessionId: id,
           },
         );
-      await watcher.wait(Math.min(POLL_MS, left), abort);
+      await watcher.wait(abort, Math.min(POLL_MS, left));
     }
   } finally {
-    unwatch();
     watcher.leave();
   }
 }

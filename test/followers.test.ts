@@ -1,0 +1,138 @@
+/** Many followers at once: what they cost is shared, and ends with them. */
+import { describe, expect, test } from "vitest";
+import { Holdfast } from "../src/holdfast.js";
+import type { Session, SessionEvent } from "../src/index.js";
+import { openStore } from "../src/open.js";
+import { thisMachine } from "../src/store/machine.js";
+import type { Store } from "../src/store/port.js";
+import { stores } from "./support/stores.js";
+import { wrapped } from "./support/wrapped.js";
+
+const MANY = 300;
+
+interface Counted {
+  readonly hold: Holdfast;
+  /** Calls of the store, and rows of saves that it gave, since they were last reset. */
+  readonly count: { watches: number; unwatches: number; presents: number; saves: number; rows: number };
+}
+
+async function counted(address: string): Promise<Counted> {
+  const store = await openStore(address);
+  const count = { watches: 0, unwatches: 0, presents: 0, saves: 0, rows: 0 };
+  const counting: Partial<Store> = {
+    watch(session, wake) {
+      count.watches += 1;
+      const stop = store.watch(session, wake);
+      return () => {
+        count.unwatches += 1;
+        stop();
+      };
+    },
+    present(id) {
+      count.presents += 1;
+      return store.present(id);
+    },
+    async saves(line, query) {
+      const rows = await store.saves(line, query);
+      // Not the look at where a line ends.
+      if (query.items) {
+        count.saves += 1;
+        count.rows += rows.length;
+      }
+      return rows;
+    },
+  };
+  const hold = new Holdfast(wrapped(store, counting), thisMachine(), { now: Date.now }, 30_000, { indexed: false });
+  return { hold, count };
+}
+
+const say = async (session: Session, content: string): Promise<void> => {
+  session.append({ role: "user", content });
+  await session.checkpoint();
+};
+
+type Follower = AsyncIterator<SessionEvent>;
+
+const follow = (hold: Holdfast, id: string, o?: { signal?: AbortSignal; after?: string }): Follower =>
+  hold.events(id, o)[Symbol.asyncIterator]();
+
+async function warnings(during: () => Promise<void>): Promise<string[]> {
+  const seen: string[] = [];
+  const note = (warning: Error) => seen.push(warning.message);
+  process.on("warning", note);
+  await during();
+  await new Promise(setImmediate);
+  process.off("warning", note);
+  return seen;
+}
+
+describe.each(stores)("$name", ({ address }) => {
+  test("followers of one session share the store's watch and its reads, and leave nothing behind", async () => {
+    const { hold, count } = await counted(address());
+    const session = await hold.session("talk");
+    await say(session, "one");
+    const after = session.head?.id ?? "";
+    const { signal } = new AbortController();
+    const seen = await warnings(async () => {
+      const all = Array.from({ length: MANY }, (_, i) => follow(hold, "talk", { after, ...(i % 2 === 0 && { signal }) }));
+      const next = all.map((follower) => follower.next());
+      // All of them wait by now, or will be told.
+      await new Promise(setImmediate);
+      Object.assign(count, { presents: 0, saves: 0 });
+      await say(session, "two");
+      for (const { value } of await Promise.all(next)) expect(value).toMatchObject({ type: "message", message: { content: "two" } });
+      expect(count.watches).toBe(1);
+      await Promise.all(all.map((follower) => follower.return?.()));
+    });
+    expect(seen).toEqual([]);
+    expect(count.unwatches).toBe(1);
+    // One for all of them, or a few where some began to look a moment later.
+    expect(count.presents).toBeLessThan(MANY / 2);
+    expect(count.saves).toBeLessThan(MANY / 2);
+    await hold.close();
+  });
+
+  test("a follower that is not read keeps a few rows, however long the past is", async () => {
+    const { hold, count } = await counted(address());
+    const session = await hold.session("talk");
+    for (let i = 0; i < 40; i++) await say(session, `message ${i}`);
+    Object.assign(count, { rows: 0 });
+    const follower = follow(hold, "talk");
+    await follower.next();
+    expect(count.rows).toBeLessThanOrEqual(4);
+    const rest: unknown[] = [];
+    for (let i = 1; i < 80; i++) rest.push((await follower.next()).value?.type);
+    expect(rest.filter((type) => type === "message")).toHaveLength(39);
+    await follower.return?.();
+    await hold.close();
+  });
+});
+
+test("followers of many sessions have one watch each, and end when the store is closed", async () => {
+  const { hold, count } = await counted("memory:");
+  for (let i = 0; i < MANY; i++) await (await hold.session(`s${i}`)).close();
+  const seen = await warnings(async () => {
+    const next = Array.from({ length: MANY }, (_, i) => follow(hold, `s${i}`).next());
+    await new Promise(setImmediate);
+    await hold.close();
+    expect((await Promise.all(next)).every(({ done }) => done === true)).toBe(true);
+  });
+  expect(seen).toEqual([]);
+  expect([count.watches, count.unwatches]).toEqual([MANY, MANY]);
+});
+
+test("a look now and then finds a change of which the store gave no hint", async () => {
+  const store = await openStore("memory:");
+  const silent = () =>
+    new Holdfast(wrapped(store, { watch: () => () => {} }), thisMachine(), { now: Date.now }, 30_000, { indexed: false });
+  const [writer, reader] = [silent(), silent()];
+  const session = await writer.session("talk");
+  await say(session, "one");
+  const followers = Array.from({ length: 20 }, () => follow(reader, "talk", { after: session.head?.id ?? "" }));
+  const next = followers.map((follower) => follower.next());
+  await new Promise(setImmediate);
+  await say(session, "two");
+  for (const { value } of await Promise.all(next)) expect(value).toMatchObject({ type: "message" });
+  await Promise.all(followers.map((follower) => follower.return?.()));
+  await reader.close().catch(() => {});
+});
