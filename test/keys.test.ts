@@ -41,6 +41,18 @@ const cases: readonly Case[] = [
     done: async (hold) => ((await hold.agents.get("ann"))?.version ?? 0) - 1,
   },
   {
+    name: "agents.set",
+    call: (hold, _, key) => hold.agents.set("ann", "note", SECRET, o(key)),
+    other: (hold, _, key) => hold.agents.set("ann", "note", "other", { key }),
+    done: async (hold) => ((await hold.agents.get("ann"))?.version ?? 0) - 1,
+  },
+  {
+    name: "agents.unset",
+    call: (hold, _, key) => hold.agents.unset("ann", "note", o(key)),
+    other: (hold, _, key) => hold.agents.unset("ann", "other", { key }),
+    done: async (hold) => ((await hold.agents.get("ann"))?.version ?? 0) - 1,
+  },
+  {
     name: "agents.snapshot",
     call: (hold, _, key) => hold.agents.snapshot("ann", { name: SECRET, ...o(key) }),
     other: (hold, _, key) => hold.agents.snapshot("ann", { key }),

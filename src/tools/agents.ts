@@ -15,7 +15,7 @@ export const agentSave = spec({
   name: "agent_save",
   title: "Save an agent",
   description:
-    "Makes an agent's record, or changes it. What is not given stays as it is; config, state and metadata are replaced whole. The answer tells the version it has now.",
+    "Makes an agent's record, or changes it. What is not given stays as it is; config, state and metadata are replaced whole. To change some keys of the state, give `set` and `unset` instead of `state`: the other keys stay. The answer tells the version it has now.",
   does: "changes",
   holdsStored: true,
   input: {
@@ -26,7 +26,9 @@ export const agentSave = spec({
     system: optional(orNull(text("Its system text. Null takes it away."))),
     capabilities: optional(list("What it can do.", id("A capability."), 1_000)),
     config: optional(json("How it is set up.")),
-    state: optional(json("What it remembers.")),
+    state: optional(json("What it remembers, whole.")),
+    set: optional(json("Keys of its state, with the values they get.")),
+    unset: optional(list("Keys of its state that go.", id("A key."), 1_000)),
     metadata: optional(json("Whatever else.")),
   },
   output: { agent: agentBrief },

@@ -25,6 +25,9 @@ export async function everyTool(call: CallTool): Promise<void> {
     agent: { state: { mood: "calm" }, config: { hot: 1 } },
     activeSessions: [],
   });
+  await ask("agent_save", { id: "ann", set: { mood: "bright", plan: [1] }, unset: ["none"] });
+  await ask("agent_save", { id: "ann", unset: ["plan"] });
+  expect(await ask("agent_load", { id: "ann" })).toMatchObject({ agent: { version: 4, state: { mood: "bright" } } });
   expect(await ask("agent_list", {})).toMatchObject({ items: [{ id: "ann" }] });
 
   const messages = [

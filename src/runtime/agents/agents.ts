@@ -2,7 +2,7 @@
 import { type CheckpointKind, checkMetadata, checkText, KINDS } from "../../core/checkpoint.js";
 import { HoldfastError, pathTo, quote } from "../../core/errors.js";
 import { checkName } from "../../core/ids.js";
-import type { JsonObject } from "../../core/json.js";
+import { encode, type Json, type JsonObject } from "../../core/json.js";
 import { isUnderWay, type SessionStatus, statusTable } from "../../core/status.js";
 import { AGENT, type DocRow, SNAPSHOT } from "../../store/port.js";
 import type { Ground } from "../ground.js";
@@ -91,11 +91,40 @@ export class Agents {
     );
   }
 
-  async #save({ id, version, next }: CheckedAgent, receipt: Receipt<number>): Promise<AgentRecord> {
+  /**
+   * Sets one key of an agent's state. The other keys stay as they are, also those that another process saves at the same time. The agent must
+   * have a record.
+   */
+  async set(id: string, key: string, value: Json, o?: KeyOption): Promise<AgentRecord> {
+    const name = checkName(key, "state key");
+    const { value: copy } = encode(value, pathTo("state", name));
+    return this.#edit("agents.set", id, { set: Object.fromEntries([[name, copy]]) }, o);
+  }
+
+  /** Takes one key out of an agent's state, as `set` sets one. A key that is not there is none to take out, and the rest stays. */
+  async unset(id: string, key: string, o?: KeyOption): Promise<AgentRecord> {
+    return this.#edit("agents.unset", id, { unset: [checkName(key, "state key")] }, o);
+  }
+
+  async #edit(name: string, given: string, args: Pick<AgentInput, "set" | "unset">, o: KeyOption | undefined): Promise<AgentRecord> {
+    const { key } = options(o, name, ["key"]);
+    const checked = checkAgent({ id: given, ...args });
+    const { id } = checked;
+    return once<number, AgentRecord>(
+      this.#ground,
+      { key, name, to: id, args },
+      (receipt) => this.#save(checked, receipt, { makes: false }),
+      async () => recordOf(await this.#required(id)),
+    );
+  }
+
+  async #save({ id, version, isEdit, next }: CheckedAgent, receipt: Receipt<number>, { makes = true } = {}): Promise<AgentRecord> {
     for (;;) {
       const row = await this.#ground.store.doc(AGENT, id);
+      if (row === undefined && !makes) throw noAgent(id);
       const now = this.#ground.wallMs();
-      const before = row && (version === undefined ? (soundAgent(row) ?? emptyAfter(row, now)) : agentOf(row));
+      // Of a damaged record an edit would keep nothing but itself.
+      const before = row && (version === undefined && !isEdit ? (soundAgent(row) ?? emptyAfter(row, now)) : agentOf(row));
       const found = before?.version ?? 0;
       if (version !== undefined && version !== found) throw conflict(id, version, found);
       const after = redacted(this.#ground.redactor, next(before, now));

@@ -21,7 +21,12 @@ export interface AgentInput {
   readonly system?: string | null;
   readonly capabilities?: readonly string[];
   readonly config?: JsonObject;
+  /** All of its state. To change some of its keys, give `set` and `unset` instead. */
   readonly state?: JsonObject;
+  /** Keys of its state, with the values they get. The other keys stay as another process has saved them. */
+  readonly set?: JsonObject;
+  /** Keys of its state that go. */
+  readonly unset?: readonly string[];
   readonly metadata?: JsonObject;
 }
 
@@ -53,13 +58,15 @@ const none: JsonObject = Object.freeze({});
 
 /** A record that came out of `get` may go back in: what the store has put there is left behind. */
 const ASSIGNED = ["createdAt", "updatedAt", "activeSessions"] as const;
-const FIELDS = ["id", "version", "name", "type", "system", "capabilities", "config", "state", "metadata"] as const;
+const FIELDS = ["id", "version", "name", "type", "system", "capabilities", "config", "state", "set", "unset", "metadata"] as const;
 
 type Fields = { -readonly [K in (typeof FIELDS)[number]]?: AgentInput[K] };
 
 export interface CheckedAgent {
   readonly id: string;
   readonly version: number | undefined;
+  /** Whether it changes keys of the state, and so needs the record that is there. */
+  readonly isEdit: boolean;
   /** The record, from the one that is there or from nothing. */
   readonly next: (before: AgentDoc | undefined, now: number) => AgentDoc;
 }
@@ -70,11 +77,12 @@ export function checkAgent(given: AgentInput): CheckedAgent {
   const version = o.version === undefined ? undefined : wholeNumber(o.version, "version", 0, Number.MAX_SAFE_INTEGER);
   const fields = {
     ...(o.name === undefined ? undefined : { name: checkName(o.name, "name") }),
-    ...(o.capabilities === undefined ? undefined : { capabilities: checkNames(o.capabilities) }),
+    ...(o.capabilities === undefined ? undefined : { capabilities: checkNames(o.capabilities, "capabilities") }),
     ...(o.config === undefined ? undefined : { config: checkObject(o.config, "config") }),
     ...(o.state === undefined ? undefined : { state: checkObject(o.state, "state") }),
     ...(o.metadata === undefined ? undefined : { metadata: checkMetadata(o.metadata, "metadata") }),
   };
+  const edit = editOf(o);
   const type = o.type === undefined || o.type === null ? o.type : checkName(o.type, "type");
   const system = o.system === undefined || o.system === null ? o.system : checkText(o.system, "system", MAX_SYSTEM);
   const next = (before: AgentDoc | undefined, now: number): AgentDoc => {
@@ -84,13 +92,28 @@ export function checkAgent(given: AgentInput): CheckedAgent {
     return {
       ...rest,
       ...fields,
+      ...(edit && { state: edit(rest.state) }),
       ...(typeNow == null ? undefined : { type: typeNow }),
       ...(systemNow == null ? undefined : { system: systemNow }),
       version: rest.version + 1,
       updatedAt: now,
     };
   };
-  return { id, version, next };
+  return { id, version, isEdit: edit !== undefined, next };
+}
+
+/** What `set` and `unset` make of a state; undefined where neither is given. */
+function editOf({ state, set, unset }: Fields): ((before: JsonObject) => JsonObject) | undefined {
+  if (set === undefined && unset === undefined) return undefined;
+  if (state !== undefined) throw invalid("state", "it replaces the whole state: give it, or `set` and `unset`");
+  const values = set === undefined ? none : checkObject(set, "set");
+  const gone = new Set(unset === undefined ? [] : checkNames(unset, "unset"));
+  const both = Object.keys(values).find((key) => gone.has(key));
+  if (both !== undefined) throw invalid("unset", `${quote(both)} is among the keys that are set`);
+  return (before) => {
+    const kept = Object.entries(before).filter(([key]) => !gone.has(key));
+    return checkObject(Object.fromEntries([...kept, ...Object.entries(values)]), "state");
+  };
 }
 
 /** What the hook for redactions leaves of a record, checked anew. Ids are names, and stay; so does what the store has put there. */
@@ -118,11 +141,10 @@ const empty = (id: string, now: number): AgentDoc => ({
   updatedAt: now,
 });
 
-function checkNames(value: unknown): readonly string[] {
-  const names = listOf(value, "capabilities", "a list of names", MAX_NAMES + 1);
-  if (names.length > MAX_NAMES)
-    throw new HoldfastError("TOO_LARGE", `capabilities: more than ${MAX_NAMES}.`, { path: "capabilities", limit: MAX_NAMES });
-  return [...new Set(names.map((name, i) => checkName(name, `capabilities[${i}]`)))];
+function checkNames(value: unknown, path: string): readonly string[] {
+  const names = listOf(value, path, "a list of names", MAX_NAMES + 1);
+  if (names.length > MAX_NAMES) throw new HoldfastError("TOO_LARGE", `${path}: more than ${MAX_NAMES}.`, { path, limit: MAX_NAMES });
+  return [...new Set(names.map((name, i) => checkName(name, `${path}[${i}]`)))];
 }
 
 function checkObject(value: unknown, path: string): JsonObject {
