@@ -163,6 +163,13 @@ export class Course {
     return this.#calls.size - this.open.length;
   }
 
+  /** Whether a call by hand is over that was begun behind a record: its id tells where. */
+  endedAfter(seq: number): boolean {
+    return this.#kept().some(
+      ({ id, phase, model }) => phase === "done" && !model && Number.parseInt(id.slice(id.indexOf("-") + 1), 10) > seq,
+    );
+  }
+
   get signals(): readonly Signal[] {
     return this.#signals;
   }

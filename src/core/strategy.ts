@@ -9,45 +9,62 @@ export type Strategy =
   | "before-step"
   | "never"
   | { readonly everySteps: number }
+  | { readonly everyMessages: number }
   | { readonly everyMs: number }
   | ((about: { readonly step: number; readonly event: StrategyEvent }) => boolean);
 
 /** What has happened since the last checkpoint. */
-interface Since {
+export interface Since {
+  /** The step that a checkpoint placed now would have. */
   readonly step: number;
+  /** Replies of the model. */
   readonly steps: number;
+  readonly messages: number;
   readonly ms: number;
 }
 
-/** Whether a checkpoint is to be placed here. Before a step there is one where the input, or the answers of tools, have just been saved. */
-export type Placement = (event: StrategyEvent, since: Since) => boolean;
+/** Whether a checkpoint is to be placed. */
+export interface Placement {
+  /** In a run, at an event. Before a step there is one where the input, or the answers of tools, have just been saved. */
+  at(event: StrategyEvent, since: Since): boolean;
+  /** In a loop of the caller's own. The caller asks where a checkpoint fits, so that counts need no event. */
+  isDue(since: Since & { readonly events: readonly StrategyEvent[] }): boolean;
+}
 
 export function placement(strategy: unknown): Placement {
-  if (strategy === undefined || strategy === "after-tool") return (event) => event === "tool";
-  if (strategy === "after-model") return (event) => event === "model";
-  if (strategy === "before-step") return (event) => event === "step";
-  if (strategy === "never") return () => false;
+  if (strategy === undefined || strategy === "after-tool") return byEvent((event) => event === "tool");
+  if (strategy === "after-model") return byEvent((event) => event === "model");
+  if (strategy === "before-step") return byEvent((event) => event === "step");
+  if (strategy === "never") return byEvent(() => false);
   if (typeof strategy === "function") {
-    return (event, { step }) => {
+    return byEvent((event, { step }) => {
       const wanted: unknown = strategy({ step, event });
       if (typeof wanted !== "boolean") throw refused("it must answer true or false");
       return wanted;
-    };
+    });
   }
   if (typeof strategy === "object" && strategy !== null) {
     const keys = Object.keys(strategy);
-    const { everySteps, everyMs } = strategy as { everySteps?: unknown; everyMs?: unknown };
-    if (keys.length === 1 && everySteps !== undefined) {
-      const least = count(everySteps, "everySteps");
-      return (event, { steps }) => event === "tool" && steps >= least;
-    }
-    if (keys.length === 1 && everyMs !== undefined) {
-      const least = count(everyMs, "everyMs");
-      return (event, { ms }) => event !== "step" && ms >= least;
-    }
+    const { everySteps, everyMessages, everyMs } = strategy as { everySteps?: unknown; everyMessages?: unknown; everyMs?: unknown };
+    if (keys.length === 1 && everySteps !== undefined) return byCount(["tool"], count(everySteps, "everySteps"), ({ steps }) => steps);
+    if (keys.length === 1 && everyMessages !== undefined)
+      return byCount(["tool", "step"], count(everyMessages, "everyMessages"), ({ messages }) => messages);
+    if (keys.length === 1 && everyMs !== undefined) return byCount(["tool", "model"], count(everyMs, "everyMs"), ({ ms }) => ms);
   }
-  throw refused('it must be "after-tool", "after-model", "before-step", "never", { everySteps }, { everyMs } or a function');
+  throw refused(
+    'it must be "after-tool", "after-model", "before-step", "never", { everySteps }, { everyMessages }, { everyMs } or a function',
+  );
 }
+
+const byEvent = (fits: (event: StrategyEvent, since: Since) => boolean): Placement => ({
+  at: fits,
+  isDue: (since) => since.events.some((event) => fits(event, since)),
+});
+
+const byCount = (events: readonly StrategyEvent[], least: number, counted: (since: Since) => number): Placement => ({
+  at: (event, since) => events.includes(event) && counted(since) >= least,
+  isDue: (since) => counted(since) >= least,
+});
 
 function count(value: unknown, name: string): number {
   if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 1) throw refused(`${name} must be a whole number from 1 on`);

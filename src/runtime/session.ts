@@ -6,6 +6,7 @@ import { checkpointPlace, MAX_SEQ, type Place, type SessionId } from "../core/id
 import { encode, type Json, type JsonObject, type Storable } from "../core/json.js";
 import type { Message, MessageInput } from "../core/message.js";
 import type { SessionStatus, StatusEvent } from "../core/status.js";
+import { placement, type Strategy } from "../core/strategy.js";
 import { ByHand, type EffectOptions, type ModelOptions } from "./effects/by-hand.js";
 import { type Pending, pendingOf } from "./effects/pending.js";
 import type { EffectPolicy } from "./effects/repeats.js";
@@ -15,6 +16,7 @@ import { restate } from "./inbox.js";
 import { adopt, checkPolicy, notFound, type RewindOptions, type Rewound, rewind } from "./lines.js";
 import { flag, limitOf, numberOf, options, type Page, wholeNumber } from "./options.js";
 import { idOrDrawn } from "./session-ids.js";
+import { SinceCheckpoint } from "./since-checkpoint.js";
 import type { Standing } from "./workspace.js";
 
 /** Opens a fork that has just been made, in this process's hands. */
@@ -172,6 +174,20 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   async checkpoint(label?: string | CheckpointOptions): Promise<Checkpoint> {
     this.#held.usable();
     return this.#held.checkpoint(checkOptions(label));
+  }
+
+  /**
+   * Tells whether a strategy wants a checkpoint here, in a loop of your own. It answers from what came since the last checkpoint, staged
+   * work included, and so the same after a crash. Where nothing came since, it answers false.
+   *
+   * @example
+   * if (session.shouldCheckpoint({ everyMessages: 10 })) await session.checkpoint();
+   */
+  shouldCheckpoint(strategy: Strategy = "after-tool"): boolean {
+    this.#held.usable();
+    const wanted = placement(strategy);
+    const since = new SinceCheckpoint(this.#held.ground, this.#work, this.#work.fold.step + 1);
+    return since.isAny && wanted.isDue(since);
   }
 
   /** Ends the session's work, with a checkpoint. `at` is a label for that checkpoint, or options. */

@@ -67,6 +67,10 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
     expect(await on.start().hold.verify()).toMatchObject({ ok: true });
   });
 
+  test("everyMessages: when so many messages have come", async () => {
+    expect(await runWith({ everyMessages: 3 })).toEqual([["automatic", 1, 3, "in-progress"], ["automatic", 2, 6, "in-progress"], last]);
+  });
+
   test("everyMs: when so much time has passed", async () => {
     expect(await runWith({ everyMs: 3_600_000 })).toEqual([last]);
   });

@@ -17,6 +17,7 @@ import { words } from "../effects/caller.js";
 import { restate } from "../inbox.js";
 import { cancelSession } from "../outside.js";
 import { doubtTurn } from "../restored.js";
+import { SinceCheckpoint } from "../since-checkpoint.js";
 import { tellEvent } from "../telemetry.js";
 import { ask } from "./ask.js";
 import { Calls } from "./calls.js";
@@ -56,8 +57,6 @@ export class Loop {
   readonly #calls: Calls;
   readonly #began = performance.now();
   #prefix: Prefix | undefined;
-  #markedAt = performance.now();
-  #markedSteps: number;
   readonly #rounds: Rounds;
   #misfits = 0;
   /** How many messages whoever follows knows of: those that were there, and what has been saved since. */
@@ -67,7 +66,6 @@ export class Loop {
     this.#running = running;
     this.#calls = new Calls(running);
     this.#rounds = new Rounds(running.bounds.repeats);
-    this.#markedSteps = this.#fold.replies;
     this.#told = this.#fold.messageCount;
   }
 
@@ -335,9 +333,9 @@ export class Loop {
   // ---- checkpoints
 
   #mark(event: StrategyEvent): CheckpointOptions | undefined {
-    const { replies } = this.#fold;
-    const since = { step: replies, steps: replies - this.#markedSteps, ms: performance.now() - this.#markedAt };
-    return this.#running.definition.place(event, since) ? this.#newMark("automatic") : undefined;
+    const { definition, held } = this.#running;
+    const since = new SinceCheckpoint(held.ground, this.#work, this.#fold.replies);
+    return definition.place.at(event, since) ? this.#newMark("automatic") : undefined;
   }
 
   #markBefore(names: readonly string[]): CheckpointOptions | undefined {
@@ -346,8 +344,6 @@ export class Loop {
   }
 
   #newMark(kind: "automatic" | "pre-operation"): CheckpointOptions {
-    this.#markedAt = performance.now();
-    this.#markedSteps = this.#fold.replies;
     return { kind, step: this.#fold.replies };
   }
 
