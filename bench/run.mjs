@@ -9,6 +9,7 @@ import { loopSteps, resume, waiting } from "./cases/agents.mjs";
 import { cli } from "./cases/cli.mjs";
 import { dir } from "./cases/dir.mjs";
 import { gc } from "./cases/gc.mjs";
+import { openFork, rewinds } from "./cases/growth.mjs";
 import { load } from "./cases/load.mjs";
 import { longRuns } from "./cases/long-runs.mjs";
 import { atOnce, lookups } from "./cases/many-sessions.mjs";
@@ -30,6 +31,8 @@ const cases = {
   load: (directory) => load({ directory, rounds: quick ? 20 : 200 }),
   once: (directory) => atOnce({ directory, rounds: quick ? 2 : 12, sessions: quick ? 64 : 512 }),
   lookups: (directory) => lookups({ directory, rounds: quick ? 100 : 5000, sessions: quick ? 100 : 10_000, checkpoints: 100, about: 200 }),
+  rewinds: (directory) => rewinds({ directory, early: quick ? 20 : 100, late: quick ? 60 : 500 }),
+  openFork: (directory) => openFork({ directory, few: quick ? 200 : 2000, many: quick ? 1000 : 40_000, rounds: quick ? 20 : 200 }),
   dir: (directory) => dir({ directory, rounds: quick ? 200 : 5000, loads: quick ? 20 : 200, sessions: quick ? 1000 : 100_000 }),
   gc: (directory) => gc({ directory, checkpoints: quick ? 2000 : 100_000, sessions: quick ? 4 : 100 }),
   search: (directory) => search({ directory, messages: quick ? 2000 : 1_000_000, queries: quick ? 10 : 200, saves: quick ? 200 : 6000 }),
