@@ -55,7 +55,11 @@ export interface Body {
 }
 
 /** Below this much waste a base is never worth a record. Tests make it small, to meet bases in short histories. */
-export const baseTuning = { slackBytes: 64 * 1024 };
+export const baseTuning = {
+  slackBytes: 64 * 1024,
+  /** To go on to another line takes a load as long as to read some thousand bytes. */
+  lineBytes: 4 * 1024,
+};
 
 export class Fold {
   seq = 0;
@@ -288,6 +292,7 @@ export class Fold {
   /** Another line begins here. */
   leaveLine(): void {
     this.course.leaveLine();
+    this.readBytes += baseTuning.lineBytes;
     if (isUnderWay(this.status)) this.setStatus(onNewLine(this.status));
   }
 
@@ -423,8 +428,11 @@ export class Fold {
     return ranges;
   }
 
-  toBase(): Base {
+  /** `linesOf` says on which other lines messages stand. */
+  toBase(linesOf: (ranges: Base["ranges"]) => Base["lines"] = () => undefined): Base {
     const course = this.course.toBase();
+    const ranges = this.ranges();
+    const lines = linesOf(ranges);
     return {
       status: this.status,
       ...(this.reason === undefined ? {} : { reason: this.reason }),
@@ -435,7 +443,8 @@ export class Fold {
       replies: this.replies,
       ...(this.tasks === undefined ? {} : { tasks: this.tasks }),
       ...(course === undefined ? {} : { course }),
-      ranges: this.ranges(),
+      ranges,
+      ...(lines === undefined ? {} : { lines }),
       state: [...this.#kept].map(([key, { value, bytes, blob }]) =>
         blob === undefined ? [key, value instanceof List ? value.toArray() : value] : [key, null, blob, bytes],
       ),

@@ -6,7 +6,7 @@ import type { Mark } from "./checkpoint.js";
 import { isCourseBase, isCourseRecord } from "./course-shape.js";
 import { type Digest, isDigest } from "./digest.js";
 import { HoldfastError } from "./errors.js";
-import type { JournalRecord } from "./record.js";
+import type { Base, JournalRecord } from "./record.js";
 import { refsOf } from "./refs.js";
 import { firstSeq, isGap, open, type Save } from "./save.js";
 import { isStatus } from "./status.js";
@@ -47,6 +47,8 @@ export interface Followed {
   readonly end: LineEnd;
   /** The blobs its records refer to, each once. */
   readonly refs: readonly Digest[];
+  /** The lines that its base names. That its line goes back to them is for the caller to see. */
+  readonly lines: Base["lines"];
 }
 
 /** Verifies a save as the next one on its line. Whatever does not fit is CORRUPT. */
@@ -68,23 +70,27 @@ function next(before: LineEnd, save: Save): Followed {
   if ((!gap && before.priors?.includes(prior) === false) || (base !== newest && (gap ? base < newest : base !== seq)))
     throw unfit(save, "points to a place that is not the newest");
   // A gap says what the last save in it said: the newest checkpoint before what follows is one that went with it, or the one that said.
-  if (gap) return { end: { ...before, seq, follows: save.check, priors: [prior, seq], base }, refs: [] };
+  if (gap) return { end: { ...before, seq, follows: save.check, priors: [prior, seq], base }, refs: [], lines: undefined };
   const { digest, items, state } = open(save, { items: save.items !== null, state: save.state !== null, mark: true });
   let { status } = before;
   let messages = 0;
   let hasBase = false;
+  let lines: Base["lines"];
   const refs = new Set<Digest>();
   for (const record of [...items, ...state]) {
     if (!isRecord(record, save)) throw unfit(save, "holds a record that cannot be");
     status = record.status ?? record.base?.status ?? status;
     if (record.append !== undefined || record.item !== undefined) messages += 1;
-    if (record.base !== undefined) hasBase = true;
+    if (record.base !== undefined) {
+      hasBase = true;
+      lines = record.base.lines;
+    }
     for (const name of refsOf(record)) refs.add(name);
   }
   if (save.nMessages > save.nItems || (save.items !== null && messages !== save.nMessages)) throw unfit(save, "miscounts its messages");
   if (save.state !== null && hasBase !== (base === seq)) throw unfit(save, "points to a base that is not there");
   if (save.mark !== null) status = statusOf(save.mark);
-  return { end: { seq, follows: digest, priors: [save.nMark > 0 ? seq : prior], base, status }, refs: [...refs] };
+  return { end: { seq, follows: digest, priors: [save.nMark > 0 ? seq : prior], base, status }, refs: [...refs], lines };
 }
 
 function statusOf(mark: string): string {
@@ -125,13 +131,17 @@ const isMessage = (body: unknown): boolean =>
 
 const isPair = (value: unknown): boolean => Array.isArray(value) && value.length === 2 && value.every(isCount);
 
+const isStretch = (value: unknown): boolean =>
+  Array.isArray(value) && value.length === 3 && typeof value[0] === "string" && isCount(value[1]) && isCount(value[2]);
+
 function isBase(base: unknown): boolean {
   if (!isObject(base) || !isStatus(base["status"])) return false;
-  const { ranges, state, course } = base;
+  const { ranges, lines, state, course } = base;
   return (
     (course === undefined || isCourseBase(course)) &&
     Array.isArray(ranges) &&
     ranges.every(isPair) &&
+    (lines === undefined || (Array.isArray(lines) && lines.every(isStretch))) &&
     Array.isArray(state) &&
     state.every(
       (entry) =>

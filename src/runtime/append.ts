@@ -243,7 +243,11 @@ async function postAll(ground: Ground, sending: Sending): Promise<void> {
 /** Throws where they could not be appended to a session as it stands. */
 async function tryThere(ground: Ground, present: Standpoint, encoded: readonly EncodedMessage[]): Promise<void> {
   const { fold, end } = await ground.loader.tail(present, { sized: false });
-  await tryMessages(ground, new Workspace(ground, { head: present.head, fold, end, segments: [], latest: undefined }), encoded);
+  await tryMessages(
+    ground,
+    new Workspace(ground, { head: present.head, fold, end, past: ground.journal.pastOf(present), latest: undefined }),
+    encoded,
+  );
 }
 
 async function refuseTooMuchWaiting(ground: Ground, session: SessionId, bytes: number): Promise<void> {

@@ -2,11 +2,11 @@
 import type { Checkpoint } from "../core/checkpoint.js";
 import { digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
-import { checkName, MAX_SEQ, type Place, parsePlace, placeId } from "../core/ids.js";
+import { checkName, type LineId, MAX_SEQ, type Place, parsePlace, placeId } from "../core/ids.js";
 import type { LineRow, SessionRow } from "../store/port.js";
 import type { Ground } from "./ground.js";
 import { Heirs } from "./heirs.js";
-import { lineAt, type Segment } from "./journal.js";
+import type { OwnedOptions } from "./journal.js";
 import { type Damaged, invalid, limitOf, oneOf, options, type Page } from "./options.js";
 import { type HeadDoc, headOf } from "./rows.js";
 
@@ -111,7 +111,7 @@ export async function* ownedBy(ground: Ground, head: HeadDoc, heirs: Heirs, { fr
   // The session may have left the line of the cursor since: then all is gone over, and what came before the cursor is passed over.
   const isThere = from !== undefined && (await isOn(ground, head, from, walk.all));
   const begins = isThere ? from : undefined;
-  for await (const checkpoint of checkpointsOf(ground, head, { ...walk, from: begins, only: { session: head.id, heirs } })) {
+  for await (const checkpoint of checkpointsOf(ground, head, { ...walk, from: begins, heirs, own: true })) {
     // On a past that is shared, all that is older belongs to others too.
     if (checkpoint.sessionId !== head.id) return;
     if (isThere || from === undefined || checkpoint.seq <= from.seq) yield checkpoint;
@@ -120,30 +120,27 @@ export async function* ownedBy(ground: Ground, head: HeadDoc, heirs: Heirs, { fr
 
 async function isOn(ground: Ground, { id, line }: HeadDoc, place: Place, all: boolean): Promise<boolean> {
   if (all) return (await lineWith(ground, await ground.store.lines({ session: id }), place)) !== undefined;
-  return lineAt(await ground.journal.segments(line), place.seq) === place.line;
+  return isAlong(ground, line, place);
 }
 
-/** The session whose own checkpoints are wanted: lines of others are not gone into. */
-interface Only {
-  readonly session: string;
-  readonly heirs: Heirs;
-}
+/** Tells whether a line's past goes through a place. */
+const isAlong = async ({ journal }: Ground, line: LineId, place: Place): Promise<boolean> =>
+  (await journal.past(line).lineAt(place.seq)) === place.line;
 
-interface Past extends Walk {
-  readonly only?: Only;
-}
+/** Where to look, and whether only at what the session owns: lines of others are not gone into. */
+interface Walking extends Walk, OwnedOptions {}
 
-function checkpointsOf(ground: Ground, head: HeadDoc, walk: Past): AsyncGenerator<Checkpoint> {
+function checkpointsOf(ground: Ground, head: HeadDoc, walk: Walking): AsyncGenerator<Checkpoint> {
   return walk.all ? onAllLines(ground, head, walk) : onPast(ground, head, walk);
 }
 
-async function* onPast({ journal }: Ground, { id, line }: HeadDoc, { from, atOnce, only }: Past): AsyncGenerator<Checkpoint> {
-  const segments = await journal.segments(line);
-  if (from !== undefined && lineAt(segments, from.seq) !== from.line) throw strange(from);
-  yield* journal.checkpoints(await within(segments, only), id, from?.seq ?? MAX_SEQ, atOnce, only?.heirs);
+async function* onPast({ journal }: Ground, { id, line }: HeadDoc, { from, atOnce, ...owned }: Walking): AsyncGenerator<Checkpoint> {
+  const past = journal.past(line);
+  if (from !== undefined && (await past.lineAt(from.seq)) !== from.line) throw strange(from);
+  yield* journal.checkpoints(past, id, from?.seq ?? MAX_SEQ, atOnce, owned);
 }
 
-async function* onAllLines(ground: Ground, { id: session }: HeadDoc, { from, atOnce, only }: Past): AsyncGenerator<Checkpoint> {
+async function* onAllLines(ground: Ground, { id: session }: HeadDoc, { from, atOnce, ...owned }: Walking): AsyncGenerator<Checkpoint> {
   const { journal, store } = ground;
   const own = await store.lines({ session });
   const last = own.at(-1);
@@ -152,30 +149,21 @@ async function* onAllLines(ground: Ground, { id: session }: HeadDoc, { from, atO
   const start = from === undefined ? 0 : await lineWith(ground, own, from);
   if (start === undefined) throw strange(from as Place);
   for (const [i, { id }] of own.slice(start).entries()) {
-    const segments = await within(await journal.segments(id), only);
     const upTo = (i === 0 ? from?.seq : undefined) ?? MAX_SEQ;
-    for await (const checkpoint of journal.checkpoints(segments, session, upTo, atOnce, only?.heirs)) {
+    for await (const checkpoint of journal.checkpoints(journal.past(id), session, upTo, atOnce, owned)) {
       if (id !== last.id && parsePlace(checkpoint.id)?.line !== id) break;
       yield checkpoint;
     }
   }
 }
 
-/** A past as far as it belongs to one session: up to the first line that is another's, or that another inherits. */
-async function within(segments: readonly Segment[], only: Only | undefined): Promise<readonly Segment[]> {
-  if (only === undefined) return segments;
-  for (const [i, { line, to, session }] of segments.entries())
-    if ((session ?? (await only.heirs.of(line, to)) ?? only.session) !== only.session) return segments.slice(0, i);
-  return segments;
-}
-
 /** Which of a session's lines shows a place. */
-async function lineWith({ journal }: Ground, own: readonly LineRow[], place: Place): Promise<number | undefined> {
+async function lineWith(ground: Ground, own: readonly LineRow[], place: Place): Promise<number | undefined> {
   const at = own.findIndex(({ id, origin }) => id === place.line && place.seq > (origin?.seq ?? 0));
   if (at !== -1) return at;
   const oldest = own.length - 1;
   const last = own[oldest];
-  return last !== undefined && lineAt(await journal.segments(last.id), place.seq) === place.line ? oldest : undefined;
+  return last !== undefined && (await isAlong(ground, last.id, place)) ? oldest : undefined;
 }
 
 // ---- cursors

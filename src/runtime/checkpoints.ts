@@ -98,10 +98,9 @@ export class Checkpoints {
     const found = place && (await this.#ground.journal.checkpointAt(place));
     if (place === undefined || found === undefined) throw notFound(id);
     try {
-      const { checkpoint } = found;
-      const segments = found.segments();
-      const { fold } = await this.#ground.loader.at(found, { sized: false }, segments);
-      return { checkpoint, ...(await stateThere(this.#ground, checkpoint.sessionId, { fold, segments: async () => segments })) };
+      const { checkpoint, past } = found;
+      const { fold } = await this.#ground.loader.at(found, { sized: false }, past);
+      return { checkpoint, ...(await stateThere(this.#ground, checkpoint.sessionId, { fold, past })) };
     } catch (error) {
       // It may have been removed while it was being read; that is no damage.
       if (error instanceof HoldfastError && error.code === "CORRUPT" && (await this.#ground.journal.checkpointAt(place)) === undefined)

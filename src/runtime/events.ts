@@ -13,8 +13,9 @@ import { isoTime } from "../core/time.js";
 import { linked } from "./aborting.js";
 import type { Ground } from "./ground.js";
 import { Heirs } from "./heirs.js";
-import { hole, lineAt, type Segment, sharedUpTo } from "./journal.js";
+import { hole } from "./journal.js";
 import { flag, invalid, options, signalOf } from "./options.js";
+import { type Past, sharedUpTo } from "./past.js";
 import { headOf } from "./rows.js";
 import { requireSession } from "./sessions.js";
 import type { Watcher } from "./watchers.js";
@@ -93,20 +94,20 @@ async function* followed(ground: Ground, id: unknown, given: EventOptions | unde
   const own = signalOf(asked);
   const session = sessionId(id);
   let { line } = headOf(await requireSession(ground, session));
-  let segments = await ground.journal.segments(line);
-  const place = after === undefined ? undefined : await cursorOf(ground, session, after, segments);
+  let past = ground.journal.past(line);
+  const place = after === undefined ? undefined : await cursorOf(ground, session, after, past);
   // A cursor on a line the session has left is followed from there: what was rewound is told.
-  if (place !== undefined && lineAt(segments, place.seq) !== place.line) {
+  if (place !== undefined && (await past.lineAt(place.seq)) !== place.line) {
     line = place.line;
-    segments = await ground.journal.segments(line);
+    past = ground.journal.past(line);
   }
   const { signal, unlink } = linked(closing, own);
   const watcher = ground.watchers.follow(session);
   try {
     // Whoever does not wait for more is told what there is now, however others go on.
     const tail = await ground.journal.tail(line);
-    const until = isLive ? undefined : (tail?.save.seq ?? segments[1]?.to ?? 0);
-    yield* live(ground, session, { line, segments, seen: place?.seq ?? 0, until }, watcher, signal);
+    const until = isLive ? undefined : await lastOf(tail?.save, past);
+    yield* live(ground, session, { line, past, seen: place?.seq ?? 0, until }, watcher, signal);
   } finally {
     unlink();
     watcher.leave();
@@ -115,7 +116,7 @@ async function* followed(ground: Ground, id: unknown, given: EventOptions | unde
 
 interface Followed {
   readonly line: LineId;
-  readonly segments: readonly Segment[];
+  readonly past: Past;
   readonly seen: number;
   /** The last record that is told of; undefined: there is none. */
   readonly until: number | undefined;
@@ -128,32 +129,31 @@ async function* live(
   watcher: Watcher,
   signal: AbortSignal,
 ): AsyncGenerator<SessionEvent> {
-  let { line, segments, seen } = from;
+  let { line, past, seen } = from;
   while (!signal.aborted) {
     watcher.looks();
     const present = await ground.reads.share(`present ${session}`, () => ground.store.present(session));
     if (present === undefined) return;
     const head = headOf(present.session);
     if (head.line !== line) {
-      const now = await ground.journal.segments(head.line);
-      const shared = sharedUpTo(segments, now);
-      segments = now;
+      const now = ground.journal.past(head.line);
+      const shared = await sharedUpTo(past, now);
+      past = now;
       line = head.line;
       // Where an anchor knows that its end was lost, that is said, and not taken for the end.
       await ground.journal.tail(line);
       if (shared < seen) {
         seen = shared;
-        const on = lineAt(segments, seen);
+        const on = await past.lineAt(seen);
         // Nothing in common: what was followed was deleted, and this is another of the same name.
         if (on === undefined) return;
         yield { type: "rewind", to: placeId(on, seen), cursor: placeId(on, seen) };
       }
     }
-    // A line without a save ends where it begins.
-    const last = present.end?.seq ?? segments[1]?.to ?? 0;
+    const last = await lastOf(present.end, past);
     let any = false;
     try {
-      for await (const event of last > seen ? news(ground, session, segments, seen) : []) {
+      for await (const event of last > seen ? news(ground, session, past, seen) : []) {
         any = true;
         seen = (parsePlace(event.cursor) as Place).seq;
         if (from.until !== undefined && seen > from.until) return;
@@ -170,10 +170,15 @@ async function* live(
   }
 }
 
-async function* news(ground: Ground, session: SessionId, newestFirst: readonly Segment[], after: number): AsyncGenerator<SessionEvent> {
+/** The last record of a line. A line without a save ends where it begins. */
+async function lastOf(end: Pick<Save, "seq"> | undefined, past: Past): Promise<number> {
+  return end?.seq ?? ((await past.downTo(MAX_SEQ))[0]?.from ?? 1) - 1;
+}
+
+async function* news(ground: Ground, session: SessionId, past: Past, after: number): AsyncGenerator<SessionEvent> {
   const heirs = new Heirs(ground.store);
   let limit = FIRST_ROWS;
-  for (const { line, from, to, session: owner } of newestFirst.toReversed()) {
+  for (const { line, from, to, session: owner } of (await past.downTo(after + 1)).toReversed()) {
     for (let at = Math.max(from, after + 1); at <= to; ) {
       const query = { from: at, to, limit, items: true, state: true };
       const saves = await ground.reads.share(`saves ${line} ${at} ${to} ${limit}`, () => ground.store.saves(line, query));
@@ -184,7 +189,7 @@ async function* news(ground: Ground, session: SessionId, newestFirst: readonly S
       for (const save of saves) {
         if (firstSeq(save) > at || save.seq < at) throw hole(line, at);
         const of = owner ?? (save.mark === null ? undefined : await heirs.of(line, save.seq)) ?? session;
-        yield* eventsOf(ground, of as SessionId, newestFirst, save, at);
+        yield* eventsOf(ground, of as SessionId, past, save, at);
         at = save.seq + 1;
       }
     }
@@ -192,13 +197,7 @@ async function* news(ground: Ground, session: SessionId, newestFirst: readonly S
 }
 
 /** `owner`: the session that the checkpoint of the save belongs to. */
-async function* eventsOf(
-  ground: Ground,
-  owner: SessionId,
-  segments: readonly Segment[],
-  save: Save,
-  from: number,
-): AsyncGenerator<SessionEvent> {
+async function* eventsOf(ground: Ground, owner: SessionId, past: Past, save: Save, from: number): AsyncGenerator<SessionEvent> {
   if (isGap(save)) return;
   const { digest, items, state } = open(save, { items: save.items !== null, state: save.state !== null });
   for (const [i, record] of [...items, ...state].entries()) {
@@ -207,7 +206,8 @@ async function* eventsOf(
     const told = seq < from ? undefined : tell(record, await bodyOf(ground, record.blob), seq, save);
     if (told !== undefined) yield { ...told, cursor: placeId(save.line, seq), at: isoTime(save.at) };
   }
-  const checkpoint = checkpointOf(save, digest, owner, (seq) => lineAt(segments, seq) ?? save.line);
+  const parent = save.mark === null || save.prior === 0 ? undefined : await past.lineAt(save.prior);
+  const checkpoint = checkpointOf(save, digest, owner, () => parent ?? save.line);
   if (checkpoint) yield { type: "checkpoint", checkpoint, cursor: checkpoint.id, at: isoTime(save.at) };
 }
 
@@ -277,10 +277,10 @@ async function bodyOf(ground: Ground, blob: string | undefined): Promise<string 
 }
 
 /** The place a cursor names: a record that is there, on a line of this session or in its past. */
-async function cursorOf(ground: Ground, session: SessionId, after: unknown, past: readonly Segment[]): Promise<Place> {
+async function cursorOf(ground: Ground, session: SessionId, after: unknown, past: Past): Promise<Place> {
   const place = typeof after === "string" ? parsePlace(after) : undefined;
   const line = place && (await ground.journal.line(place.line));
-  const isOurs = place !== undefined && (line?.session === session || lineAt(past, place.seq) === place.line);
+  const isOurs = place !== undefined && (line?.session === session || (await past.lineAt(place.seq)) === place.line);
   const [save] = isOurs
     ? await ground.store.saves(place.line, { from: place.seq, to: place.seq, limit: 1, items: false, state: false })
     : [];

@@ -19,6 +19,7 @@ import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import { hole } from "./journal.js";
 import { callback, invalid, options, signalOf } from "./options.js";
+import { lost } from "./past.js";
 import { headOf, headRow, labelOf, lineOf, rootDigest } from "./rows.js";
 
 /** One session, those of an agent, or, with neither, all. */
@@ -47,6 +48,7 @@ export interface ExportOptions {
 }
 
 const SESSIONS = 200;
+const LINES = 256;
 const MOST_ROWS = 200;
 /** What a page of saves should hold, more or less. */
 const PAGE_BYTES = 4 * 1024 * 1024;
@@ -243,13 +245,15 @@ class Export {
   async *#past(line: LineRow): AsyncGenerator<TransferRow> {
     const shared: { readonly row: LineRow; readonly to: number }[] = [];
     let place: Place | null = line.origin;
-    for (const row of (await this.#ground.store.past(line.id)).slice(1)) {
-      if (place === null || row.id !== place.line || this.#has(place)) break;
+    let rows: readonly LineRow[] = [];
+    for (; place !== null && !this.#has(place); ) {
+      if (rows.length === 0) rows = await this.#ground.store.past(place.line, LINES);
+      const [row, ...rest] = rows;
+      if (row?.id !== place.line || (row.origin !== null && row.origin.seq >= place.seq)) throw lost(place.line);
       shared.push({ row, to: place.seq });
       place = row.origin;
+      rows = rest;
     }
-    if (place !== null && !this.#has(place))
-      throw new HoldfastError("CORRUPT", `Line ${place.line} is missing, and others go back to it.`, { line: place.line });
     for (const { row, to } of shared.toReversed()) yield* this.#line(row, null, to);
   }
 

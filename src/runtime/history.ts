@@ -4,19 +4,15 @@ import type { Message } from "../core/message.js";
 import { reviveRecord } from "../core/revive.js";
 import { firstSeq, isGap, open } from "../core/save.js";
 import type { Ground } from "./ground.js";
-import { hole, type Segment } from "./journal.js";
+import { hole } from "./journal.js";
 import type { Page } from "./options.js";
+import type { Past } from "./past.js";
 
 const ROWS = 200;
 
-export async function historyOf(
-  { store, journal }: Ground,
-  segments: readonly Segment[],
-  upTo: number,
-  limit: number,
-): Promise<Page<Message>> {
+export async function historyOf({ store, journal }: Ground, past: Past, upTo: number, limit: number): Promise<Page<Message>> {
   const found: Message[] = [];
-  for (const { line, from, to } of segments) {
+  for await (const { line, from, to } of past) {
     for (let at = Math.min(upTo, to); at >= from; ) {
       const saves = await store.saves(line, { from, to: at, limit: ROWS, newestFirst: true, items: true, state: false });
       if (saves.length === 0) throw hole(line, at);

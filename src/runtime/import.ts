@@ -10,6 +10,7 @@ import { isInstance } from "../core/given.js";
 import { type LineId, type Place, placeId, type SessionId, typeName } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import type { Blob } from "../core/message.js";
+import type { Base } from "../core/record.js";
 import { isGap, open, type Save } from "../core/save.js";
 import {
   type AgentText,
@@ -295,7 +296,9 @@ class Import {
     if (save === undefined) throw this.#bad("does not fit the parts before it");
     const come = unit.current === undefined ? undefined : unit.lines.get(unit.current);
     if (come === undefined || save.line !== come.line.id) throw this.#bad("holds a save of a line that is not being brought");
-    const { end, refs } = follow(come.end, save);
+    const { end, refs, lines } = follow(come.end, save);
+    if (lines !== undefined && !this.#goesBackTo(come.line.origin, lines))
+      throw this.#bad("holds a base that names a line to which its own does not go back");
     const { blobs } = unit;
     if (!blobs.every(({ digest }) => refs.includes(digest))) throw this.#bad("does not refer to the blobs before it");
     const missing = refs.find((name) => !this.#blobs.has(name));
@@ -310,6 +313,18 @@ class Import {
     this.#saves += 1;
     if (this.#saves % 200 === 0) this.#tell();
     return { save, refs, blobs };
+  }
+
+  /** Whether stretches of lines, oldest first, are on the past of a place. A load believes what a base says of them. */
+  #goesBackTo(origin: Place | null, lines: NonNullable<Base["lines"]>): boolean {
+    let left = lines.length;
+    for (let place = origin; place !== null && left > 0; ) {
+      const [line, from, to] = lines[left - 1] as (typeof lines)[number];
+      const older: Place | null = this.#come(place.line)?.line.origin ?? null;
+      if (line === place.line && from > (older?.seq ?? 0) && from <= to && to <= place.seq) left -= 1;
+      place = older;
+    }
+    return left === 0;
   }
 
   #session(row: SessionText): Brought {

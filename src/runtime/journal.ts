@@ -8,16 +8,8 @@ import { type LineId, MAX_SEQ, type Place, type SessionId } from "../core/ids.js
 import { firstSeq, isGap, open, priorOf, type Save } from "../core/save.js";
 import type { LineRow, SessionRow, Store, Witnesses } from "../store/port.js";
 import { Heirs } from "./heirs.js";
+import { FIRST_LINES, lost, Past, type Segment } from "./past.js";
 import { type HeadDoc, headOf, type LineDoc, lineOf } from "./rows.js";
-
-/** A stretch of a line that belongs to another line's past, or to its own. */
-export interface Segment {
-  readonly line: LineId;
-  readonly from: number;
-  readonly to: number;
-  /** The session that owns the line; null where none does. */
-  readonly session: string | null;
-}
 
 /** A save whose sections were not read, verified. */
 export interface Read {
@@ -29,7 +21,7 @@ export interface Read {
 export interface CheckpointRead extends Read {
   readonly checkpoint: Checkpoint;
   readonly session: string;
-  readonly segments: () => readonly Segment[];
+  readonly past: Past;
 }
 
 /** Where a session stands: what it says of itself, the line it is on, and where that ends. */
@@ -40,6 +32,12 @@ export interface Standpoint {
   readonly tail: Read | undefined;
 }
 
+export interface OwnedOptions {
+  readonly heirs?: Heirs | undefined;
+  /** End at the first line that belongs to another session than the one that asks. */
+  readonly own?: boolean;
+}
+
 const HEADER = { items: false, state: false } as const;
 
 export class Journal {
@@ -47,6 +45,10 @@ export class Journal {
   readonly #docs = new Map<string, LineDoc>();
   #anchors: Witnesses | Promise<Witnesses> | undefined;
   #hasListed = false;
+  readonly #lines = {
+    read: (line: LineId, limit: number) => this.#pastRows(line, limit),
+    verified: (row: LineRow) => this.#remember(lineOf(row)),
+  };
 
   constructor(store: Store) {
     this.#store = store;
@@ -66,34 +68,22 @@ export class Journal {
     return doc;
   }
 
-  /** The line and those it goes back to, newest first, each as far as it belongs to this past. */
-  async segments(line: LineId, to = MAX_SEQ): Promise<readonly Segment[]> {
-    return this.#segmentsOf(await this.#past(line), { line, seq: to });
+  /** The past of a line, up to a record. Nothing is read before the caller asks it. */
+  past(line: LineId, to = MAX_SEQ): Past {
+    return new Past(this.#lines, { line, seq: to });
+  }
+
+  /** The same of the line that a session is on. */
+  pastOf({ row, line: { id, origin } }: Pick<Standpoint, "row" | "line">): Past {
+    const own = { line: id, from: (origin?.seq ?? 0) + 1, to: MAX_SEQ, session: row.id };
+    return new Past(this.#lines, origin, { known: [own] });
   }
 
   /** Most lines begin nowhere else, and that never changes: then there is only their owner to look for. */
-  async #past(line: LineId): Promise<readonly LineRow[]> {
-    if (this.#docs.get(line)?.origin === null) {
-      const row = await this.#store.line(line);
-      return row === undefined ? [] : [row];
-    }
-    const past = await this.#store.past(line);
-    // Stores sort a past by what no digest has been held against yet.
-    if (past[0] !== undefined && past[0].id !== line) throw lost(line);
-    return past;
-  }
-
-  #segmentsOf(past: readonly LineRow[], from: Place): readonly Segment[] {
-    const segments: Segment[] = [];
-    let place: Place | null = from;
-    for (const row of past) {
-      if (place === null || row.id !== place.line) break;
-      const { origin } = this.#remember(lineOf(row));
-      segments.push({ line: place.line, from: (origin?.seq ?? 0) + 1, to: place.seq, session: row.session });
-      place = origin;
-    }
-    if (place !== null) throw lost(place.line);
-    return segments;
+  async #pastRows(line: LineId, limit: number): Promise<readonly LineRow[]> {
+    if (this.#docs.get(line)?.origin !== null) return this.#store.past(line, limit);
+    const row = await this.#store.line(line);
+    return row === undefined ? [] : [row];
   }
 
   // ---- ends and places
@@ -179,9 +169,10 @@ export class Journal {
     const looking = this.saveAt(place);
     // Both at once. What is found on a line that no session shares does not matter.
     looking.catch(() => {});
-    const past = await this.#past(place.line);
-    const [row] = past;
+    const rows = await this.#pastRows(place.line, FIRST_LINES);
+    const [row] = rows;
     if (row === undefined) return undefined;
+    const past = new Past(this.#lines, place, { rows });
     // Verified before its owner is believed: damage can take that away.
     const doc = this.#remember(lineOf(row));
     if (row.session === null && row.owned)
@@ -194,22 +185,27 @@ export class Journal {
       if (row.session !== null) await this.tail(place.line);
       return undefined;
     }
-    const checkpoint = await this.#checkpoint(found, session, doc);
-    return checkpoint && { ...found, checkpoint, session, segments: () => this.#segmentsOf(past, place) };
+    const checkpoint = await this.#checkpoint(found, session, doc, past);
+    return checkpoint && { ...found, checkpoint, session, past };
   }
 
   /** Whether a checkpoint is one of a session's: its own, or on what its lines share with others. `past` is that of its line. */
-  async isOf(session: SessionId, { line, seq }: Place, past: readonly Segment[]): Promise<boolean> {
-    if (lineAt(past, seq) === line) return true;
+  async isOf(session: SessionId, { line, seq }: Place, past: Past): Promise<boolean> {
+    if ((await past.lineAt(seq)) === line) return true;
     // What a fork shares is the longest where it began: behind a rewind, the line it has left goes further.
     const oldest = (await this.#store.lines({ session })).at(-1);
-    return oldest !== undefined && lineAt(await this.segments(oldest.id), seq) === line;
+    return oldest !== undefined && (await this.past(oldest.id).lineAt(seq)) === line;
   }
 
-  async #checkpoint({ save, digest: end }: Read, session: SessionId, { id, origin }: LineDoc): Promise<Checkpoint | undefined> {
+  async #checkpoint(
+    { save, digest: end }: Read,
+    session: SessionId,
+    { id, origin }: LineDoc,
+    past = this.past(id),
+  ): Promise<Checkpoint | undefined> {
     // Only a parent on another line has to be looked for.
-    const segments = save.prior > 0 && save.prior <= (origin?.seq ?? 0) ? await this.segments(id) : [];
-    return checkpointOf(save, end, session, (seq) => lineAt(segments, seq) ?? id);
+    const parent = save.prior > 0 && save.prior <= (origin?.seq ?? 0) ? await past.lineAt(save.prior) : undefined;
+    return checkpointOf(save, end, session, () => parent ?? id);
   }
 
   /**
@@ -217,18 +213,19 @@ export class Journal {
    * save has to the checkpoint before it.
    */
   async *checkpoints(
-    segments: readonly Segment[],
+    past: Past,
     asker: SessionId,
     from: number,
     atOnce: number,
-    heirs: Heirs = new Heirs(this.#store),
+    { heirs = new Heirs(this.#store), own = false }: OwnedOptions = {},
   ): AsyncGenerator<Checkpoint> {
     const anchors = await this.#knownEnds();
     let seq = from;
     while (seq > 0) {
-      const segment = segments.find((candidate) => seq >= candidate.from && seq <= candidate.to);
+      const segment: Segment | undefined = (await past.downTo(seq)).find(({ from: first, to }) => seq >= first && seq <= to);
       if (segment === undefined) return;
       const { line } = segment;
+      if (own && (segment.session ?? (await heirs.of(line, segment.to)) ?? asker) !== asker) return;
       const saves = await this.#store.saves(line, { from: segment.from, to: seq, limit: atOnce, newestFirst: true, ...HEADER });
       const [first] = saves;
       // The end of a line is wherever it is, unless an anchor knows better; any other place must be there.
@@ -245,7 +242,8 @@ export class Journal {
         const { digest: end } = open(save, { mark: true });
         // The asker itself goes back to it. The session that inherits it may be deleted by now.
         const owner = segment.session ?? (save.mark === null ? undefined : await heirs.of(line, save.seq)) ?? asker;
-        const checkpoint = checkpointOf(save, end, owner as SessionId, (at) => lineAt(segments, at) ?? line);
+        const parent = save.prior < segment.from && save.prior > 0 ? await past.lineAt(save.prior) : undefined;
+        const checkpoint = checkpointOf(save, end, owner as SessionId, () => parent ?? line);
         if (checkpoint) yield checkpoint;
       }
       if (saves.length < atOnce && after !== undefined && firstSeq(after) !== segment.from) throw hole(line, firstSeq(after) - 1);
@@ -255,10 +253,9 @@ export class Journal {
   }
 
   /** The newest checkpoint of a line's past, from where the line ends. */
-  async latest(tail: Read | undefined, line: LineDoc, session: SessionId): Promise<Checkpoint | undefined> {
-    if (tail !== undefined && tail.save.mark !== null) return this.#checkpoint(tail, session, line);
-    const segments = await this.segments(line.id);
-    for await (const checkpoint of this.checkpoints(segments, session, MAX_SEQ, 1)) return checkpoint;
+  async latest(tail: Read | undefined, line: LineDoc, session: SessionId, past = this.past(line.id)): Promise<Checkpoint | undefined> {
+    if (tail !== undefined && tail.save.mark !== null) return this.#checkpoint(tail, session, line, past);
+    for await (const checkpoint of this.checkpoints(past, session, MAX_SEQ, 1)) return checkpoint;
     return undefined;
   }
 
@@ -273,19 +270,6 @@ export class Journal {
 }
 
 const read = (save: Save): Read => ({ save, digest: open(save, {}).digest });
-
-export const lineAt = (segments: readonly Segment[], seq: number): LineId | undefined =>
-  segments.find(({ from, to }) => seq >= from && seq <= to)?.line;
-
-/** The last record number that two pasts have in common. */
-export function sharedUpTo(a: readonly Segment[], b: readonly Segment[]): number {
-  let shared = 0;
-  for (const { line, from, to } of a) {
-    const other = b.find((segment) => segment.line === line);
-    if (other !== undefined && other.from === from) shared = Math.max(shared, Math.min(to, other.to));
-  }
-  return shared;
-}
 
 function checkAnchor(anchors: Witnesses, line: LineId, tail: Save | undefined): void {
   const anchor = anchors.of(line);
@@ -305,8 +289,4 @@ export function hole(line: LineId, seq: number): HoldfastError {
     `Record ${seq} of line ${line} is missing. Run verify to see what else is; other sessions are not touched.`,
     { line, seq },
   );
-}
-
-function lost(line: LineId): HoldfastError {
-  return new HoldfastError("CORRUPT", `Line ${line} is missing, and others go back to it.`, { line });
 }

@@ -7,9 +7,11 @@ import { type Passed, passedOf, unsettled } from "./effects/pending.js";
 import { type EffectPolicy, POLICIES } from "./effects/repeats.js";
 import type { Ground } from "./ground.js";
 import type { Holding } from "./holding.js";
-import { type CheckpointRead, type Segment, sharedUpTo } from "./journal.js";
+import type { CheckpointRead } from "./journal.js";
 import { oneOf } from "./options.js";
+import { type Past, sharedUpTo } from "./past.js";
 import { newLine } from "./rows.js";
+import type { Standing } from "./workspace.js";
 
 export interface RewindOptions {
   /** What becomes of a call that was made since: it waits for somebody's word (`ask`), or not. */
@@ -29,33 +31,39 @@ export const checkPolicy = (effects: unknown): EffectPolicy => oneOf(effects, "e
 export async function rewind(held: Holding, at: string, policy: EffectPolicy, alongside: readonly DocChange[] = []): Promise<Rewound> {
   refuseOpenCalls(held);
   const { ground } = held;
-  const { segments: before, latest: last } = held.work;
+  const { past: before, latest: last } = held.work;
   let passed: readonly Passed[] = [];
   await move(held, at, async (place, found) => {
-    const segments = found.segments();
     const isOwn = found.session === held.id || (await ground.journal.isOf(held.id, place, before));
     if (!isOwn) throw foreign(at, held.id, "fork from it instead");
-    const { fold, end } = await ground.loader.at(found, { sized: true }, segments);
+    const { fold, end, past } = inMemory(held, place) ?? (await loaded(ground, found));
     const line = ground.newLineId();
     const { checkpoint: latest } = found;
     const here = { line, from: place.seq + 1, to: MAX_SEQ, session: held.id };
-    passed = await passedSince(ground, held.id, before, segments);
+    passed = await passedSince(ground, held.id, before, found.past);
     const begun = newLine({ id: line, origin: place, prev: end, ...(policy === "ask" ? undefined : { effects: policy }) });
     fold.leaveLine();
-    const to = { fold, end, segments: [here, ...segments], latest };
+    const to = { fold, end, past: past.followedBy(here), latest };
     if (!(await held.moveTo(line, to, begun, alongside))) throw notFound(at);
   });
   return { ...(last !== undefined && { before: last.id }), passed };
 }
 
+type There = Pick<Standing, "fold" | "end" | "past">;
+
+/** The state at a place, where the session stands there. */
+function inMemory({ line, work: { fold, end, past } }: Holding, place: Place): There | undefined {
+  return place.line === line && place.seq === fold.seq ? { fold: fold.copy(), end, past } : undefined;
+}
+
+const loaded = async ({ loader }: Ground, found: CheckpointRead): Promise<There> => ({
+  ...(await loader.at(found, { sized: true }, found.past)),
+  past: found.past,
+});
+
 /** What was done on one past and is not on the other. */
-export async function passedSince(
-  ground: Ground,
-  session: SessionId,
-  before: readonly Segment[],
-  now: readonly Segment[],
-): Promise<readonly Passed[]> {
-  const left = await LeftBehind.behind(ground, before, sharedUpTo(before, now));
+export async function passedSince(ground: Ground, session: SessionId, before: Past, now: Past): Promise<readonly Passed[]> {
+  const left = await LeftBehind.behind(ground, before, await sharedUpTo(before, now));
   return Promise.all(left.map((effect) => passedOf(ground, session, before, effect)));
 }
 
@@ -66,10 +74,10 @@ export async function adopt(held: Holding, at: string): Promise<void> {
     const found = await journal.line(line);
     if (found?.session !== held.id) throw foreign(at, held.id, "only a line of the session itself can be adopted");
     const tail = await journal.tail(line);
-    const { fold, end } = await loader.tail({ line: found.doc, tail }, { sized: true });
-    const segments = await journal.segments(line);
-    const latest = await journal.latest(tail, found.doc, held.id);
-    await held.moveTo(line, { fold, end, segments, latest }, undefined);
+    const past = journal.past(line);
+    const { fold, end } = await loader.tail({ line: found.doc, tail }, { sized: true }, past);
+    const latest = await journal.latest(tail, found.doc, held.id, past);
+    await held.moveTo(line, { fold, end, past, latest }, undefined);
   });
 }
 

@@ -14,7 +14,8 @@ import { firstSeq, isGap, type Need, type Opened, open, type Save } from "../cor
 import type { SaveQuery, Store } from "../store/port.js";
 import { breathe } from "./breathe.js";
 import { Gate } from "./gate.js";
-import { hole, type Journal, lineAt, type Read, type Segment, type Standpoint } from "./journal.js";
+import { hole, type Journal, type Read, type Standpoint } from "./journal.js";
+import type { Past } from "./past.js";
 
 export interface Loaded {
   readonly fold: Fold;
@@ -47,19 +48,19 @@ export class Loader {
     this.#gate = new Gate(store.traits.oneMachine ? AT_ONCE.here : AT_ONCE.away);
   }
 
-  /** The state at the end of a line. */
-  async tail({ line, tail }: Pick<Standpoint, "line" | "tail">, options: LoadOptions): Promise<Loaded> {
-    if (tail !== undefined) return this.at(tail, options);
+  /** The state at the end of a line. Its past is looked up where the caller has not done so. */
+  async tail({ line, tail }: Pick<Standpoint, "line" | "tail">, options: LoadOptions, past?: Past): Promise<Loaded> {
+    if (tail !== undefined) return this.at(tail, options, past);
     const { origin, prev } = line;
     if (origin === null) return { fold: new Fold(options), end: prev };
-    const loaded = await this.place(origin, options);
+    const loaded = await this.place(origin, options, past);
     loaded.fold.leaveLine();
     return loaded;
   }
 
   /** The state at a place where a save ends. */
-  async place(place: Place, options: LoadOptions): Promise<Loaded> {
-    return this.at(await this.#required(place), options);
+  async place(place: Place, options: LoadOptions, past?: Past): Promise<Loaded> {
+    return this.at(await this.#required(place), options, past);
   }
 
   async #required(place: Place): Promise<Read> {
@@ -69,15 +70,14 @@ export class Loader {
   }
 
   /** The state at a save. Its past is looked up where the caller has not done so. */
-  at(end: Read, options: LoadOptions, past?: readonly Segment[]): Promise<Loaded> {
+  at(end: Read, options: LoadOptions, past?: Past): Promise<Loaded> {
     return this.#gate.pass(() => this.#at(end, options, past));
   }
 
-  async #at({ save: end, digest }: Read, options: LoadOptions, past?: readonly Segment[]): Promise<Loaded> {
+  async #at({ save: end, digest }: Read, options: LoadOptions, past = this.#journal.past(end.line, end.seq)): Promise<Loaded> {
     const fold = new Fold(options);
-    const oldestFirst = (past ?? (await this.#journal.segments(end.line, end.seq))).toReversed();
-    if (end.base > 0) await this.#loadBase(fold, oldestFirst, end.base);
-    const mark = await this.#loadSince(fold, oldestFirst, end);
+    if (end.base > 0) await this.#loadBase(fold, past, end.base);
+    const mark = await this.#loadSince(fold, past, end);
     const missing = fold.missing();
     if (missing.length > 0) fold.fill(await this.#bodies(missing));
     if (mark !== null) {
@@ -87,19 +87,21 @@ export class Loader {
     }
     fold.seq = end.seq;
     fold.prior = end.nMark > 0 ? end.seq : end.prior;
+    // A session that goes on from here names it in its next checkpoint.
+    if (options.sized && fold.prior > 0) await past.lineAt(fold.prior);
     return { fold, end: digest };
   }
 
   /** What was begun and not finished at a save: of the transcript nothing is read. */
   async course({ save: end }: Read): Promise<Course> {
     const course = new Course();
-    const oldestFirst = (await this.#journal.segments(end.line, end.seq)).toReversed();
+    const past = this.#journal.past(end.line, end.seq);
     if (end.base > 0) {
-      const { base } = await this.base(oldestFirst, end.base);
+      const { base } = await this.base(past, end.base);
       if (base.course !== undefined) course.applyBase(base.course);
     }
     let next = end.base + 1;
-    for (const { line, from, to } of oldestFirst) {
+    for (const { line, from, to } of await since(past, end)) {
       if (to < next) continue;
       if (from > 1 && from > end.base) course.leaveLine();
       for await (const saves of this.#pages(line, { from: next, to, items: false, state: true })) {
@@ -128,11 +130,11 @@ export class Loader {
   }
 
   /** Applies all that follows the base. Answers the newest checkpoint met on the way. */
-  async #loadSince(fold: Fold, oldestFirst: readonly Segment[], end: Save): Promise<string | null> {
+  async #loadSince(fold: Fold, past: Past, end: Save): Promise<string | null> {
     let mark: string | null = null;
     let follows: Digest | undefined;
     let next = end.base + 1;
-    for (const { line, from, to } of oldestFirst) {
+    for (const { line, from, to } of await since(past, end)) {
       if (to < next) continue;
       if (from > next) throw hole(line, next);
       if (from > 1 && from > end.base) fold.leaveLine();
@@ -182,15 +184,14 @@ export class Loader {
     }
   }
 
-  async #loadBase(fold: Fold, oldestFirst: readonly Segment[], seq: number): Promise<void> {
-    const { base, bytes } = await this.base(oldestFirst, seq);
+  async #loadBase(fold: Fold, past: Past, seq: number): Promise<void> {
+    const { base, bytes } = await this.base(past, seq);
+    past.learn(base);
     fold.readBytes = bytes;
     fold.applyBase(base);
     for (const [from, to] of base.ranges) {
       let at = from;
-      for (const { line, ...segment } of oldestFirst) {
-        const last = Math.min(to, segment.to);
-        if (at < segment.from || at > last) continue;
+      for (const { line, to: last } of await past.stretches(from, to)) {
         for await (const saves of this.#pages(line, { from: at, to: last, items: true, state: false })) {
           for (const save of saves) {
             if (firstSeq(save) > at || save.seq < at) throw hole(line, at);
@@ -200,7 +201,7 @@ export class Loader {
           }
         }
       }
-      if (at <= to) throw hole((oldestFirst.at(-1) as Segment).line, at);
+      if (at <= to) throw hole((await past.lineAt(seq)) as LineId, at);
       fold.endRange();
     }
     fold.countAtBase(base);
@@ -208,8 +209,8 @@ export class Loader {
   }
 
   /** The base in a save, and the bytes read to get it. */
-  async base(segments: readonly Segment[], seq: number): Promise<{ readonly base: Base; readonly bytes: number }> {
-    const line = lineAt(segments, seq);
+  async base(past: Past, seq: number): Promise<{ readonly base: Base; readonly bytes: number }> {
+    const line = await past.lineAt(seq);
     const [save] = line === undefined ? [] : await this.#store.saves(line, { from: seq, to: seq, limit: 1, items: false, state: true });
     const base = save && openHere(save, { state: true }).state.find((record) => record.base !== undefined)?.base;
     if (save === undefined || base === undefined)
@@ -224,6 +225,13 @@ export class Loader {
     return { text: (name) => texts.get(name) as string };
   }
 }
+
+/** The segments that a load reads behind the base of a save, oldest first. */
+const since = async (past: Past, { base, seq }: Save) =>
+  (await past.downTo(base + 1))
+    .filter(({ from, to }) => to > base && from <= seq)
+    .map(({ line, from, to }) => ({ line, from, to: Math.min(to, seq) }))
+    .toReversed();
 
 function openHere(save: Save, need: Need): Opened {
   if (isGap(save)) throw hole(save.line, save.seq);

@@ -8,8 +8,9 @@ import type { SessionStatus } from "../core/status.js";
 import { type Pending, pendingOf } from "./effects/pending.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
-import type { Segment, Standpoint } from "./journal.js";
+import type { Standpoint } from "./journal.js";
 import { notFound } from "./lines.js";
+import type { Past } from "./past.js";
 
 /** What a session holds at a place. */
 export interface StateThere {
@@ -20,31 +21,30 @@ export interface StateThere {
   readonly effects: readonly Pending[];
 }
 
-export async function stateThere(ground: Ground, session: SessionId, { fold, segments }: Omit<Look, "present">): Promise<StateThere> {
+export async function stateThere(ground: Ground, session: SessionId, { fold, past }: Omit<Look, "present">): Promise<StateThere> {
   const { messages, state, status, course } = fold;
-  const past = course.open.length === 0 ? [] : await segments();
   return { messages, state, status, effects: await Promise.all(course.open.map((effect) => pendingOf(ground, session, past, effect))) };
 }
 
 interface Look {
   readonly present: Standpoint;
   readonly fold: Fold;
-  readonly segments: () => Promise<readonly Segment[]>;
+  readonly past: Past;
 }
 
 export async function look({ journal, loader }: Ground, id: SessionId, at: unknown): Promise<Look> {
   const present = await journal.present(id);
   if (present === undefined) throw noSession(id);
-  const own = () => journal.segments(present.head.line);
-  if (at === undefined) return { present, fold: (await loader.tail(present, { sized: false })).fold, segments: own };
+  const own = journal.pastOf(present);
+  if (at === undefined) return { present, fold: (await loader.tail(present, { sized: false }, own)).fold, past: own };
   const place = checkpointPlace(at);
   const found = place && (await journal.checkpointAt(place));
   if (place === undefined || found === undefined) throw notFound(String(at));
-  if (found.session !== id && !(await journal.isOf(id, place, await own())))
+  if (found.session !== id && !(await journal.isOf(id, place, own)))
     throw new HoldfastError("CONFLICT", `Checkpoint ${quote(String(at))} is not one of session ${quote(id)}.`, {
       sessionId: id,
       checkpointId: String(at),
     });
-  const segments = found.segments();
-  return { present, fold: (await loader.at(found, { sized: false }, segments)).fold, segments: async () => segments };
+  const { past } = found;
+  return { present, fold: (await loader.at(found, { sized: false }, past)).fold, past };
 }

@@ -309,7 +309,8 @@ export async function enter(ground: Ground, id: SessionId, lease: Lease, leaseMs
     if (present === undefined)
       throw new HoldfastError("STALE_LEASE", `Session ${quote(id)} was deleted while it was being opened.`, { sessionId: id });
     const { row, head, line, tail } = present;
-    const { fold, end } = await ground.loader.tail(present, { sized: true });
+    const past = ground.journal.pastOf(present);
+    const { fold, end } = await ground.loader.tail(present, { sized: true }, past);
     const opening = {
       head,
       label: labelOf(row),
@@ -317,8 +318,8 @@ export async function enter(ground: Ground, id: SessionId, lease: Lease, leaseMs
       leaseMs,
       fold,
       end,
-      segments: await ground.journal.segments(head.line),
-      latest: await ground.journal.latest(tail, line, id),
+      past,
+      latest: await ground.journal.latest(tail, line, id, past),
     };
     held = new Holding(ground, opening);
     await held.takeMail({ ends: false });
@@ -358,9 +359,8 @@ async function forkAndOpen(
   if (here === undefined) return sessionOf(ground, await enter(ground, head.id, lease, ground.leaseMs));
   // All of it is in hand: nobody else can have touched what was made this instant.
   const own = { line: head.line, from: at.seq + 1, to: MAX_SEQ, session: head.id };
-  const past = here.segments.map((segment, i) => (i === 0 ? { ...segment, to: at.seq } : segment));
   here.fold.leaveLine();
-  const opening: Opening = { ...here, head, label, lease, leaseMs: ground.leaseMs, segments: [own, ...past], latest };
+  const opening: Opening = { ...here, head, label, lease, leaseMs: ground.leaseMs, past: here.past.followedBy(own), latest };
   return sessionOf(ground, new Holding(ground, opening));
 }
 

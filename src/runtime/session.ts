@@ -164,8 +164,8 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   /** Calls that are not over: under way when a process ended, waiting for somebody, or in doubt. */
   async unfinished(): Promise<readonly Pending[]> {
     if (this.#held.ended?.code === "CLOSED") throw this.#held.ended;
-    const { fold, segments } = this.#work;
-    return Promise.all(fold.course.open.map((effect) => pendingOf(this.#held.ground, this.id, segments, effect)));
+    const { fold, past } = this.#work;
+    return Promise.all(fold.course.open.map((effect) => pendingOf(this.#held.ground, this.id, past, effect)));
   }
 
   // ---- saving
@@ -242,7 +242,7 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
       before === undefined ? MAX_SEQ : wholeNumber(before, "before", 1, MAX_SEQ + 1) - 1,
       cursor === undefined ? MAX_SEQ : numberOf(cursor, "m") - 1,
     );
-    return historyOf(this.#held.ground, this.#work.segments, upTo, limitOf(limit, "limit"));
+    return historyOf(this.#held.ground, this.#work.past, upTo, limitOf(limit, "limit"));
   }
 
   // ---- lines
@@ -256,9 +256,9 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
     const place = checkpointPlace(at);
     if (place === undefined) throw notFound(at);
     // The state at the newest checkpoint is in memory already, unless something was staged since.
-    const { fold, end, segments, latest } = this.#work;
+    const { fold, end, past, latest } = this.#work;
     const here = place.line === this.#held.line && place.seq === fold.seq && this.#held.isQuiet;
-    const from = here ? { fold: fold.copy(), end, segments, latest } : undefined;
+    const from = here ? { fold: fold.copy(), end, past, latest } : undefined;
     return (await this.#openFork(place, id, policy, from)) as unknown as Session<S>;
   }
 

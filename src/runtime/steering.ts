@@ -69,8 +69,7 @@ export async function rewindFromOutside(
       // It may be gone since, and with it whoever would tell what was done there.
       if (place === undefined || left === undefined) return { passed: [] };
       const last = await journal.latest(await journal.tail(line as LineId), left.doc, session);
-      const segments = await journal.segments(line as LineId);
-      const passed = await passedSince(ground, session, segments, await journal.segments(place.line, place.seq));
+      const passed = await passedSince(ground, session, journal.past(line as LineId), journal.past(place.line, place.seq));
       return { ...(last !== undefined && { before: last.id }), passed };
     },
   );

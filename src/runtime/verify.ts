@@ -14,6 +14,7 @@ import type { Ground } from "./ground.js";
 import { readMail } from "./inbox.js";
 import { hole } from "./journal.js";
 import { callback, options } from "./options.js";
+import type { Past } from "./past.js";
 import { RECEIPT, verifyReceipt } from "./receipts.js";
 import { policyOf, RETENTION, STORE_RETENTION } from "./retention/stored.js";
 import { labelOf, leaseOf, lineOf, rootDigest } from "./rows.js";
@@ -94,6 +95,7 @@ class Verification {
       if (origin === null ? doc.prev !== rootDigest(doc.id) : (await this.#ground.journal.saveAt(origin))?.digest !== doc.prev) {
         this.#find({ code: "BROKEN_CHAIN", ...where, seq: origin?.seq ?? 0, message: `Line ${row.id} does not follow what it begins at.` });
       }
+      const past = this.#ground.journal.past(row.id);
       let follows: Digest | undefined = doc.prev;
       let next = (origin?.seq ?? 0) + 1;
       for (;;) {
@@ -111,7 +113,7 @@ class Verification {
           }
           follows = undefined;
           await this.#guard({ ...where, seq: save.seq }, async () => {
-            follows = await this.#save(save);
+            follows = await this.#save(save, past);
           });
           this.#ends.set(row.id, save);
           next = save.seq + 1;
@@ -124,7 +126,7 @@ class Verification {
   }
 
   /** Answers what the next save must follow: of a gap only the beginning of that is known. */
-  async #save(save: Save): Promise<string> {
+  async #save(save: Save, past: Past): Promise<string> {
     this.#checked += 1;
     if (isGap(save)) return save.check;
     const { digest, items, state } = open(save, { items: save.items !== null, state: save.state !== null, mark: true });
@@ -132,6 +134,15 @@ class Verification {
     for (const record of [...items, ...state]) {
       if (record.append !== undefined || record.item !== undefined) messages += 1;
       for (const name of refsOf(record)) await this.#ground.journal.blob(name);
+      for (const [line, from, to] of record.base?.lines ?? []) {
+        const [there] = await past.stretches(from, to);
+        if (there?.line !== line || there.to !== to)
+          throw new HoldfastError(
+            "CORRUPT",
+            `The base at ${save.line}-${save.seq} says that its messages stand on line ${line}, from ${from} to ${to}. They do not.`,
+            { line: save.line, seq: save.seq },
+          );
+      }
     }
     if (save.items !== null && messages !== save.nMessages)
       throw new HoldfastError("CORRUPT", `The save at ${save.line}-${save.seq} miscounts its messages.`, {

@@ -19,8 +19,8 @@ import { isUnderWay, type StatusEvent } from "../core/status.js";
 import { titleOf } from "../core/title.js";
 import type { DocChange, NewSave } from "../store/port.js";
 import type { Ground } from "./ground.js";
-import { lineAt, type Segment } from "./journal.js";
 import { options, wholeNumber } from "./options.js";
+import type { Past } from "./past.js";
 import type { HeadDoc } from "./rows.js";
 import { Staging } from "./staging.js";
 
@@ -40,7 +40,8 @@ export interface Standing {
   readonly head: HeadDoc;
   readonly fold: Fold;
   readonly end: Digest;
-  readonly segments: readonly Segment[];
+  /** Known down to the newest checkpoint: the next one names it. */
+  readonly past: Past;
   readonly latest: Checkpoint | undefined;
 }
 
@@ -50,19 +51,19 @@ export class Workspace {
   #headChanged = false;
   readonly #fold: Fold;
   #end: Digest;
-  readonly #segments: readonly Segment[];
+  readonly #past: Past;
   #latest: Checkpoint | undefined;
   readonly #staging = new Staging();
   #ids: Map<string, Message> | undefined;
   /** How many calls were given an id since the last save. */
   #intents = 0;
 
-  constructor(ground: Ground, { head, fold, end, segments, latest }: Standing) {
+  constructor(ground: Ground, { head, fold, end, past, latest }: Standing) {
     this.#ground = ground;
     this.#head = head;
     this.#fold = fold;
     this.#end = end;
-    this.#segments = segments;
+    this.#past = past;
     this.#latest = latest;
   }
 
@@ -78,8 +79,8 @@ export class Workspace {
     return this.#end;
   }
 
-  get segments(): readonly Segment[] {
-    return this.#segments;
+  get past(): Past {
+    return this.#past;
   }
 
   get latest(): Checkpoint | undefined {
@@ -454,7 +455,7 @@ export class Workspace {
     let allRefs = refs;
     const withBase = fold.basePays();
     if (withBase) {
-      const base = fold.toBase();
+      const base = fold.toBase((ranges) => this.#past.linesOf(ranges));
       state.push(record([["base", JSON.stringify(base)]]));
       allRefs = [...refs, ...baseRefs(base)];
     }
@@ -481,7 +482,7 @@ export class Workspace {
     fold.seq = seq;
     this.#intents = 0;
     this.#end = digest;
-    const checkpoint = mark && checkpointFrom(mark, save, digest, this.#id, (before) => lineAt(this.#segments, before) ?? this.#line);
+    const checkpoint = mark && checkpointFrom(mark, save, digest, this.#id, (before) => this.#past.knownLineAt(before) ?? this.#line);
     fold.course.saveEnds();
     if (checkpoint !== undefined) {
       fold.prior = seq;

@@ -218,11 +218,13 @@ export class MemoryStore implements Store {
     return this.#open().lines.get(id)?.row;
   }
 
-  async past(id: string): Promise<readonly LineRow[]> {
+  async past(id: string, limit: number): Promise<readonly LineRow[]> {
     const past: LineRow[] = [];
     const { lines } = this.#open();
-    for (let row = lines.get(id)?.row; row !== undefined; row = row.origin === null ? undefined : lines.get(row.origin.line)?.row)
+    for (let row = lines.get(id)?.row; row !== undefined; row = row.origin === null ? undefined : lines.get(row.origin.line)?.row) {
       past.push(row);
+      if (past.length === limit) break;
+    }
     return past;
   }
 

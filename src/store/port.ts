@@ -414,8 +414,8 @@ export interface Store {
   idsFrom(beginning: string, limit: number): Promise<Beginnings>;
 
   line(id: string): Promise<LineRow | undefined>;
-  /** The line and those it goes back to, newest first, as far as they are there. */
-  past(id: string): Promise<readonly LineRow[]>;
+  /** The line and those it goes back to, newest first, as far as they are there, and so many at most. */
+  past(id: string, limit: number): Promise<readonly LineRow[]>;
   /** Newest first, unless the query says otherwise. */
   lines(of: LineQuery): Promise<readonly LineRow[]>;
 

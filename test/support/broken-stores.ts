@@ -77,7 +77,10 @@ export const brokenStores: readonly { readonly does: string; readonly make: () =
       },
     })),
   },
-  { does: "knows only the nearest past of a line", make: harness((inner) => ({ past: async (id) => (await inner.past(id)).slice(0, 2) })) },
+  {
+    does: "knows only the nearest past of a line",
+    make: harness((inner) => ({ past: async (id, limit) => (await inner.past(id, limit)).slice(0, 2) })),
+  },
   {
     does: "ignores the epoch",
     make: harness((inner) => ({ apply: (changes, docs) => inner.apply(withoutConditions(changes, "epoch"), docs) })),

@@ -11,7 +11,7 @@ import { backwards } from "./reply.js";
 import type { RunResult } from "./result.js";
 
 export async function resultOf(held: Holding, definition: Definition, end: LoopEnd, replayed: boolean): Promise<RunResult> {
-  const { fold, segments } = held.work;
+  const { fold, past } = held.work;
   const message = lastReply(fold);
   const about = {
     sessionId: held.id,
@@ -31,7 +31,7 @@ export async function resultOf(held: Holding, definition: Definition, end: LoopE
       return { ...about, status: "stopped", reason: "cancelled" };
     default: {
       const open = fold.course.open.filter(({ phase }) => phase === "waiting" || phase === "doubt");
-      const pending = await Promise.all(open.map((effect) => pendingOf(held.ground, held.id, segments, effect)));
+      const pending = await Promise.all(open.map((effect) => pendingOf(held.ground, held.id, past, effect)));
       return { ...about, status: fold.status === "in-doubt" ? "in-doubt" : "waiting", pending };
     }
   }

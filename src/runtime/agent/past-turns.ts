@@ -48,7 +48,7 @@ export async function pastTurn(ground: Ground, line: LineId, turnId: string): Pr
   let isOver = false;
   let isKnown = true;
   const checkEnd = await ground.journal.endCheck();
-  for (const segment of await ground.journal.segments(line)) {
+  for await (const segment of ground.journal.past(line)) {
     for (let to = segment.to; to >= segment.from; ) {
       const saves = await ground.store.saves(segment.line, {
         from: segment.from,

@@ -5,7 +5,6 @@ import type { JsonObject } from "../../core/json.js";
 import type { Bounds } from "../../core/limits.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
-import { lineAt } from "../journal.js";
 import type { Definition } from "./define.js";
 import type { Input, SessionView } from "./definition.js";
 import type { Tell } from "./events.js";
@@ -45,5 +44,5 @@ export function viewOf(held: Holding): SessionView<unknown> {
 /** Where a follower may go on from, who knows all up to a record: never from behind what is stored. */
 export function cursorOf({ held: { line, work, storedUpTo } }: Running, upTo: number = storedUpTo): string {
   const seq = Math.min(upTo, storedUpTo);
-  return placeId(lineAt(work.segments, seq) ?? line, Math.max(1, seq));
+  return placeId(work.past.knownLineAt(seq) ?? line, Math.max(1, seq));
 }

@@ -76,8 +76,8 @@ export async function lookAtTurn(
     const open = course.open.filter(({ phase }) => phase === "waiting" || phase === "doubt");
     if (reason === undefined && course.standstill === undefined && (open.length < course.open.length || open.length === 0))
       return undefined;
-    const segments = await ground.journal.segments(present.head.line);
-    const pending = await Promise.all(open.map((effect) => pendingOf(ground, session, segments, effect)));
+    const past = ground.journal.pastOf(present);
+    const pending = await Promise.all(open.map((effect) => pendingOf(ground, session, past, effect)));
     return { ...about, status, pending };
   }
   // While its letter is there it has not begun. This comes first: whoever waits looks often, and the past may be long.

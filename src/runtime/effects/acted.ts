@@ -11,7 +11,7 @@ import type { DocChange, DocRow, LineRow, Store } from "../../store/port.js";
 import { unlessDamaged } from "../damage.js";
 import { documents } from "../documents.js";
 import type { Ground } from "../ground.js";
-import type { Segment } from "../journal.js";
+import type { Past } from "../past.js";
 import { damaged, sealed, unsealed } from "../rows.js";
 import { LeftBehind } from "./left-behind.js";
 
@@ -95,9 +95,9 @@ async function keptOf(store: Store, own: readonly LineRow[], family: readonly Li
 }
 
 /** What is kept of pasts that were deleted behind the places where this past goes on. */
-export async function actedIn({ store }: Ground, past: readonly Segment[]): Promise<readonly ActedDoc[]> {
+export async function actedIn({ store }: Ground, past: Past): Promise<readonly ActedDoc[]> {
   const found: ActedDoc[] = [];
-  for (const { line, to } of past) {
+  for (const { line, to } of await past.all()) {
     const row = to === MAX_SEQ ? undefined : await store.doc(ACTED, line);
     if (row !== undefined) found.push(actedOf(row));
   }

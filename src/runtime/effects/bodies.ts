@@ -7,7 +7,8 @@ import { type Message, partsOf } from "../../core/message.js";
 import { reviveRecord } from "../../core/revive.js";
 import { firstSeq, isGap, open } from "../../core/save.js";
 import type { Ground } from "../ground.js";
-import { hole, lineAt, type Segment } from "../journal.js";
+import { hole } from "../journal.js";
+import type { Past } from "../past.js";
 
 export async function valueOf({ journal }: Ground, body: Body | undefined): Promise<Json> {
   if (body === undefined) return null;
@@ -16,10 +17,10 @@ export async function valueOf({ journal }: Ground, body: Body | undefined): Prom
 }
 
 /** The arguments of a call: its own, or those in the reply that asked for it; null where that was pruned. */
-export async function argsOf(ground: Ground, segments: readonly Segment[], { args, call }: Effect): Promise<Json> {
+export async function argsOf(ground: Ground, past: Past, { args, call }: Effect): Promise<Json> {
   if (args !== undefined || call === undefined) return valueOf(ground, args);
   const [seq, index] = call;
-  const line = lineAt(segments, seq);
+  const line = await past.lineAt(seq);
   const reply = line && (await messageAt(ground, line, seq));
   return (reply && callsIn(reply)[index]?.input) ?? null;
 }

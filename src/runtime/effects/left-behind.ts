@@ -9,7 +9,8 @@ import { firstSeq, isGap, open, type Save } from "../../core/save.js";
 import type { LineRow } from "../../store/port.js";
 import { breathe } from "../breathe.js";
 import type { Ground } from "../ground.js";
-import { hole, type Segment } from "../journal.js";
+import { hole } from "../journal.js";
+import type { Past, Segment } from "../past.js";
 
 /** A stretch of a line, read as far as it goes, and the calls that were made on it or were open where it begins. */
 interface Stretch {
@@ -35,7 +36,8 @@ export class LeftBehind {
   }
 
   /** All that this session, and those it comes from, did on other lines than its own past. */
-  static async of(ground: Ground, session: SessionId, origin: string | undefined, past: readonly Segment[]): Promise<LeftBehind> {
+  static async of(ground: Ground, session: SessionId, origin: string | undefined, from: Past): Promise<LeftBehind> {
+    const past = await from.all();
     const stretches: Stretch[] = [];
     for (const segment of past) if (segment.to !== MAX_SEQ) stretches.push(await after(ground, segment, segment.to));
     const owners = [session, origin, ...past.map((segment) => segment.session)].flatMap((owner) => owner ?? []);
@@ -57,9 +59,9 @@ export class LeftBehind {
   }
 
   /** What was done on a past behind a place: what going back there leaves behind. */
-  static async behind(ground: Ground, past: readonly Segment[], seq: number): Promise<readonly Effect[]> {
+  static async behind(ground: Ground, past: Past, seq: number): Promise<readonly Effect[]> {
     const stretches: Stretch[] = [];
-    for (const segment of past.toReversed()) {
+    for (const segment of (await past.downTo(seq + 1)).toReversed()) {
       const { line, from, to, session } = segment;
       if (to <= seq) continue;
       const whole = { line, to, isOwned: session !== null, next: from, last: undefined, calls: new Map<string, Effect>() };

@@ -3,7 +3,7 @@ import { acts, type Effect, type WaitsFor } from "../../core/effect.js";
 import type { Json } from "../../core/json.js";
 import { isoTime } from "../../core/time.js";
 import type { Ground } from "../ground.js";
-import type { Segment } from "../journal.js";
+import type { Past } from "../past.js";
 import { argsOf } from "./bodies.js";
 
 export interface Pending {
@@ -26,23 +26,23 @@ export interface Passed extends Omit<Pending, "status" | "waitsFor" | "why"> {
   readonly outcome: "ok" | "error" | "denied" | "unknown";
 }
 
-export async function pendingOf(ground: Ground, sessionId: string, segments: readonly Segment[], effect: Effect): Promise<Pending> {
+export async function pendingOf(ground: Ground, sessionId: string, past: Past, effect: Effect): Promise<Pending> {
   const { phase, waits, why } = effect;
   return {
-    ...(await told(ground, sessionId, segments, effect)),
+    ...(await told(ground, sessionId, past, effect)),
     status: phase === "waiting" ? "waiting" : phase === "doubt" ? "in-doubt" : "under-way",
     ...(waits !== undefined && { waitsFor: waits }),
     ...(why !== undefined && { why }),
   };
 }
 
-export async function passedOf(ground: Ground, sessionId: string, segments: readonly Segment[], effect: Effect): Promise<Passed> {
-  return { ...(await told(ground, sessionId, segments, effect)), outcome: effect.outcome ?? "unknown" };
+export async function passedOf(ground: Ground, sessionId: string, past: Past, effect: Effect): Promise<Passed> {
+  return { ...(await told(ground, sessionId, past, effect)), outcome: effect.outcome ?? "unknown" };
 }
 
-async function told(ground: Ground, sessionId: string, segments: readonly Segment[], effect: Effect) {
+async function told(ground: Ground, sessionId: string, past: Past, effect: Effect) {
   const { id, name, mode, key, since } = effect;
-  return { effectId: id, sessionId, tool: name, args: await argsOf(ground, segments, effect), since: isoTime(since), mode, key };
+  return { effectId: id, sessionId, tool: name, args: await argsOf(ground, past, effect), since: isoTime(since), mode, key };
 }
 
 /** Calls that going to another line would leave in the air. */

@@ -73,8 +73,8 @@ export class Effects {
     const present = await this.#ground.journal.present(session);
     if (present === undefined) return [];
     const course = await this.#ground.loader.courseAt(present);
-    const segments = await this.#ground.journal.segments(present.head.line);
-    return Promise.all(course.open.map((effect) => pendingOf(this.#ground, session, segments, effect)));
+    const past = this.#ground.journal.pastOf(present);
+    return Promise.all(course.open.map((effect) => pendingOf(this.#ground, session, past, effect)));
   }
 
   /** One call that is not over, or undefined. */

@@ -39,7 +39,7 @@ export class Repeats {
     const known = this.#known;
     const policy = (known.policy ??= (await ground.journal.line(line))?.doc.effects ?? "ask");
     if (policy === "live") return undefined;
-    const left = (known.left ??= await LeftBehind.of(ground, id, work.head.origin?.sessionId, work.segments));
+    const left = (known.left ??= await LeftBehind.of(ground, id, work.head.origin?.sessionId, work.past));
     const { replayed } = work.fold.course;
     const { same, unknown } = await left.find(call, (made) => replayed.includes(made));
     if (same !== undefined) {
@@ -48,7 +48,7 @@ export class Repeats {
       return { waits: { for: "repeat", of: same.id }, replays };
     }
     // Holdfast cannot compare those with this call. Their answers are no answer to it.
-    const of = unknown?.id ?? callIn((known.deleted ??= await actedIn(ground, work.segments)), call.name);
+    const of = unknown?.id ?? callIn((known.deleted ??= await actedIn(ground, work.past)), call.name);
     return of === undefined ? undefined : { waits: { for: "repeat", of, uncertain: true }, replays: undefined };
   }
 }

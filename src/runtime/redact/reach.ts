@@ -1,9 +1,8 @@
 /** How far a redaction reaches: the lines of a session and what they go back to, who shares what is changed, and which calls are not over. */
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/ids.js";
 import type { LineRow } from "../../store/port.js";
-import { descendants } from "../family.js";
+import { descendants, pastOfSession } from "../family.js";
 import type { Ground } from "../ground.js";
-import { lineAt } from "../journal.js";
 
 /** A line, as far as the session goes along it. */
 export interface Stretch {
@@ -17,18 +16,8 @@ export interface Stretch {
 
 /** Lines that begin on others come before those: what is copied from a record stands behind it. */
 export async function stretchesOf(ground: Ground, session: SessionId): Promise<readonly Stretch[]> {
-  const found = new Map<string, { readonly row: LineRow; to: number }>();
-  for (const own of await ground.store.lines({ session })) {
-    let to = MAX_SEQ;
-    for (const row of await ground.store.past(own.id)) {
-      const known = found.get(row.id);
-      if (known === undefined) found.set(row.id, { row, to });
-      else known.to = Math.max(known.to, to);
-      to = row.origin?.seq ?? 0;
-    }
-  }
   const stretches: Stretch[] = [];
-  for (const { row, to } of found.values()) {
+  for (const { row, to } of (await pastOfSession(ground, session)).values()) {
     const forks = (await ground.store.lines({ origin: row.id }))[0]?.no ?? 0;
     stretches.push({ line: row.id, row, from: (row.origin?.seq ?? 0) + 1, to, forks });
   }
@@ -84,10 +73,10 @@ export class OpenCalls {
     if (present === undefined) return;
     const { open } = await ground.loader.courseAt(present);
     if (open.length === 0) return;
-    const segments = await ground.journal.segments(present.head.line);
+    const past = ground.journal.pastOf(present);
     for (const { id, call } of open) {
       this.ids.add(id);
-      const line = call && lineAt(segments, call[0]);
+      const line = call && (await past.lineAt(call[0]));
       if (call === undefined || line === undefined) continue;
       const place = `${line}-${call[0]}`;
       this.#byReply.set(place, (this.#byReply.get(place) ?? new Map<number, string>()).set(call[1], id));

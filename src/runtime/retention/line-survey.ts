@@ -5,7 +5,8 @@ import type { Dated } from "../../core/policy.js";
 import { firstSeq, isGap, open, priorOf, type Save } from "../../core/save.js";
 import type { KnownNeeds, LineRow } from "../../store/port.js";
 import type { Ground } from "../ground.js";
-import { hole, type Segment } from "../journal.js";
+import { hole } from "../journal.js";
+import type { Past, Segment } from "../past.js";
 import { Pace } from "./pace.js";
 
 /** A place that loads, and the save with the newest base at or before it. */
@@ -20,7 +21,9 @@ export interface MarkAt extends PlaceAt, Dated {}
 export interface LineSurvey {
   readonly line: LineId;
   /** The line and those it goes back to. */
-  readonly segments: readonly Segment[];
+  readonly past: Past;
+  /** The line's own part of it. */
+  readonly own: Segment;
   /** The number of its first record. */
   readonly from: number;
   /** By rising number. */
@@ -44,8 +47,9 @@ export async function surveyLine({ store, journal }: Ground, line: LineId, signa
   const origins = new Set(forks.flatMap(({ origin }) => origin?.seq ?? []));
   const others = new Set([...pins.map(({ seq }) => seq), ...origins]);
   const known = { line: forks[0]?.no ?? 0, doc: Math.max(0, ...pins.map(({ doc }) => doc)) };
-  const segments = await journal.segments(line);
-  const { from } = segments[0] as Segment;
+  const past = journal.past(line);
+  const own = (await past.downTo(MAX_SEQ))[0] as Segment;
+  const { from } = own;
   const pace = new Pace(store, { least: 20, most: 1_000, first: 100, rests: false, signal });
   const marks: MarkAt[] = [];
   const pinned: PlaceAt[] = [];
@@ -69,8 +73,8 @@ export async function surveyLine({ store, journal }: Ground, line: LineId, signa
   };
   while (await pace.step(look));
   // The end of a line that no session owns may have been freed.
-  if (segments[0]?.session !== null) checkEnd(line, end);
-  return { line, segments, from, marks, priorToAll: priorToAll ?? 0, end, forks, pinned, known, origins };
+  if (own.session !== null) checkEnd(line, end);
+  return { line, past, own, from, marks, priorToAll: priorToAll ?? 0, end, forks, pinned, known, origins };
 }
 
 function markAt({ seq, at, base }: Save, text: string): MarkAt {

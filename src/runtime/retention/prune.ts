@@ -68,17 +68,16 @@ interface Plan {
 }
 
 /** What the places on a line that must go on loading need: kept checkpoints, what is pinned or begun at, and the end. */
-async function planFor({ loader }: Ground, { segments, marks, pinned, end }: LineSurvey, gone: ReadonlySet<number>): Promise<Plan> {
+async function planFor({ loader }: Ground, { past, from, marks, pinned, end }: LineSurvey, gone: ReadonlySet<number>): Promise<Plan> {
   const stays = marks.filter(({ seq }) => !gone.has(seq));
   const lastByBase = new Map<number, number>();
   // Lines begin at checkpoints, and where a snapshot has put a session back: those that stay are all the places there can be.
   for (const { base, seq } of [...stays, ...pinned, ...(end === undefined ? [] : [end])])
     lastByBase.set(base, Math.max(seq, lastByBase.get(base) ?? 0));
   const places: KeptPlace[] = [];
-  for (const [base, seq] of lastByBase)
-    places.push({ seq, base, ranges: base === 0 ? [] : (await loader.base(segments, base)).base.ranges });
+  for (const [base, seq] of lastByBase) places.push({ seq, base, ranges: base === 0 ? [] : (await loader.base(past, base)).base.ranges });
   // What was done must be known to whoever goes back before it: to a checkpoint of this line, or of one it comes from.
-  const firstOf = (left: readonly MarkAt[]) => (segments.length > 1 ? 0 : Math.min(left[0]?.seq ?? MAX_SEQ, pinned[0]?.seq ?? MAX_SEQ));
+  const firstOf = (left: readonly MarkAt[]) => (from > 1 ? 0 : Math.min(left[0]?.seq ?? MAX_SEQ, pinned[0]?.seq ?? MAX_SEQ));
   return {
     gone,
     stay: stays.map(({ seq }) => seq),

@@ -111,7 +111,7 @@ async function pruneSession(ground: Ground, id: SessionId, policy: RetentionRule
 /** Only what belongs to the session is looked at: its own lines, and what it inherits of lines that no session owns. */
 async function whatGoes(ground: Ground, id: SessionId, policy: RetentionRules, run: PruneRun): Promise<readonly Goes[]> {
   const { line } = headOf(await requireSession(ground, id));
-  const past = (await ground.journal.segments(line)).filter(({ session }) => session === id || session === null);
+  const past = (await ground.journal.past(line).all()).filter(({ session }) => session === id || session === null);
   const heirs = new Heirs(ground.store);
   const surveys = new Map<LineId, LineSurvey>();
   const others = run.lines === "all" ? await ground.store.lines({ session: id }) : [];
@@ -127,7 +127,7 @@ async function whatGoes(ground: Ground, id: SessionId, policy: RetentionRules, r
   const stretches = [along];
   // What a line of the past goes on with behind the place where it was left, and lines that were left as a whole.
   if (run.lines === "all")
-    for (const survey of [...surveys.values()].filter(({ segments }) => segments[0]?.session === id))
+    for (const survey of [...surveys.values()].filter(({ own }) => own.session === id))
       stretches.push(behind(survey, past.find(({ line: own }) => own === survey.line)?.to ?? 0, MAX_SEQ).toReversed());
 
   const gone = new Map<LineId, Set<number>>();

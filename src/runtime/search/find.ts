@@ -5,7 +5,7 @@
  * store and verified before it is shown: a text that was pruned, cut or redacted a moment ago is not shown.
  */
 import { quote } from "../../core/errors.js";
-import { checkName, type LineId, MAX_SEQ, placeId, type SessionId, sessionId, typeName } from "../../core/ids.js";
+import { checkName, placeId, type SessionId, sessionId, typeName } from "../../core/ids.js";
 import type { Role } from "../../core/message.js";
 import { passagesOf } from "../../core/search/document.js";
 import { occurrences } from "../../core/search/match.js";
@@ -16,6 +16,7 @@ import { isoTime } from "../../core/time.js";
 import { type Finder, type FindOptions, type Hit, MOST_RANKED, ROLES } from "../../store/search-port.js";
 import { breathe } from "../breathe.js";
 import { unlessDamaged } from "../damage.js";
+import { pastOfSession } from "../family.js";
 import type { Ground } from "../ground.js";
 import { type Damaged, invalid, limitOf, numberOf, oneOf, options, type Page } from "../options.js";
 import { checkHit, DamageReport } from "./damaged.js";
@@ -141,17 +142,10 @@ function timeOf(value: unknown, path: string): number | undefined {
 
 /** The lines of a session and those they go back to, each as far as it is shared. Undefined where it is not one that was asked for. */
 async function linesOf(ground: Ground, session: SessionId, wanted: Wanted): Promise<FindOptions["within"]> {
-  const { store } = ground;
   const row = await new Owners(ground, wanted).wanted(session);
   if (row === undefined) return undefined;
-  const lines = new Map<LineId, { readonly no: number; readonly upTo: number }>();
-  for (const own of await store.lines({ session })) {
-    let upTo = MAX_SEQ;
-    for (const { id, no, origin } of await store.past(own.id)) {
-      lines.set(id, { no, upTo: Math.max(upTo, lines.get(id)?.upTo ?? 0) });
-      upTo = origin?.seq ?? 0;
-    }
-  }
+  const along = await pastOfSession(ground, session);
+  const lines = new Map([...along].map(([id, { row: line, to }]) => [id, { no: line.no, upTo: to }]));
   return { session, no: row.no, lines };
 }
 

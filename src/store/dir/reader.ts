@@ -99,16 +99,14 @@ export class Reader {
     return line && lineRow(line);
   }
 
-  past(id: string): LineRow[] {
-    const past = new Map<string, LineRow>();
-    // Lines never begin on themselves; where damage makes it seem so, it is not followed for ever.
-    for (
-      let row = this.line(id);
-      row !== undefined && !past.has(row.id);
-      row = row.origin === null ? undefined : this.line(row.origin.line)
-    )
-      past.set(row.id, row);
-    return [...past.values()];
+  past(id: string, limit: number): LineRow[] {
+    const past: LineRow[] = [];
+    for (let row = this.line(id); row !== undefined; row = row.origin === null ? undefined : this.line(row.origin.line)) {
+      past.push(row);
+      // Lines never begin on themselves. Where damage makes it seem so, this ends it, too.
+      if (past.length === limit) break;
+    }
+    return past;
   }
 
   idsFrom(beginning: string, limit: number): Beginnings {

@@ -366,8 +366,8 @@ export class DirStore implements Store {
     return this.#read(() => this.#reader.line(id));
   }
 
-  past(id: string): Promise<readonly LineRow[]> {
-    return this.#read(() => this.#reader.past(id));
+  past(id: string, limit: number): Promise<readonly LineRow[]> {
+    return this.#read(() => this.#reader.past(id, limit));
   }
 
   lines(of: LineQuery): Promise<readonly LineRow[]> {

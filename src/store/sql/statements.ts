@@ -86,14 +86,16 @@ export function statementsIn(dialect: Dialect) {
 
     line: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.id = ?`,
     /**
-     * Numbers of origins fall along a past; that each line comes once ends it where damage has made a circle. SQLite keeps to the order of a
-     * CROSS JOIN. Otherwise it goes over all lines of the tenant, and looks for each among those of the past.
+     * A line and so many that it goes back to. The limit also ends it where damage has made a circle. SQLite keeps to the order of a CROSS
+     * JOIN. Otherwise it goes over all lines of the tenant, and looks for each among those of the past. Parameters: tenant, line, tenant,
+     * limit, tenant.
      */
-    past: `WITH RECURSIVE past (id) AS (
-        SELECT id FROM line WHERE tenant = ? AND id = ?
-        UNION SELECT o.origin_line FROM past p CROSS JOIN line o WHERE o.tenant = ? AND o.id = p.id AND o.origin_line IS NOT NULL)
+    past: `WITH RECURSIVE past (id, place) AS (
+        SELECT id, 1 FROM line WHERE tenant = ? AND id = ?
+        UNION ALL SELECT o.origin_line, p.place + 1 FROM past p CROSS JOIN line o
+        WHERE o.tenant = ? AND o.id = p.id AND o.origin_line IS NOT NULL AND p.place < ${most})
       SELECT ${lineColumns} FROM past CROSS JOIN line l LEFT JOIN session s ON s.no = l.session
-      WHERE l.tenant = ? AND l.id = past.id ORDER BY l.origin_seq DESC`,
+      WHERE l.tenant = ? AND l.id = past.id ORDER BY past.place`,
     sessionIdsFrom: `SELECT id FROM session WHERE tenant = ? AND id >= ? AND id < ? ORDER BY id LIMIT ${most}`,
     lineIdsFrom: `SELECT id FROM line WHERE tenant = ? AND id >= ? AND id < ? ORDER BY id LIMIT ${most}`,
     linesOfSession: `SELECT ${lineColumns} FROM session s JOIN line l ON l.session = s.no WHERE s.tenant = ? AND s.id = ? ORDER BY l.no DESC`,

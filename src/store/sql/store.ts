@@ -198,8 +198,8 @@ export class SqlStore implements Store {
     return row && lineRow(row);
   }
 
-  async past(id: string): Promise<readonly LineRow[]> {
-    return (await this.#read(this.#sql.past, this.#tenant, id, this.#tenant, this.#tenant)).map(lineRow);
+  async past(id: string, limit: number): Promise<readonly LineRow[]> {
+    return (await this.#read(this.#sql.past, this.#tenant, id, this.#tenant, limit, this.#tenant)).map(lineRow);
   }
 
   async lines(of: LineQuery): Promise<readonly LineRow[]> {

@@ -105,14 +105,16 @@ export const moving: readonly ContractCase[] = [
       return { a: a.line, b: b.line, c: c.line };
     },
     async check(store, { a, b, c }) {
-      const past = await store.past(c);
+      const past = await store.past(c, 10);
       assert.deepEqual(past, [await store.line(c), await store.line(b), await store.line(a)]);
       assert.deepEqual(
         past.map(({ session }) => session),
         ["c", null, "a"],
       );
-      assert.deepEqual(await store.past(a), [await store.line(a)]);
-      assert.deepEqual(await store.past("0000000000000000"), []);
+      assert.deepEqual(await store.past(a, 10), [await store.line(a)]);
+      assert.deepEqual(await store.past(c, 2), past.slice(0, 2));
+      assert.deepEqual(await store.past(c, 1), past.slice(0, 1));
+      assert.deepEqual(await store.past("0000000000000000", 10), []);
     },
   }),
 
@@ -149,7 +151,7 @@ export const moving: readonly ContractCase[] = [
           assert.equal(await other.session("a"), undefined);
           assert.equal(await other.present("a"), undefined);
           assert.equal(await other.line(a.line), undefined);
-          assert.deepEqual(await other.past(a.line), []);
+          assert.deepEqual(await other.past(a.line, 10), []);
           assert.deepEqual(await other.saves(a.line, all), []);
           for (const of of [{ session: "a" }, { origin: a.line }, { all: true }] as const) assert.deepEqual(await other.lines(of), []);
           for (const query of [{}, { agent: "x" }, { tag: "t" }, { status: "in-progress" }, { archived: false }])
