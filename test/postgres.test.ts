@@ -383,6 +383,41 @@ describe("what is asked of the server", () => {
     expect((await rowsRead()) - before).toBeLessThan(2 * 1_500);
   });
 
+  test("a past, a page of lines and a blob are found without going over all lines, also before the server has figures", async () => {
+    const schema = freshSchema();
+    const making = await open(at(schema));
+    const session = await making.session("a");
+    session.append({ role: "user", content: "a body that is kept apart ".repeat(600) });
+    const { id } = await session.checkpoint();
+    await making.fork(id, { id: "b" });
+    await making.close();
+    await as("holdfast", async (client) => {
+      await client.query("BEGIN");
+      await client.query(`SELECT "${schema}".begin_as('=', '1000')`);
+      await client.query(`INSERT INTO "${schema}".line (tenant, id, session, origin_line, origin_seq, body)
+        SELECT '=', 'line' || i, NULL, NULL, 0, '' FROM generate_series(1, 20000) i`);
+      await client.query("COMMIT");
+    });
+    const rowsRead = () =>
+      as("postgres", async (client) => {
+        const { rows } = await client.query(
+          "SELECT coalesce(idx_tup_fetch, 0) + seq_tup_read AS rows FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'line'",
+          [schema],
+        );
+        return Number(rows[0]?.["rows"]);
+      });
+    const before = await rowsRead();
+    const store = await openStore(at(schema), { connections: 1 });
+    const { line } = (await store.session("b"))?.head ?? { line: "" };
+    expect(await store.past(line, 32)).toHaveLength(2);
+    expect(await store.lines({ all: true, limit: 20 })).toHaveLength(20);
+    expect(await store.sweep(10, true)).toMatchObject({ count: 0 });
+    await store.close();
+    // A connection tells the server what it has read when it ends.
+    await expect.poll(rowsRead).toBeGreaterThan(before + 20);
+    expect((await rowsRead()) - before).toBeLessThan(200);
+  });
+
   test("whoever captures, begins lines and takes from them waits for others in one order: nobody has to be let go of", async () => {
     const address = at(freshSchema());
     const all = await Promise.all(Array.from({ length: 3 }, () => openStore(address)));

@@ -61,6 +61,7 @@ export const migrations: readonly ((schema: string) => string)[] = [
     body text COLLATE "C" NOT NULL,
     UNIQUE (tenant, id)
   );
+  CREATE INDEX line_of_tenant ON line (tenant, no);
   CREATE INDEX line_by_session ON line (session, no);
   CREATE INDEX line_by_origin ON line (tenant, origin_line, no) WHERE origin_line IS NOT NULL;
 
