@@ -182,7 +182,7 @@ export async function sharedUpTo(a: Past, b: Past): Promise<number> {
 const holding = <S extends Stretch>(stretches: readonly S[], seq: number): S | undefined =>
   stretches.find(({ from, to }) => seq >= from && seq <= to);
 
-export const lineAt = (stretches: readonly Stretch[], seq: number): LineId | undefined => holding(stretches, seq)?.line;
+const lineAt = (stretches: readonly Stretch[], seq: number): LineId | undefined => holding(stretches, seq)?.line;
 
 /** The last of these, by rising beginnings, that begins at or before a record, if it holds it. */
 function search(rising: readonly Stretch[], seq: number): Stretch | undefined {
