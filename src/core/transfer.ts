@@ -59,6 +59,16 @@ export interface SessionText {
   readonly lines: readonly LineId[];
   readonly head: string;
   readonly label: string;
+  /** It came as it was at a checkpoint, and has gone on since where it comes from. */
+  readonly goneOn?: true;
+  /** With it: the outcomes of calls that were open there. */
+  readonly letters?: readonly LetterText[];
+}
+
+/** A letter for a session's inbox. */
+export interface LetterText {
+  readonly id: string;
+  readonly text: string;
 }
 
 export interface LeftOut {
@@ -267,8 +277,16 @@ const SHAPES: Readonly<Record<string, (row: Fields) => boolean>> = {
   part: ({ part, text }) => (part === "blob" || part === "items" || part === "state") && isText(text),
   blob: ({ blob, base64: text }) => isDigest(blob) && typeof text === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(text),
   save: ({ save }) => isSave(save),
-  session: ({ session, on, lines, head, label }) =>
-    isSession(session) && isLineId(on) && Array.isArray(lines) && lines.every(isLineId) && isText(head) && isText(label),
+  session: ({ session, on, lines, head, label, goneOn, letters = [] }) =>
+    isSession(session) &&
+    isLineId(on) &&
+    Array.isArray(lines) &&
+    lines.every(isLineId) &&
+    isText(head) &&
+    isText(label) &&
+    (goneOn === undefined || goneOn === true) &&
+    Array.isArray(letters) &&
+    letters.every((letter) => isObject(letter) && isSession(letter["id"]) && isText(letter["text"])),
   agent: ({ agent, text }) => isSession(agent) && isText(text),
   again: ({ again }) => isSession(again),
   left: ({ left, code, message }) =>

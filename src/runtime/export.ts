@@ -7,7 +7,7 @@
 import type { Digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { follow, type LineEnd, originEnd, rootEnd } from "../core/follow.js";
-import { checkName, type Place, placeId, type SessionId, sessionId } from "../core/ids.js";
+import { checkName, checkpointPlace, type Place, placeId, type SessionId, sessionId } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import { firstSeq, isGap, type Save } from "../core/save.js";
 import { type AgentText, blobRows, firstRow, isSession, type LeftOut, RowWriter, saveRows, type TransferRow } from "../core/transfer.js";
@@ -15,17 +15,21 @@ import { AGENT, type DocRow, type LineRow, type SessionRow } from "../store/port
 import { agentOf } from "./agents/record.js";
 import { breathe } from "./breathe.js";
 import { documents } from "./documents.js";
+import { type Moment, momentAt } from "./export-checkpoint.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import { hole } from "./journal.js";
+import { notFound } from "./lines.js";
 import { callback, invalid, options, signalOf } from "./options.js";
 import { lost } from "./past.js";
 import { headOf, headRow, labelOf, lineOf, rootDigest } from "./rows.js";
 
-/** One session, those of an agent, or, with neither, all. */
+/** One session, those of an agent, a session as it was at one of its checkpoints, or, with none of them, all. */
 export interface ExportFilter {
   readonly session?: string;
   readonly agent?: string;
+  /** The session that owns this checkpoint, as it was there: without what came after, its other lines, and its forks. */
+  readonly checkpoint?: string;
 }
 
 export interface TransferProgress {
@@ -60,14 +64,22 @@ export async function* exportRows(
   filter: ExportFilter | undefined,
   given: ExportOptions | undefined,
 ): AsyncGenerator<string> {
-  const { session, agent } = options(filter, "export", ["session", "agent"]);
+  const { session, agent, checkpoint } = options(filter, "export", ["session", "agent", "checkpoint"]);
   const o = options(given, "export", ["signal", "onProgress", "onLeftOut"]);
-  if (session !== undefined && agent !== undefined) throw invalid("export", "it takes a session or an agent, not both");
+  if ([session, agent, checkpoint].filter((one) => one !== undefined).length > 1)
+    throw invalid("export", "it takes one of a session, an agent and a checkpoint");
   const signal = signalOf(o.signal);
   const onProgress = callback(o.onProgress, "onProgress");
   const onLeftOut = callback(o.onLeftOut, "onLeftOut");
   const only = session === undefined ? undefined : sessionId(session);
   if (only !== undefined && (await ground.store.session(only)) === undefined) throw noSession(only);
+  if (checkpoint !== undefined) {
+    const place = checkpointPlace(checkpoint);
+    const found = place && (await ground.journal.checkpointAt(place));
+    if (found === undefined) throw notFound(checkpoint);
+    yield* new Export(ground, [found.checkpoint.sessionId], { signal, onProgress, onLeftOut }, place).rows([]);
+    return;
+  }
   const whose = agent === undefined ? undefined : checkName(agent, "agent");
   const ids = only === undefined ? await idsOf(ground, whose) : [only];
   const agents = only === undefined ? await agentsOf(ground, whose) : [];
@@ -118,16 +130,12 @@ interface Sent {
   readonly end: LineEnd;
 }
 
-/** A line of a session, and where it ended at the moment that is exported. */
-interface OwnLine {
-  readonly row: LineRow;
-  readonly to: number;
-}
-
 class Export {
   readonly #ground: Ground;
   readonly #ids: readonly SessionId[];
   readonly #hearers: Hearers;
+  /** The checkpoint at which the session is exported; its end where there is none. */
+  readonly #at: Place | undefined;
   readonly #writer = new RowWriter();
   #lines = new Map<string, Sent>();
   #blobs = new Set<Digest>();
@@ -139,7 +147,8 @@ class Export {
   #saves = 0;
   #pageRows = 16;
 
-  constructor(ground: Ground, ids: readonly SessionId[], hearers: Hearers) {
+  constructor(ground: Ground, ids: readonly SessionId[], hearers: Hearers, at?: Place) {
+    this.#at = at;
     this.#ground = ground;
     this.#ids = ids;
     this.#hearers = hearers;
@@ -200,15 +209,14 @@ class Export {
   }
 
   async *#session(id: SessionId): AsyncGenerator<TransferRow> {
-    const moment = await this.#moment(id);
+    const moment = this.#at === undefined ? await this.#moment(id) : await momentAt(this.#ground, this.#at);
     if (moment === undefined) return;
-    const { row, lines } = moment;
+    const { session, lines } = moment;
     for (const line of lines) {
       yield* this.#past(line.row);
       yield* this.#line(line.row, id, line.to);
     }
-    const { head, label } = row;
-    yield { session: id, on: head.line, lines: lines.map((line) => line.row.id), head: withoutIncarnation(row), label: label.text };
+    yield { ...session, lines: lines.map((line) => line.row.id) };
     this.#sessions += 1;
   }
 
@@ -216,13 +224,13 @@ class Export {
    * What the session is at one moment: its row, and where each of its lines ends. Only the line it is on can grow, so if it is on the same
    * one before and after the others were looked at, they ended there all the while.
    */
-  async #moment(id: SessionId): Promise<{ readonly row: SessionRow; readonly lines: readonly OwnLine[] } | undefined> {
+  async #moment(id: SessionId): Promise<Moment | undefined> {
     const { journal, store } = this.#ground;
     for (;;) {
       const present = await journal.present(id);
       if (present === undefined) return undefined;
       labelOf(present.row);
-      const lines: OwnLine[] = [];
+      const lines: { readonly row: LineRow; readonly to: number }[] = [];
       for (const row of (await store.lines({ session: id })).toReversed()) {
         const end = row.id === present.head.line ? present.tail : await journal.tail(row.id);
         lines.push({ row, to: end?.save.seq ?? row.origin?.seq ?? 0 });
@@ -232,7 +240,8 @@ class Export {
       if (after.head.text === present.row.head.text) {
         if (!lines.some(({ row }) => row.id === present.head.line))
           throw new HoldfastError("CORRUPT", `Session ${quote(id)} is on a line that is not its own.`, { sessionId: id });
-        return { row: present.row, lines };
+        const { row, head } = present;
+        return { session: { session: id, on: head.line, head: withoutIncarnation(row), label: row.label.text }, lines };
       }
       await breathe();
       this.#hearers.signal?.throwIfAborted();

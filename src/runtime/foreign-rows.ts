@@ -4,10 +4,24 @@ import { isDigest } from "../core/digest.js";
 import { checkName, checkpointPlace, isLineId, type SessionId, sessionId } from "../core/ids.js";
 import { equal } from "../core/json.js";
 import { isStatus } from "../core/status.js";
-import { isTime } from "../core/transfer.js";
+import { isObject, isTime, type LetterText } from "../core/transfer.js";
 import type { Head, Label, NewLine } from "../store/port.js";
 import { checkTags, MAX_TITLE_CHARS } from "./opening.js";
-import { damaged, type HeadDoc, headRow, type LabelDoc, type LineDoc, labelRow, lineOf, newLine, rootDigest, unsealed } from "./rows.js";
+import {
+  damaged,
+  type HeadDoc,
+  headRow,
+  type LabelDoc,
+  type LineDoc,
+  labelRow,
+  lineOf,
+  type MailDoc,
+  mailOf,
+  mailText,
+  newLine,
+  rootDigest,
+  unsealed,
+} from "./rows.js";
 
 /**
  * The head in a text, as one of an incarnation. What is brought in is not due, whatever it was where it came from: two stores would go on
@@ -49,6 +63,18 @@ export function labelFrom(id: SessionId, text: string): Label {
   if (!isFit || row.text !== text) throw damaged("label", id);
   return row;
 }
+
+/** The letters that came with a session: they tell outcomes of calls, and nothing else. */
+export function lettersFrom(id: SessionId, letters: readonly LetterText[]): readonly { readonly id: string; readonly doc: MailDoc }[] {
+  return letters.map((letter) => {
+    const doc = mailOf(letter.text, id);
+    const isFit = (doc.kind === "late" || doc.kind === "settle") && typeof doc.effect === "string" && isOutcome(doc.as);
+    if (!isFit || mailText(doc) !== letter.text) throw damaged("inbox", id);
+    return { id: letter.id, doc };
+  });
+}
+
+const isOutcome = (as: unknown): boolean => isObject(as) && ("result" in as || typeof as["error"] === "string");
 
 /** The line in a text. */
 export function lineFrom(line: NewLine): LineDoc {

@@ -17,6 +17,7 @@ import {
   badRow,
   endedEarly,
   type LeftOut,
+  type LetterText,
   type LineText,
   notAnExport,
   Parts,
@@ -30,10 +31,11 @@ import { agentFrom } from "./agents/record.js";
 import { breatheNowAndThen } from "./breathe.js";
 import { Again, BringIn, type Brought, freeLines, type Outcome, Refused, type Target } from "./bring-in.js";
 import type { TransferProgress } from "./export.js";
-import { headFrom, labelFrom, lineFrom } from "./foreign-rows.js";
+import { headFrom, labelFrom, lettersFrom, lineFrom } from "./foreign-rows.js";
 import type { Ground } from "./ground.js";
 import { callback, flag, invalid, options, signalOf } from "./options.js";
 import { IMPORTED } from "./restored.js";
+import { headOf } from "./rows.js";
 
 /** An export as text or bytes, in pieces of any size: a file's stream, standard input, what `hold.export` gives. */
 export type ExportedRows = AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>;
@@ -212,7 +214,9 @@ class Import {
       throw this.#damage(error);
     }
     if (brought !== undefined) await this.#bring(brought);
-    if ("session" in row) this.#done(row);
+    if (!("session" in row)) return;
+    if (this.#unit.failure === undefined && row.letters !== undefined) await this.#post(row.session, row.letters);
+    this.#done(row);
   }
 
   /** Whatever cannot be is damage of its row, also where reading it stumbled. */
@@ -332,11 +336,12 @@ class Import {
     const own = [...this.#unit.lines.values()].filter(({ of }) => of === session).map(({ line }) => line.id);
     if (this.#unit.own !== session || own.length !== lines.length || !own.every((id) => lines.includes(id)))
       throw this.#bad(`gives session ${quote(session)} other lines than came with it`);
-    const { doc, row: head } = headFrom(session, row.head, this.#target.incarnation);
+    const { doc, row: head } = headFrom(session, row.head, row.goneOn ? IMPORTED : this.#target.incarnation);
     const current = own.includes(on) && doc.line === on ? this.#unit.lines.get(on) : undefined;
     if (current === undefined) throw this.#bad(`puts session ${quote(session)} on a line that is not its own`);
     if (current.end.status !== undefined && current.end.status !== doc.status)
       throw this.#bad(`says that session ${quote(session)} is ${doc.status}, and its journal says ${current.end.status}`);
+    lettersFrom(session, row.letters ?? []);
     return { session, head, label: labelFrom(session, row.label) };
   }
 
@@ -380,6 +385,14 @@ class Import {
         await sleep(Math.random() * 5 * unit.tries);
       }
     }
+  }
+
+  /** Posts what became of open calls to a session that was not opened here since it came. */
+  async #post(session: SessionId, letters: readonly LetterText[]): Promise<void> {
+    const { ground, dryRun } = this.#target;
+    const row = dryRun ? undefined : await ground.store.session(session);
+    if (row === undefined || headOf(row).incarnation !== IMPORTED) return;
+    for (const { id, doc } of lettersFrom(session, letters)) await ground.tryPost(session, doc, { id });
   }
 
   #done({ session }: SessionText): void {

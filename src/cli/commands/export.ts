@@ -2,9 +2,9 @@ import { createWriteStream } from "node:fs";
 import { Readable, type Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { HoldfastError, quote } from "../../core/errors.js";
-import type { ExportFilter, LeftOut, TransferProgress } from "../../index.js";
+import type { ExportFilter, Holdfast, LeftOut, TransferProgress } from "../../index.js";
 import { command, flag, text } from "../command.js";
-import { requireSession } from "../ids.js";
+import { requireCheckpoint, requireSession } from "../ids.js";
 import { usage } from "../parse.js";
 import { propose } from "../proposal.js";
 import { counted, inline, size } from "../text.js";
@@ -13,9 +13,12 @@ export const exportCommand = command({
   name: "export",
   group: "move",
   says: "sessions as one stream of text that any store takes in",
-  words: [{ name: "SESSION", says: "its id, or the beginning of it; or --agent, or --all", completes: "session", optional: true }],
+  words: [
+    { name: "SESSION", says: "its id, or the beginning of it; or --agent, --checkpoint or --all", completes: "session", optional: true },
+  ],
   options: {
     agent: text("AGENT", "all sessions of this agent, and its record", { completes: "agent" }),
+    checkpoint: text("ID", "a session as it was at this checkpoint; SESSION@12 is a session's checkpoint 12", { completes: "checkpoint" }),
     all: flag("everything"),
     output: text("FILE", "write to a file that is not there yet, instead of stdout", { short: "o", completes: "file" }),
   },
@@ -23,16 +26,15 @@ export const exportCommand = command({
     ["holdfast export order-42 > order-42.jsonl", ""],
     ["holdfast export --all | holdfast import holdfast - --store postgres://host/db", "from one store to another"],
   ],
-  async run({ words: [word], options: { agent, all, output, json }, terminal, hold, signal, line }) {
-    if ([word !== undefined, agent !== undefined, all].filter(Boolean).length !== 1)
-      throw usage("export needs one of SESSION, --agent AGENT and --all");
+  async run({ words: [word], options: { agent, checkpoint, all, output, json }, terminal, hold, signal, line }) {
+    if ([word, agent, checkpoint].filter((one) => one !== undefined).length + Number(all) !== 1)
+      throw usage("export needs one of SESSION, --agent AGENT, --checkpoint ID and --all");
     if (json && output === undefined) throw usage("the stream is JSON already; --json goes with --output");
     // It holds what is stored as it is: nothing for a terminal to read.
     if (output === undefined && terminal.isTty)
       throw usage("the stream is not for a terminal: redirect it to a file, or name one with --output");
     const store = await hold();
-    const what: ExportFilter =
-      word !== undefined ? { session: (await requireSession(store, word)).id } : agent !== undefined ? { agent } : {};
+    const what = await filterOf(store, { word, agent, checkpoint });
     const bar = terminal.progress("exported");
     let so: TransferProgress = { sessions: 0, saves: 0, bytes: 0, of: 0 };
     const leftOut: LeftOut[] = [];
@@ -67,6 +69,19 @@ export const exportCommand = command({
     return { json: {}, lines: [], exit };
   },
 });
+
+async function filterOf(
+  store: Holdfast,
+  {
+    word,
+    agent,
+    checkpoint,
+  }: { readonly word: string | undefined; readonly agent: string | undefined; readonly checkpoint: string | undefined },
+): Promise<ExportFilter> {
+  if (word !== undefined) return { session: (await requireSession(store, word)).id };
+  if (checkpoint !== undefined) return { checkpoint: (await requireCheckpoint(store, checkpoint)).id };
+  return agent === undefined ? {} : { agent };
+}
 
 const unended = (stream: NodeJS.WriteStream): Writable => stream;
 /** Never over something that is there. */

@@ -1,0 +1,87 @@
+/**
+ * A session as it was at one of its checkpoints, for an export. What came after is left out, but for one thing: the outcomes of calls that
+ * were open there and have ended since. They go along as letters, so that the imported session does not make those calls again.
+ */
+import { acts, type Effect } from "../core/effect.js";
+import { type Place, placeId } from "../core/ids.js";
+import { titleOf } from "../core/title.js";
+import type { LetterText, SessionText } from "../core/transfer.js";
+import type { LineRow } from "../store/port.js";
+import { answerOf } from "./effects/bodies.js";
+import { decisionId, lateId } from "./effects/decisions.js";
+import { LeftBehind } from "./effects/left-behind.js";
+import type { Ground } from "./ground.js";
+import type { Standpoint } from "./journal.js";
+import { notFound } from "./lines.js";
+import { type HeadDoc, headRow, labelOf, type MailDoc, mailText, type Settlement } from "./rows.js";
+
+/** What goes out of a session: its row, and each of its lines up to a record. */
+export interface Moment {
+  readonly session: Omit<SessionText, "lines">;
+  readonly lines: readonly { readonly row: LineRow; readonly to: number }[];
+}
+
+/** A result that is longer stays behind: its call is in doubt then. */
+const MAX_RESULT_CHARS = 1024 * 1024;
+
+export async function momentAt(ground: Ground, place: Place): Promise<Moment> {
+  const { journal, loader, store } = ground;
+  const found = await journal.checkpointAt(place);
+  const row = await store.line(place.line);
+  const present = found && (await journal.present(found.checkpoint.sessionId));
+  if (found === undefined || row === undefined || present === undefined) throw notFound(placeId(place.line, place.seq));
+  const { checkpoint } = found;
+  const { fold } = await loader.at(found, { sized: false }, found.segments());
+  labelOf(present.row);
+  const { incarnation: _incarnation, due: _due, reason: _reason, title, origin, ...rest } = present.head;
+  const head: HeadDoc = {
+    ...rest,
+    line: place.line,
+    status: checkpoint.status,
+    ...(checkpoint.reason !== undefined && { reason: checkpoint.reason }),
+    // The first words may have come after the checkpoint.
+    ...(title !== undefined && fold.messages.some((message) => titleOf(message) !== undefined) && { title }),
+    // On a line that it has inherited, it stands before the place at which it began.
+    ...(origin !== undefined && row.session === rest.id && { origin }),
+  };
+  const goneOn = hasGoneOn(present, place);
+  const letters = goneOn ? await endedSince(ground, row, place.seq, fold.course.open) : [];
+  const session = {
+    session: rest.id,
+    on: place.line,
+    head: headRow(head).text,
+    label: present.row.label.text,
+    ...(goneOn && { goneOn: true as const }),
+    ...(letters.length > 0 && { letters }),
+  };
+  return { session, lines: [{ row, to: place.seq }] };
+}
+
+const hasGoneOn = ({ head, tail }: Standpoint, { line, seq }: Place): boolean => head.line !== line || tail?.save.seq !== seq;
+
+/** The outcomes of calls that are open at a place, as the line tells them behind it. */
+async function endedSince(ground: Ground, row: LineRow, seq: number, open: readonly Effect[]): Promise<readonly LetterText[]> {
+  const acting = open.filter(acts);
+  if (acting.length === 0) return [];
+  const later = await (await LeftBehind.beyond(ground, [row], new Map([[row.id, seq]]))).all();
+  const letters: LetterText[] = [];
+  for (const before of acting) {
+    const ended = later.find(({ id, phase }) => id === before.id && phase === "done");
+    const letter = ended && (await letterOf(ground, before, ended));
+    if (letter !== undefined && letter.text.length <= MAX_RESULT_CHARS) letters.push(letter);
+  }
+  return letters;
+}
+
+async function letterOf(ground: Ground, before: Effect, ended: Effect): Promise<LetterText | undefined> {
+  const answer = await answerOf(ground, ended);
+  // Pruned.
+  if (answer === undefined) return undefined;
+  const as: Settlement = ended.outcome === "ok" ? { result: answer } : { error: String(answer), ...(ended.happened && { happened: true }) };
+  const { id, phase, asked = 0 } = before;
+  const attempt = ended.attempt?.no ?? 1;
+  if (phase === "waiting") return { id: decisionId(id, asked, 0), text: mailText({ kind: "settle", effect: id, asked, as }) };
+  return phase === "ready"
+    ? undefined
+    : { id: lateId(id, attempt), text: mailText({ kind: "late", effect: id, attempt, as } satisfies MailDoc) };
+}
