@@ -85,7 +85,9 @@ async function costsOf(address: string, upTo: readonly number[]): Promise<readon
 describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"))("a chain of lines on $name", ({ address }) => {
   test("the 120th rewind reads no more than the 40th, nor does opening the session or reading its state", async () => {
     const [early, late] = (await costsOf(address(), [40, 120])) as [Record<string, Cost>, Record<string, Cost>];
-    expect(late["rewind"]).toEqual(early["rewind"]);
+    expect(late["rewind"]?.rows).toBeLessThanOrEqual((early["rewind"] as Cost).rows);
+    // A heartbeat may fall into one of them.
+    expect(late["rewind"]?.calls).toBeLessThanOrEqual((early["rewind"] as Cost).calls + 1);
     // How many lines stand between the end and the newest base differs: by sixteen at most.
     for (const what of ["open", "state"]) {
       expect(late[what]?.calls).toBeLessThanOrEqual((early[what] as Cost).calls + 20);

@@ -1,5 +1,6 @@
 /** Where a run places checkpoints. What is committed is there with or without them: they are places to come back to. */
 import { HoldfastError } from "./errors.js";
+import { readFields } from "./given.js";
 
 export type StrategyEvent = "tool" | "model" | "step";
 
@@ -44,12 +45,12 @@ export function placement(strategy: unknown): Placement {
     });
   }
   if (typeof strategy === "object" && strategy !== null) {
-    const keys = Object.keys(strategy);
-    const { everySteps, everyMessages, everyMs } = strategy as { everySteps?: unknown; everyMessages?: unknown; everyMs?: unknown };
-    if (keys.length === 1 && everySteps !== undefined) return byCount(["tool"], count(everySteps, "everySteps"), ({ steps }) => steps);
-    if (keys.length === 1 && everyMessages !== undefined)
-      return byCount(["tool", "step"], count(everyMessages, "everyMessages"), ({ messages }) => messages);
-    if (keys.length === 1 && everyMs !== undefined) return byCount(["tool", "model"], count(everyMs, "everyMs"), ({ ms }) => ms);
+    const { fields, unknown } = readFields(strategy, "checkpoint", ["everySteps", "everyMessages", "everyMs"]);
+    const [[name, least] = [], ...more] = Object.entries(fields);
+    const isOne = unknown === undefined && more.length === 0;
+    if (isOne && name === "everySteps") return byCount(["tool"], count(least, name), ({ steps }) => steps);
+    if (isOne && name === "everyMessages") return byCount(["tool", "step"], count(least, name), ({ messages }) => messages);
+    if (isOne && name === "everyMs") return byCount(["tool", "model"], count(least, name), ({ ms }) => ms);
   }
   throw refused(
     'it must be "after-tool", "after-model", "before-step", "never", { everySteps }, { everyMessages }, { everyMs } or a function',

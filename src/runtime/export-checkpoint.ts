@@ -31,7 +31,7 @@ export async function momentAt(ground: Ground, place: Place): Promise<Moment> {
   const present = found && (await journal.present(found.checkpoint.sessionId));
   if (found === undefined || row === undefined || present === undefined) throw notFound(placeId(place.line, place.seq));
   const { checkpoint } = found;
-  const { fold } = await loader.at(found, { sized: false }, found.segments());
+  const { fold } = await loader.at(found, { sized: false }, found.past);
   labelOf(present.row);
   const { incarnation: _incarnation, due: _due, reason: _reason, title, origin, ...rest } = present.head;
   const head: HeadDoc = {
