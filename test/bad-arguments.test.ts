@@ -145,6 +145,7 @@ const functions: Readonly<Record<string, readonly [module: object, calls: Readon
       fromFormat: [o({ format: "openai", messages: [] })],
       partsOf: [message],
       textOf: [message],
+      transcriptVersion: [[message]],
     },
   ],
   "holdfast/testing": [

@@ -1,7 +1,7 @@
 /** K1 to K3: what is called under a key is done once, whoever did not hear the answer, on every store. */
 import { afterEach, describe, expect, test } from "vitest";
 import { Holdfast as Hold } from "../src/holdfast.js";
-import { agent, type Holdfast, HoldfastError, open } from "../src/index.js";
+import { agent, type Holdfast, HoldfastError, open, transcriptVersion } from "../src/index.js";
 import { openStore } from "../src/open.js";
 import { RECEIPT } from "../src/runtime/receipts.js";
 import { thisMachine } from "../src/store/machine.js";
@@ -25,6 +25,8 @@ interface Places {
   readonly first: string;
   readonly second: string;
   readonly snapshot: string;
+  /** Of the messages in the session. */
+  readonly version: string;
 }
 
 const o = (key: string | undefined) => (key === undefined ? undefined : { key });
@@ -83,6 +85,15 @@ const cases: readonly Case[] = [
     done: async (hold) => ((await hold.sessions.get("s"))?.title === SECRET ? 1 : 0),
   },
   {
+    name: "sessions.replace",
+    call: (hold, { version }, key) => hold.sessions.replace("s", [{ role: "user", content: SECRET }], { version, ...o(key) }),
+    other: (hold, { version }, key) => hold.sessions.replace("s", [], { version, key }),
+    done: async (hold) => {
+      const { messages } = await hold.sessions.state("s");
+      return messages.filter(({ content }) => content === SECRET).length;
+    },
+  },
+  {
     name: "sessions.delete",
     call: (hold, _, key) => hold.sessions.delete("s", o(key)),
     other: (hold, _, key) => hold.sessions.delete("t", { key }),
@@ -121,7 +132,8 @@ async function prepare(hold: Holdfast): Promise<Places> {
   const { id: second } = await session.checkpoint();
   await session.close();
   const { id: snapshot } = await hold.agents.snapshot("ann");
-  return { first, second, snapshot };
+  const version = transcriptVersion((await hold.sessions.state("s")).messages);
+  return { first, second, snapshot, version };
 }
 
 const isReceipt = ({ kind, put }: DocChange) => kind === RECEIPT && put !== undefined;

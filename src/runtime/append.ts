@@ -10,11 +10,11 @@
 import { randomUUID } from "node:crypto";
 import { digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
-import { fromPlain, type PlainMessage, toPlain, withBytes } from "../core/formats/plain.js";
-import { fromFormat, type GivenTranscript } from "../core/formats/transcript.js";
-import { checkName, type SessionId, sessionId, typeName } from "../core/ids.js";
-import { fieldsOf, invalidValue, isList, itemsOf, type JsonObject } from "../core/json.js";
-import { blobsOf, type EncodedMessage, encodeMessage, type MessageInput } from "../core/message.js";
+import { type PlainMessage, toPlain, withBytes } from "../core/formats/plain.js";
+import { checkName, type SessionId, sessionId } from "../core/ids.js";
+import type { JsonObject } from "../core/json.js";
+import { blobsOf, type EncodedMessage, type MessageInput } from "../core/message.js";
+import { type GivenMessages, MAX_BYTES, readMessages, tooLarge } from "./given-messages.js";
 import type { Ground } from "./ground.js";
 import { tryMessages } from "./holding.js";
 import { type Letter, noSession, readMail, tryPost } from "./inbox.js";
@@ -48,8 +48,6 @@ export interface AppendResult {
   readonly taken: boolean;
 }
 
-const MAX_MESSAGES = 10_000;
-const MAX_BYTES = 64 * 1024 * 1024;
 /** How many calls may wait in one session, and how much text with them. Variable for tests. */
 export const waitingLimits = { calls: 100, bytes: 256 * 1024 * 1024 };
 const ONCE_TAKEN = " Append again once whoever holds it has taken them in.";
@@ -68,12 +66,7 @@ interface Sending {
 /** `open`: nothing was sent under the key, but perhaps by one who failed. */
 type Standing = "open" | "sent" | "taken";
 
-export async function appendTo(
-  ground: Ground,
-  id: string,
-  given: readonly MessageInput<never>[] | readonly MessageInput[] | GivenTranscript,
-  o: AppendOptions | undefined,
-): Promise<AppendResult> {
+export async function appendTo(ground: Ground, id: string, given: GivenMessages, o: AppendOptions | undefined): Promise<AppendResult> {
   const { key, create, dryRun, ...label } = options(o, "sessions.append", [
     "key",
     "create",
@@ -88,11 +81,7 @@ export async function appendTo(
   const isMade = flag(create, "create") ?? false;
   const odd = Object.keys(label).find((name) => label[name as keyof typeof label] !== undefined);
   if (!isMade && odd !== undefined) throw invalid(odd, "it is given to a session that is made; pass create: true with it");
-  // A copy: what is checked here is what is stored, whatever the caller does with its own meanwhile.
-  const sent = messagesOf(given).map((message, i) => redacted(ground, snapshot(message, `messages[${i}]`), `messages[${i}]`));
-  const messages = sent.map(({ message }) => message);
-  const encoded = sent.map((each) => each.encoded);
-  refuseTooMuch(encoded);
+  const { messages, encoded } = readMessages(ground, given);
   if (flag(dryRun, "dryRun") ?? false) {
     checkLabel(ground, label);
     const present = await ground.journal.present(session);
@@ -135,50 +124,6 @@ const conflict = ({ session, key }: Sending): HoldfastError =>
     "CONFLICT",
     `Other messages were appended to session ${quote(session)} under the key ${quote(key)}. Append these under a key of their own.`,
     { sessionId: session },
-  );
-
-function snapshot(message: MessageInput, path: string): MessageInput {
-  const { createdAt: _createdAt, ...plain } = toPlain(message, path);
-  return fromPlain(plain, path);
-}
-
-/** What is sent, and how it will be stored: as it is, or as the hook for redactions leaves it. */
-function redacted(
-  { redactor }: Ground,
-  given: MessageInput,
-  path: string,
-): { readonly message: MessageInput; readonly encoded: EncodedMessage } {
-  const before = encodeMessage(given, path);
-  const encoded = redactor?.message(before, path) ?? before;
-  if (encoded === before) return { message: given, encoded };
-  return { message: withBytes(encoded.value, new Map(encoded.blobs.map(({ digest: name, bytes }) => [name, bytes]))), encoded };
-}
-
-/** A list of messages, or a transcript in a provider's format. */
-function messagesOf(given: unknown): readonly MessageInput[] {
-  if (!isList(given)) {
-    if (typeof given !== "object" || given === null || !("format" in fieldsOf(given, "transcript")))
-      throw invalidValue("messages", `it is a list of messages, or a transcript with its format, not ${typeName(given)}`);
-    return fromFormat(given as GivenTranscript);
-  }
-  return (itemsOf(given, "messages") ?? []) as readonly MessageInput[];
-}
-
-function refuseTooMuch(messages: readonly EncodedMessage[]): void {
-  if (messages.length > MAX_MESSAGES)
-    throw new HoldfastError("TOO_LARGE", `messages: ${messages.length} of them. Append ${MAX_MESSAGES} at a time.`, {
-      path: "messages",
-      limit: MAX_MESSAGES,
-    });
-  const bytes = messages.reduce((sum, { bytes: own, blobs }) => sum + own + blobs.reduce((all, blob) => all + blob.bytes.length, 0), 0);
-  if (bytes > MAX_BYTES) throw tooLarge(bytes);
-}
-
-const tooLarge = (bytes: number): HoldfastError =>
-  new HoldfastError(
-    "TOO_LARGE",
-    `messages: ${bytes} bytes with their files, and one call appends ${MAX_BYTES} at most. Append them in several calls.`,
-    { path: "messages", limit: MAX_BYTES },
   );
 
 /** Where nobody holds the session, and nothing stands in the way, they are appended without being sent. */

@@ -1,15 +1,15 @@
 /** Looking at sessions, and changing what stands outside their journals. Needs no lease. */
 import { checkText } from "../core/checkpoint.js";
 import { HoldfastError } from "../core/errors.js";
-import type { Format, GivenTranscript, Transcript } from "../core/formats/transcript.js";
+import type { Format, Transcript } from "../core/formats/transcript.js";
 import { checkName, type SessionId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
-import type { MessageInput } from "../core/message.js";
 import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import type { Change, SessionRow, Witnesses } from "../store/port.js";
 import { type AppendOptions, type AppendResult, appendTo } from "./append.js";
 import { isThere } from "./damage.js";
+import type { GivenMessages } from "./given-messages.js";
 import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
@@ -20,6 +20,7 @@ import { type KeyOption, once, type Receipt } from "./receipts.js";
 import { type RedactOptions, type RedactReport, redactSession } from "./redact/redact.js";
 import type { RedactWhat } from "./redact/what.js";
 import { type Relabel, relabelBy, type SessionUpdate } from "./relabel.js";
+import { type Replaced, type ReplaceOptions, replaceIn } from "./replace.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, labelRow } from "./rows.js";
 import type { SearchFilter, SearchPage } from "./search/find.js";
 import type { IndexOptions, Search } from "./search/search.js";
@@ -234,12 +235,16 @@ export class Sessions {
    * Appends messages, or a transcript in a provider's format, from outside a run and without holding the session. They are one save, never
    * come between a call and its answer, and begin no turn. Where somebody holds the session, it takes them in between its steps.
    */
-  append(
-    id: string,
-    messages: readonly MessageInput<never>[] | readonly MessageInput[] | GivenTranscript,
-    o?: AppendOptions,
-  ): Promise<AppendResult> {
+  append(id: string, messages: GivenMessages, o?: AppendOptions): Promise<AppendResult> {
     return appendTo(this.#ground, id, messages, o);
+  }
+
+  /**
+   * Puts messages in the place of others, from outside a run: of all, or of a range; none removes them. `version` says which transcript the
+   * caller has seen (`transcriptVersion`): where it is another by now, that is a CONFLICT. What was there stays in the history.
+   */
+  replace(id: string, messages: GivenMessages, o: ReplaceOptions): Promise<Replaced> {
+    return replaceIn(this.#ground, id, messages, o);
   }
 
   /**

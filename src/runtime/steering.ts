@@ -5,20 +5,14 @@
 import { type Checkpoint, type CheckpointOptions, checkOptions, MARK_OPTIONS } from "../core/checkpoint.js";
 import { checkpointPlace, type LineId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
+import { briefly, type OutsideOptions, waitOf } from "./briefly.js";
 import type { Ground } from "./ground.js";
-import type { Holding } from "./holding.js";
 import { adopt, checkPolicy, notFound, passedSince, type RewindOptions, type Rewound, rewind } from "./lines.js";
-import { checkWaitMs, openHolding } from "./opening.js";
-import { options, signalOf } from "./options.js";
-import { type KeyOption, once } from "./receipts.js";
+import { options } from "./options.js";
+import { once } from "./receipts.js";
 import { requireSession } from "./sessions.js";
 
-export interface OutsideOptions extends KeyOption {
-  /** How long to wait for another holder to let go. */
-  readonly waitMs?: number;
-  /** Stops waiting. What has begun is brought to its end. */
-  readonly signal?: AbortSignal;
-}
+export type { OutsideOptions } from "./briefly.js";
 
 export async function checkpointFromOutside(
   ground: Ground,
@@ -84,24 +78,4 @@ export async function adoptFromOutside(
 ): Promise<void> {
   const { waitMs, signal } = options(given, "adopt", ["waitMs", "signal"]);
   await briefly(ground, sessionId(id), waitOf(waitMs, signal), (held) => adopt(held, at));
-}
-
-interface Waiting {
-  readonly waitMs: number | undefined;
-  readonly signal: AbortSignal | undefined;
-}
-
-const waitOf = (waitMs: unknown, signal: unknown): Waiting => ({ waitMs: checkWaitMs(waitMs), signal: signalOf(signal) });
-
-async function briefly<R>(ground: Ground, session: string, { waitMs, signal }: Waiting, act: (held: Holding) => Promise<R>): Promise<R> {
-  const held = await openHolding(ground, session, waitMs === undefined ? undefined : { waitMs }, { make: false, signal });
-  try {
-    const done = await act(held);
-    // It is done, whatever becomes of the lease: that runs out.
-    await held.close({ discard: true }).catch(() => {});
-    return done;
-  } catch (error) {
-    await held.close({ discard: true }).catch(() => {});
-    throw error;
-  }
 }

@@ -17,6 +17,7 @@ import { revive } from "../core/revive.js";
 import { seal } from "../core/save.js";
 import { isUnderWay, type StatusEvent } from "../core/status.js";
 import { titleOf } from "../core/title.js";
+import type { TranscriptChange } from "../core/transcript-change.js";
 import type { DocChange, NewSave } from "../store/port.js";
 import type { Ground } from "./ground.js";
 import { options, wholeNumber } from "./options.js";
@@ -147,6 +148,20 @@ export class Workspace {
   appendFromOutside(messages: readonly MessageInput[]): void {
     const encoded = messages.map((message, i) => this.encode(message, `messages[${i}]`));
     this.#stageMessages(encoded, undefined, { isWork: false });
+  }
+
+  /**
+   * Puts messages in the place of others, from outside a run: nothing is set going by it. The changes come in order; where each begins is
+   * counted in the transcript as it stands before all of them.
+   */
+  spliceFromOutside(changes: readonly TranscriptChange<EncodedMessage>[]): void {
+    let moved = 0;
+    for (const { start, remove, add } of changes) {
+      const at = start + moved;
+      const isAppend = remove === 0 && at === this.#fold.messageCount;
+      this.#stageMessages(add, isAppend ? undefined : [at, remove], { isWork: false });
+      moved += add.length - remove;
+    }
   }
 
   /** A message that was checked already. It is taken over. */

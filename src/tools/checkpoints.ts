@@ -4,7 +4,7 @@ import { KINDS } from "../core/checkpoint.js";
 import type { Diff } from "../core/diff.js";
 import { unlessGone } from "../runtime/damage.js";
 import { invalid } from "../runtime/options.js";
-import { type Call, keyOf, signalOf, spec } from "./definition.js";
+import { keyOf, signalOf, spec, waiting } from "./definition.js";
 import { fitting, pageOf, piece } from "./pages.js";
 import { choice, either, flag, id, json, list, object, optional, text, whole } from "./schema.js";
 import {
@@ -31,10 +31,6 @@ import {
   sessionShown,
   snapshotShown,
 } from "./shown.js";
-
-/** How long a conversation that somebody works in is waited for. */
-const WAIT_MS = 2_000;
-const waiting = (call: Call) => ({ waitMs: WAIT_MS, ...signalOf(call) });
 
 const ofAgent = optional(id("An agent: its record and all its conversations."));
 const ofSession = optional(id("A conversation's id, the `sessionId` of what a search has found."));

@@ -3,11 +3,12 @@ import { digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { fromPlain, type PlainMessage } from "../core/formats/plain.js";
 import type { JsonObject } from "../core/json.js";
-import type { Role } from "../core/message.js";
+import type { Message, MessageInput, Role } from "../core/message.js";
+import { transcriptVersion } from "../core/transcript-change.js";
 import { invalid } from "../runtime/options.js";
 import type { SessionUpdate } from "../runtime/relabel.js";
 import { type SessionSummary, STATUSES } from "../runtime/sessions.js";
-import { type Hold, keyOf, spec } from "./definition.js";
+import { type Call, type Hold, keyOf, spec, waiting } from "./definition.js";
 import { fitting, pageOf, piece } from "./pages.js";
 import { choice, either, flag, id, json, list, number, object, optional, orNull, text, whole } from "./schema.js";
 import { agentFilter, MAX_NAMED, ownAmong, refuseForeign, refuseSelf, requireCheckpoint, requireSession } from "./scope.js";
@@ -32,13 +33,26 @@ const saidMessage = object({
   name: optional(text("Who exactly.")),
   parentId: optional(text("The message it answers.")),
   metadata: optional(json("Whatever else.")),
+  seq: optional(whole("As conversation_load tells it. Not taken over.")),
+  createdAt: optional(text("As conversation_load tells it. Not taken over.")),
+  provider: optional(json("As conversation_load tells it. Not taken over; a message that stays the same keeps its own.")),
+  reply: optional(json("As conversation_load tells it. Not taken over; a message that stays the same keeps its own.")),
 });
+
+const replacing = object(
+  {
+    version: text("The `version` of the messages you have loaded: refused (CONFLICT) if they have changed since."),
+    from: optional(id("The id of the first message that goes, as conversation_load tells it. Without it all messages go.")),
+    count: optional(whole("How many go, beginning with `from`; 1 by default. With 0 the messages are put before it.")),
+  },
+  "Replaces or removes messages: `messages` come in their place. Without it messages are added to the end.",
+);
 
 export const conversationSave = spec({
   name: "conversation_save",
   title: "Save a conversation",
   description:
-    "Adds messages to the end of a conversation, and changes its title, tags, metadata or whether it is archived. Makes the conversation where there is none. Nothing that was said before is changed. Where an agent is at work in it, the messages are kept and taken in between two of its steps.",
+    "Adds messages to the end of a conversation, or, with `replace`, puts them in the place of others; and changes its title, tags, metadata or whether it is archived. Makes the conversation where there is none. To remove messages, replace them by none (`messages: []`). What was replaced is kept as history: checkpoint_restore with `before` goes back to it. Where an agent is at work in it, added messages are kept and taken in between two of its steps; replacing is refused meanwhile.",
   does: "changes",
   holdsStored: true,
   input: {
@@ -47,6 +61,7 @@ export const conversationSave = spec({
     ),
     agent: optional(id("The agent it belongs to, where it is made by this.")),
     messages: optional(list("What was said, in order.", saidMessage, MAX_MESSAGES)),
+    replace: optional(replacing),
     title: optional(orNull(text("Null takes it away; its first words stand in for it then.", { maxLength: 1_000 }))),
     tags: optional(list("All its tags.", id("A tag."), 100)),
     archived: optional(flag("Whether it is put away.")),
@@ -56,14 +71,34 @@ export const conversationSave = spec({
     session,
     count: whole("How many messages were given."),
     taken: flag("Whether they are in the conversation by now. Otherwise whoever is at work in it takes them in."),
+    replaced: optional(
+      object({
+        removed: whole("How many messages went."),
+        added: whole("How many came. One that stays the same counts as neither."),
+        length: whole("How many messages there are now."),
+        before: optional(text("The checkpoint before the change, to go back to.")),
+      }),
+    ),
   },
-  async run(hold, { id: named, agent, messages = [], ...label }, call) {
+  async run(hold, { id: named, agent, messages: listed, replace, ...label }, call) {
     const given = named ?? hold.newSessionId("conversation_save", call.key);
+    const messages = listed?.map(({ seq: _seq, createdAt: _createdAt, provider: _provider, reply: _reply, ...message }) => message) ?? [];
     const said = messages.map((message, i) => fromPlain(message as unknown as PlainMessage, `messages[${i}]`));
+    if (replace !== undefined && replace.from === undefined && listed === undefined)
+      throw invalid("messages", "say what comes in the place of all messages; [] removes them");
     const made = agentFilter(call, agent);
     await refuseForeign(call, (seeing) => requireSession(hold, seeing, given)).catch((error: unknown) => {
       throw error instanceof HoldfastError && error.code === "NOT_FOUND" ? taken(given) : error;
     });
+    if (replace !== undefined) {
+      const { agent: owner } = await requireSession(hold, call, given);
+      if (made.agent !== undefined && owner !== made.agent) throw taken(given);
+      return {
+        count: said.length,
+        taken: true,
+        ...(await replaced(hold, given, { said, about: digest(JSON.stringify([messages, replace])), replace, label }, call)),
+      };
+    }
     // What says something else under an id that is known is refused before anything is changed.
     const isNew = call.key === undefined || !(await hold.isDone(call.key));
     if (said.length > 0 && isNew) await hold.sessions.append(given, said, { create: true, dryRun: true, ...made });
@@ -77,6 +112,26 @@ export const conversationSave = spec({
     return { session: sessionShown(await requireSession(hold, call, given)), ...sent };
   },
 });
+
+interface Replacing {
+  readonly said: readonly MessageInput[];
+  /** Names what is said, and in the place of what. */
+  readonly about: string;
+  readonly replace: { readonly version: string; readonly from?: string; readonly count?: number };
+  readonly label: object;
+}
+
+/** The messages are replaced first, under a key of their own, and the label is changed under the call's key. */
+async function replaced(hold: Hold, given: string, { said, about, replace, label }: Replacing, call: Call) {
+  refuseSelf(call, given);
+  const update = () => hold.sessions.update(given, label as SessionUpdate, { about, ...keyOf(call) });
+  const own = call.key === undefined ? undefined : digest(`replace ${call.key}`);
+  // Under the call's key something else was done: that refuses it before anything is changed.
+  if (call.key !== undefined && own !== undefined && (await hold.isDone(call.key)) && !(await hold.isDone(own))) await update();
+  const done = await hold.sessions.replace(given, said, { ...replace, ...waiting(call), ...(own !== undefined && { key: own }) });
+  if (call.key !== undefined || Object.keys(label).length > 0) await update();
+  return { session: sessionShown(await requireSession(hold, call, given)), replaced: done };
+}
 
 const taken = (given: string): HoldfastError =>
   new HoldfastError("CONFLICT", `The id ${quote(given)} cannot be used here. Choose another.`, { sessionId: given });
@@ -101,6 +156,7 @@ export const conversationLoad = spec({
     session,
     what: choice("What was loaded.", WHAT),
     count: whole("How many there are in all."),
+    version: optional(text("Of messages: names what they say, to be given to conversation_save with `replace`.")),
     items: list(
       "Messages, or entries of state or metadata; or pieces of one that is too long.",
       either("", json("A message, with role, content, id, seq and createdAt, or an entry, with key and value."), piece),
@@ -116,6 +172,7 @@ export const conversationLoad = spec({
       session: sessionShown(shown),
       what,
       count: all.length,
+      ...(what === "messages" && { version: transcriptVersion(all as unknown as readonly Message[]) }),
       ...pageOf(all, from, {
         of: `${what} ${shown.id} ${at ?? ""}`,
         first,

@@ -69,6 +69,9 @@ export interface Call {
 }
 
 export const signalOf = ({ signal }: Call): { readonly signal?: AbortSignal } => (signal === undefined ? {} : { signal });
+/** How long a conversation that somebody works in is waited for. */
+const WAIT_MS = 2_000;
+export const waiting = (call: Call) => ({ waitMs: WAIT_MS, ...signalOf(call) });
 export const keyOf = ({ key }: Call): KeyOption => (key === undefined ? {} : { key });
 
 /** Said in every answer that holds what was stored. */

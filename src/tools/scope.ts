@@ -106,7 +106,7 @@ export function refuseSelf({ self }: Call, session: string): void {
   if (session === self)
     throw new HoldfastError(
       "BAD_STATUS",
-      `You are at work in ${quote(session)}: its checkpoints are placed as you go, and it can be neither put back nor deleted from inside. Make a checkpoint of the agent, or fork from one that is there.`,
+      `You are at work in ${quote(session)}: its checkpoints are placed as you go, and it can be neither put back, rewritten nor deleted from inside. Make a checkpoint of the agent, or fork from one that is there.`,
       { sessionId: session },
     );
 }

@@ -56,6 +56,18 @@ export async function everyTool(call: CallTool): Promise<void> {
     items: [{ kind: "message", sessionId: "talk/1", snippet: "kelp", role: "user" }],
   });
 
+  // Replaced, and put back again.
+  const { version, items: loaded } = await ask("conversation_load", { id: "talk/1" });
+  const edited = [loaded[0], { ...loaded[1], content: "Never." }];
+  expect(await ask("conversation_save", { id: "talk/1", replace: { version }, messages: edited })).toMatchObject({
+    count: 2,
+    taken: true,
+    replaced: { removed: 2, added: 1, length: 2, before: expect.any(String) },
+  });
+  const { version: other } = await ask("conversation_load", { id: "talk/1" });
+  await ask("conversation_save", { id: "talk/1", replace: { version: other }, messages: loaded });
+  expect(await ask("conversation_load", { id: "talk/1" })).toMatchObject({ version, count: 3 });
+
   const { checkpoint: first } = await ask("checkpoint_create", { session: "talk/1", label: "one", description: "d", metadata: { a: [1] } });
   expect(first).toMatchObject({ session: "talk/1", label: "one", description: "d", kind: "manual", messageCount: 3 });
   const { checkpoint: whole } = await ask("checkpoint_create", { agent: "ann", label: "all" });
@@ -104,7 +116,7 @@ export async function everyTool(call: CallTool): Promise<void> {
   expect(await ask("checkpoint_delete", { id: back.recovery.id })).toEqual({ deleted: true });
   expect(await ask("checkpoint_delete", { id: back.recovery.id })).toEqual({ deleted: false });
 
-  expect(await ask("persistence_stats", {})).toMatchObject({ agents: 1, sessions: 2, messages: 4 });
+  expect(await ask("persistence_stats", {})).toMatchObject({ agents: 1, sessions: 2, messages: 7 });
   expect(await ask("conversation_delete", { id: "talk/1" })).toMatchObject({ deleted: true, keptFor: ["what-if"] });
   expect(await ask("conversation_delete", { id: "talk/1" })).toMatchObject({ deleted: false });
   expect(await ask("agent_delete", { id: "ann" })).toMatchObject({ deleted: true, sessions: 1 });

@@ -125,6 +125,7 @@ export const surfaces: readonly Surface[] = [
       update: () => ["free", o({ title: "t", tags: ["t"], archived: false, metadata: {} }), o({ key: "k4", create: true, about: "x" })],
       transcript: ({ checkpoint }) => ["free", o({ format: "openai", at: checkpoint.id })],
       append: () => ["free", [message], o({ key: "k5" })],
+      replace: () => ["free", [message], o({ version: "v", from: "m", count: 1, key: "k21", waitMs: 0, signal })],
       delete: () => ["free", o({ key: "k6" })],
       redact: () => ["free", "kelp", o({ dryRun: true, signal, onProgress: () => {} })],
     },

@@ -1,0 +1,68 @@
+/** Messages as callers give them from outside a run: checked, copied, and run through the hook for redactions. */
+import { HoldfastError } from "../core/errors.js";
+import { fromPlain, toPlain, withBytes } from "../core/formats/plain.js";
+import { fromFormat, type GivenTranscript } from "../core/formats/transcript.js";
+import { typeName } from "../core/ids.js";
+import { fieldsOf, invalidValue, isList, itemsOf } from "../core/json.js";
+import { type EncodedMessage, encodeMessage, type MessageInput } from "../core/message.js";
+import type { Ground } from "./ground.js";
+
+export type GivenMessages = readonly MessageInput<never>[] | readonly MessageInput[] | GivenTranscript;
+
+const MAX_MESSAGES = 10_000;
+export const MAX_BYTES = 64 * 1024 * 1024;
+
+/** Answers a copy: what is checked here is what is stored, whatever the caller does with its own meanwhile. */
+export function readMessages(
+  ground: Ground,
+  given: GivenMessages,
+): { readonly messages: readonly MessageInput[]; readonly encoded: readonly EncodedMessage[] } {
+  const read = messagesOf(given).map((message, i) => redacted(ground, snapshot(message, `messages[${i}]`), `messages[${i}]`));
+  const encoded = read.map((each) => each.encoded);
+  refuseTooMuch(encoded);
+  return { messages: read.map(({ message }) => message), encoded };
+}
+
+function snapshot(message: MessageInput, path: string): MessageInput {
+  const { createdAt: _createdAt, ...plain } = toPlain(message, path);
+  return fromPlain(plain, path);
+}
+
+/** What is sent, and how it will be stored: as it is, or as the hook for redactions leaves it. */
+function redacted(
+  { redactor }: Ground,
+  given: MessageInput,
+  path: string,
+): { readonly message: MessageInput; readonly encoded: EncodedMessage } {
+  const before = encodeMessage(given, path);
+  const encoded = redactor?.message(before, path) ?? before;
+  if (encoded === before) return { message: given, encoded };
+  return { message: withBytes(encoded.value, new Map(encoded.blobs.map(({ digest: name, bytes }) => [name, bytes]))), encoded };
+}
+
+/** A list of messages, or a transcript in a provider's format. */
+function messagesOf(given: unknown): readonly MessageInput[] {
+  if (!isList(given)) {
+    if (typeof given !== "object" || given === null || !("format" in fieldsOf(given, "transcript")))
+      throw invalidValue("messages", `it is a list of messages, or a transcript with its format, not ${typeName(given)}`);
+    return fromFormat(given as GivenTranscript);
+  }
+  return (itemsOf(given, "messages") ?? []) as readonly MessageInput[];
+}
+
+function refuseTooMuch(messages: readonly EncodedMessage[]): void {
+  if (messages.length > MAX_MESSAGES)
+    throw new HoldfastError("TOO_LARGE", `messages: ${messages.length} of them. Give ${MAX_MESSAGES} at a time.`, {
+      path: "messages",
+      limit: MAX_MESSAGES,
+    });
+  const bytes = messages.reduce((sum, { bytes: own, blobs }) => sum + own + blobs.reduce((all, blob) => all + blob.bytes.length, 0), 0);
+  if (bytes > MAX_BYTES) throw tooLarge(bytes);
+}
+
+export const tooLarge = (bytes: number): HoldfastError =>
+  new HoldfastError(
+    "TOO_LARGE",
+    `messages: ${bytes} bytes with their files, and one call takes ${MAX_BYTES} at most. Give them in several calls.`,
+    { path: "messages", limit: MAX_BYTES },
+  );

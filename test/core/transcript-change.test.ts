@@ -1,0 +1,137 @@
+/** TRANSCRIPT-1, TRANSCRIPT-2: which messages change. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Message, MessageInput } from "../../src/core/message.js";
+import { changesBetween, looseEnds, transcriptVersion } from "../../src/core/transcript-change.js";
+
+const message = (id: string, content: string, i = 0): Message => ({
+  id,
+  role: "user",
+  content,
+  seq: i + 1,
+  createdAt: "2026-01-01T00:00:00.000Z",
+});
+const transcript = (count: number): readonly Message[] => Array.from({ length: count }, (_, i) => message(`m${i}`, `text ${i}`, i));
+
+/** What a transcript becomes, and which of its messages are still the same objects. */
+function applied(present: readonly Message[], given: readonly MessageInput[], range: { start: number; count: number }): readonly unknown[] {
+  const after: unknown[] = [...present];
+  let moved = 0;
+  for (const { start, remove, add } of changesBetween(present, range, given)) {
+    after.splice(start + moved, remove, ...add.map((i) => given[i]));
+    moved += add.length - remove;
+  }
+  return after;
+}
+
+const said = (all: readonly unknown[]) => (all as readonly MessageInput[]).map(({ id, content }) => `${id}: ${content as string}`);
+
+test("whatever is given stands in the range afterwards, and nothing else changes", () => {
+  const given = fc
+    .uniqueArray(fc.nat(14), { maxLength: 12 })
+    .chain((ids) =>
+      fc.tuple(
+        ...ids.map((i) =>
+          fc.oneof(
+            { weight: 3, arbitrary: fc.constant({ id: `m${i}`, content: `text ${i}` }) },
+            fc.constant({ id: `m${i}`, content: "another" }),
+          ),
+        ),
+      ),
+    );
+  fc.assert(
+    fc.property(fc.nat(10), fc.nat(10), fc.nat(10), given, (length, from, most, replacement) => {
+      const present = transcript(length);
+      const start = Math.min(from, length);
+      const range = { start, count: Math.min(most, length - start) };
+      const messages = replacement.map(({ id, content }) => ({ role: "user", id, content }) as const);
+      const expected = [...present.slice(0, start), ...messages, ...present.slice(start + range.count)];
+      expect(said(applied(present, messages, range))).toEqual(said(expected));
+    }),
+    { seed: 7, numRuns: 500 },
+  );
+});
+
+describe("messages that stay are not written again", () => {
+  const present = transcript(5);
+  const all = { start: 0, count: 5 };
+  const text = ({ id, content }: Message): MessageInput => ({ role: "user", id, content });
+  const changes = (given: readonly MessageInput[], range = all) =>
+    changesBetween(present, range, given).map(({ start, remove, add }) => [start, remove, add.length]);
+
+  test.each<readonly [string, readonly MessageInput[], readonly number[][]]>([
+    ["the same", present.map(text), []],
+    ["the same, without ids", present.map(({ content }) => ({ role: "user", content })), []],
+    ["nothing", [], [[0, 5, 0]]],
+    ["one more at the end", [...present.map(text), { role: "user", content: "new" }], [[5, 0, 1]]],
+    ["one gone", present.filter((_, i) => i !== 2).map(text), [[2, 1, 0]]],
+    [
+      "two changed, apart",
+      present.map((one, i) => (i === 0 || i === 4 ? { ...text(one), content: "x" } : text(one))),
+      [
+        [0, 1, 1],
+        [4, 1, 1],
+      ],
+    ],
+    [
+      "one moved to the front",
+      [text(present[4] as Message), ...present.slice(0, 4).map(text)],
+      [
+        [0, 4, 0],
+        [5, 0, 4],
+      ],
+    ],
+    [
+      "one changed and moved: one change, since its id is in use until then",
+      [{ role: "user", id: "m4", content: "x" }, ...present.slice(0, 3).map(text)],
+      [[0, 5, 4]],
+    ],
+  ])("%s", (_name, given, expected) => {
+    expect(changes(given)).toEqual(expected);
+  });
+
+  test("very many changes are one", () => {
+    const long = transcript(500);
+    const given = long.map((one, i) => (i % 2 ? text(one) : { ...text(one), content: "x" }));
+    expect(changesBetween(long, { start: 0, count: 500 }, given)).toHaveLength(1);
+    expect(said(applied(long, given, { start: 0, count: 500 }))).toEqual(said(given));
+  });
+
+  test("what its provider said of a message need not be given again; another of it makes it another message", () => {
+    const reply = { ...(present[0] as Message), role: "assistant", reply: { finish: "stop" } } as Message;
+    const given = { role: "assistant", id: "m0", content: "text 0" } as const;
+    expect(changesBetween([reply], { start: 0, count: 1 }, [given])).toEqual([]);
+    expect(changesBetween([reply], { start: 0, count: 1 }, [{ ...given, reply: { finish: "length" } }])).toHaveLength(1);
+  });
+});
+
+test("a version is that of ids, order and content, and not of numbers and times", () => {
+  const present = transcript(3);
+  const version = transcriptVersion(present);
+  expect(transcriptVersion(present.map((one) => ({ ...one, seq: one.seq + 7, createdAt: "2027-01-01T00:00:00.000Z" })))).toBe(version);
+  for (const other of [
+    present.toReversed(),
+    present.slice(1),
+    [message("x", "text 0"), ...present.slice(1)],
+    [message("m0", "x"), ...present.slice(1)],
+  ])
+    expect(transcriptVersion(other)).not.toBe(version);
+});
+
+test("loose ends are calls that something else follows, and answers without a call", () => {
+  const call = (callId: string): MessageInput => ({
+    role: "assistant",
+    content: [{ type: "tool-call", callId, name: "look", input: {} }],
+  });
+  const answer = (callId: string): MessageInput => ({
+    role: "tool",
+    content: [{ type: "tool-result", callId, name: "look", outcome: "ok", output: 1 }],
+  });
+  const user: MessageInput = { role: "user", content: "and?" };
+  const loose = (...messages: readonly MessageInput[]) => [...looseEnds(messages)];
+  expect(loose(user, call("a"), answer("a"), user)).toEqual([]);
+  expect(loose(call("a"), call("b"), answer("b"), answer("a"))).toEqual([]);
+  expect(loose(user, call("a"))).toEqual([]);
+  expect(loose(call("a"), user, answer("a"))).toEqual(["a"]);
+  expect(loose(answer("a"), user)).toEqual(["a"]);
+});
