@@ -110,12 +110,27 @@ export function readRange(fd: number, from: number, to: number): Buffer {
   const bytes = Buffer.allocUnsafe(to - from);
   let done = 0;
   while (done < bytes.length) {
-    const read = readAt(fd, bytes, done, bytes.length - done, from + done);
+    const read = readAt(fd, bytes, done, Math.min(bytes.length - done, MOST_AT_ONCE), from + done);
     if (read === 0) return bytes.subarray(0, done);
     done += read;
   }
   return bytes;
 }
+
+/** The system's calls take no more than 2 GiB at once. */
+const MOST_AT_ONCE = 2 ** 30;
+
+/** The same bytes, some at a time: for stretches that may be longer than memory. */
+export function* readPieces(fd: number, from: number, to: number, atOnce = PIECE_BYTES): Generator<Buffer> {
+  for (let at = from; at < to; ) {
+    const piece = readRange(fd, at, Math.min(to, at + atOnce));
+    if (piece.length === 0) return;
+    yield piece;
+    at += piece.length;
+  }
+}
+
+const PIECE_BYTES = 1024 * 1024;
 
 /** As {@link readRange}, into memory that is used again: gone at the next call. New pages for each load cost more than reading them. */
 export function glance(fd: number, from: number, to: number): Buffer {

@@ -12,7 +12,7 @@ import { randomBytes } from "node:crypto";
 import { closeSync, fstatSync, ftruncateSync, lstatSync } from "node:fs";
 import { bootId } from "../machine.js";
 import { Catalogue, type Entry, entryOf, isSameEntry } from "./catalogue.js";
-import { openFile, putOpenFile, readRange, syncFile, writeAll } from "./files.js";
+import { openFile, putOpenFile, readPieces, readRange, syncFile, writeAll } from "./files.js";
 import { type IndexRow, indexRow, isEntries, parseIndexRow } from "./index-rows.js";
 import type { SessionDoc } from "./session-file.js";
 
@@ -81,7 +81,7 @@ export class IndexFile {
     try {
       if (this.#rejected.inode === inode && this.#rejected.size === size) return false;
       this.#read = { ...nothingRead(), inode };
-      const isWhole = this.#take(readRange(opened.fd, 0, size));
+      const isWhole = this.#take(opened.fd, size);
       const { closed, boot } = this.#read;
       if (isWhole && (closed || (boot === bootId() && boot !== ""))) {
         this.#askLast();
@@ -122,25 +122,38 @@ export class IndexFile {
       if (opened.stat.ino !== inode || opened.stat.size < size) return false;
       const isSame = (bytes: Buffer, at: number) => readRange(opened.fd, at, at + bytes.length).equals(bytes);
       if (!isSame(first, 0) || !isSame(end, size - end.length)) return false;
-      return opened.stat.size === size || this.#take(readRange(opened.fd, size, opened.stat.size));
+      return opened.stat.size === size || this.#take(opened.fd, opened.stat.size);
     } finally {
       closeSync(opened.fd);
     }
   }
 
-  #take(bytes: Buffer): boolean {
+  /** Takes in what stands behind what was read, up to `to`, some rows at a time. False where a row is not whole. */
+  #take(fd: number, to: number): boolean {
+    let rest: Buffer = Buffer.alloc(0);
+    for (const piece of readPieces(fd, this.#read.size, to)) {
+      const bytes = rest.length === 0 ? piece : Buffer.concat([rest, piece]);
+      const taken = this.#takeRows(bytes);
+      if (taken === undefined) return false;
+      rest = bytes.subarray(taken);
+    }
+    return rest.length === 0 && this.#read.size > 0;
+  }
+
+  /** Takes in rows up to the last line break, and answers where that is. Undefined where one is damaged. */
+  #takeRows(bytes: Buffer): number | undefined {
     const read = this.#read;
-    for (let at = 0; at < bytes.length; ) {
-      const end = bytes.indexOf(LINE_BREAK, at);
-      const row = end < 0 ? undefined : parseIndexRow(bytes.subarray(at, end));
-      if (row === undefined || (read.size === 0 && !this.#isOurs(row))) return false;
+    let at = 0;
+    for (let end = bytes.indexOf(LINE_BREAK); end >= 0; end = bytes.indexOf(LINE_BREAK, at)) {
+      const row = parseIndexRow(bytes.subarray(at, end));
+      if (row === undefined || (read.size === 0 && !this.#isOurs(row))) return undefined;
       this.#takeRow(row);
       read.end = Buffer.from(bytes.subarray(at, end + 1));
       if (read.size === 0) read.first = read.end;
       read.size += end + 1 - at;
       at = end + 1;
     }
-    return read.size > 0;
+    return at;
   }
 
   #isOurs(row: IndexRow): boolean {

@@ -14,7 +14,18 @@ import type { LineId } from "../../core/ids.js";
 import { firstSeq, type Save } from "../../core/save.js";
 import type { Replacement, SaveQuery } from "../port.js";
 import { Unsure } from "./failures.js";
-import { addFile, changeDirectory, createFile, OpenDirectory, openFile, readRange, syncDirectory, syncFile, writeAll } from "./files.js";
+import {
+  addFile,
+  changeDirectory,
+  createFile,
+  OpenDirectory,
+  openFile,
+  readPieces,
+  readRange,
+  syncDirectory,
+  syncFile,
+  writeAll,
+} from "./files.js";
 import { readSaves, type Wants } from "./read-saves.js";
 import { type Piece, Redraft } from "./redraft.js";
 import { bytesBefore, isAsRead, type Seal, saveText, sealOf } from "./save-rows.js";
@@ -250,10 +261,9 @@ export class JournalFile {
   /** K1: all that does not count. Answers the name of the file that has it now. */
   setAside(): string {
     const fd = this.#fd as number;
-    const bytes = readRange(fd, this.#end, this.#size);
     const path = this.path.replace(/\.jsonl$/, "");
     let n = 1;
-    while (!addFile(`${path}.tail-${n}`, bytes)) n += 1;
+    while (!addFile(`${path}.tail-${n}`, readPieces(fd, this.#end, this.#size))) n += 1;
     this.#truncate(this.#end);
     syncFile(fd);
     return `${path}.tail-${n}`;
@@ -465,5 +475,10 @@ export class JournalFile {
  * holds. Two of them, because one changed bit can make one of a space.
  */
 function isTorn(fd: number, { start, seal }: Span): boolean {
-  return readRange(fd, start, seal).includes("\0\0");
+  let endsWithZero = false;
+  for (const piece of readPieces(fd, start, seal)) {
+    if ((endsWithZero && piece[0] === 0) || piece.includes("\0\0")) return true;
+    endsWithZero = piece.at(-1) === 0;
+  }
+  return false;
 }

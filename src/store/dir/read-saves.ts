@@ -1,4 +1,5 @@
 /** Reads saves from their places in a journal's file, in few large reads, and only the sections that are wanted. */
+import { constants } from "node:buffer";
 import { HoldfastError } from "../../core/errors.js";
 import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
@@ -14,6 +15,8 @@ export interface Wants {
 /** To read this much in vain costs less than another read. */
 const SKIP_FROM = 32 * 1024;
 const READ_AT_ONCE = 256 * 1024;
+/** A save is written out of one string, and a character takes three bytes at most. */
+const MOST_BYTES = 3 * constants.MAX_STRING_LENGTH;
 
 interface Stretch {
   readonly from: number;
@@ -23,13 +26,17 @@ interface Stretch {
 export function readSaves(fd: number, line: LineId, spans: readonly Span[], wants: Wants): { readonly save: Save; readonly seal: Seal }[] {
   const bytes = new Stretches(fd, spans, wants);
   return spans.map((span) => {
+    if ((wants.items || wants.state) && span.seal - span.start > MOST_BYTES)
+      throw damaged(line, span, `says that it has ${span.seal - span.start} bytes, which is more than any can have`);
     const seal = knownSeal(bytes.text(span.seal, span.end - 1));
-    if (seal?.seq !== span.seq)
-      throw new HoldfastError("CORRUPT", `The save at ${line}-${span.seq} was changed while it was read.`, { line, seq: span.seq });
+    if (seal?.seq !== span.seq) throw damaged(line, span, "was changed while it was read");
     const ends = { items: [span.start, span.state], state: [span.state, span.mark], mark: [span.mark, span.seal] } as const;
     return { seal, save: saveOf(line, seal, (section) => bytes.text(ends[section][0], ends[section][1] - 1), wants) };
   });
 }
+
+const damaged = (line: LineId, { seq }: Span, why: string): HoldfastError =>
+  new HoldfastError("CORRUPT", `The save at ${line}-${seq} ${why}. Run verify to see what else is damaged.`, { line, seq });
 
 /** The parts of a file that are wanted, each read when it is first asked for. */
 class Stretches {

@@ -4,7 +4,7 @@
  */
 import { closeSync, fdatasync, renameSync } from "node:fs";
 import { setImmediate as breathe } from "node:timers/promises";
-import { createFile, draftName, openToRead, readRange, remove, syncFile, writeAll } from "./files.js";
+import { createFile, draftName, openToRead, readPieces, remove, syncFile, writeAll } from "./files.js";
 
 /**
  * A stretch of the file as it stands, damage too; or what stands there from now on, asked for when its turn comes, and undefined where what
@@ -75,7 +75,7 @@ export class Redraft {
 
   /** Puts the draft in the place of the journal, with what stands behind `from` and before `to` of it by now. */
   exchange(from: number, to: number): void {
-    for (const bytes of this.#stretch(from, to)) this.#put(bytes);
+    for (const bytes of readPieces(this.#fd, from, to, COPIED_AT_ONCE)) this.#put(bytes);
     syncFile(this.#made);
     renameSync(this.#draft, this.#path);
   }
@@ -88,13 +88,9 @@ export class Redraft {
   }
 
   *#bytesOf(piece: Piece): Generator<Uint8Array | undefined> {
-    if ("from" in piece) return yield* this.#stretch(piece.from, piece.to);
+    if ("from" in piece) return yield* readPieces(this.#fd, piece.from, piece.to, COPIED_AT_ONCE);
     const text = piece.text(this.#fd);
     yield text === undefined ? undefined : Buffer.from(text);
-  }
-
-  *#stretch(begin: number, end: number): Generator<Uint8Array> {
-    for (let from = begin; from < end; from += COPIED_AT_ONCE) yield readRange(this.#fd, from, Math.min(end, from + COPIED_AT_ONCE));
   }
 
   #put(bytes: Uint8Array): void {

@@ -102,10 +102,13 @@ export function saveText(save: Save, refs: readonly Digest[], waits: Pick<Seal, 
   return { seal, text: `${text}${row}${SUM}${sumOf(row)}"}\n` };
 }
 
+/** Whether a row begins as a seal does. */
+export const mayBeSeal = (row: Buffer): boolean => row.toString("latin1", 0, OPEN.length) === OPEN;
+
 /** The seal in a row, or undefined where the row is none, or is not whole. */
 export function sealOf(row: Buffer): Seal | undefined {
   const at = row.length - END_CHARS;
-  if (at < OPEN.length || row.toString("latin1", 0, OPEN.length) !== OPEN) return undefined;
+  if (at < OPEN.length || !mayBeSeal(row)) return undefined;
   if (row.toString("latin1", at) !== `${SUM}${sumOf(row.subarray(0, at))}"}`) return undefined;
   try {
     return JSON.parse(row.toString("utf8", OPEN.length, at)) as Seal;

@@ -1,24 +1,39 @@
 /** Files that no longer count, and may hold what must not be found any more: drafts of killed processes, ends that were set aside, mail. */
-import { lstatSync } from "node:fs";
+import { closeSync, lstatSync } from "node:fs";
 import { join } from "node:path";
-import { isDraft, namesIn, readFile, remove } from "./files.js";
+import { isDraft, namesIn, openFile, readRange, remove } from "./files.js";
 import { sessionDirectories } from "./rebuild.js";
 
 /** Whoever posts mail needs no lock: a draft as young as this may still become a letter. */
 const POSTING_MS = 60_000;
+const PIECE_BYTES = 64 * 1024 * 1024;
+const OVERLAP_BYTES = 1024 * 1024;
 
 /** Removes them where they hold such a text. Only for the writer: other drafts than those of mail are nobody's then. Answers what is left. */
 export function removeRemains(root: string, holds: (text: string) => boolean): readonly string[] {
   const left: string[] = [];
   for (const path of remainsIn(root)) {
-    const text = readFile(path)?.toString();
-    if (text === undefined || !holds(text)) continue;
+    if (!holdsAny(path, holds)) continue;
     const age = Date.now() - (lstatSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0);
     if (isMail(path) && age < POSTING_MS)
       left.push(`a draft of a letter that somebody may be posting (${path}). Run it again in a minute.`);
     else remove(path);
   }
   return left;
+}
+
+/** A file may be longer than a string can be. What overlaps finds a text that stands on both sides of a cut. */
+function holdsAny(path: string, holds: (text: string) => boolean): boolean {
+  const opened = openFile(path);
+  if (opened === undefined) return false;
+  try {
+    const { size } = opened.stat;
+    for (let at = 0; at < size; at += PIECE_BYTES)
+      if (holds(readRange(opened.fd, at, Math.min(size, at + PIECE_BYTES + OVERLAP_BYTES)).toString())) return true;
+    return false;
+  } finally {
+    closeSync(opened.fd);
+  }
 }
 
 const isMail = (path: string): boolean => /[\\/]inbox[\\/][^\\/]+$/.test(path);

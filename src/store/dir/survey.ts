@@ -8,6 +8,7 @@ import { Approach } from "./approach.js";
 import type { Blobs } from "./blobs.js";
 import { entryOf, isSameEntry, type Standing } from "./catalogue.js";
 import type { Due } from "./due.js";
+import { translate } from "./failures.js";
 import { namesIn } from "./files.js";
 import type { IndexFile } from "./index-file.js";
 import type { Lock } from "./lock.js";
@@ -176,7 +177,13 @@ export class Survey {
     if (!isWriter && !lock.look().isFree) return;
     for (const { id, lines } of index.catalogue.entries()) {
       for (const line of lines) {
-        const stray = await read(() => reader.journal({ ...line, home: id })?.strayBytes ?? 0);
+        const stray = await read(() => reader.journal({ ...line, home: id })?.strayBytes ?? 0).catch((error: unknown) => {
+          const { code, message } = translate(error);
+          if (code !== "CORRUPT" && code !== "IO") throw error;
+          // One journal that cannot be read keeps none of the others from being looked at.
+          found.push(`The journal of line ${line.id} of session ${quote(id)} cannot be read: ${message}`);
+          return 0;
+        });
         if (stray > 0) found.push(`Line ${line.id} of session ${quote(id)} ends with ${stray} bytes that are no whole save.`);
       }
     }
