@@ -21,7 +21,7 @@ import { noSession } from "./runtime/inbox.js";
 import { checkPolicy, notFound, type RewindOptions, type Rewound } from "./runtime/lines.js";
 import { fork, openSession, type SessionOptions } from "./runtime/opening.js";
 import { callback, flag, invalid, options, pathOf, signalOf } from "./runtime/options.js";
-import { cancelSession, refuseTooManySignals, takeIn, takeInWhatIsLeft } from "./runtime/outside.js";
+import { cancelSession, takeInWhatIsLeft } from "./runtime/outside.js";
 import { isDone, type KeyOption, once } from "./runtime/receipts.js";
 import { Redactor } from "./runtime/redactor.js";
 import { type GcOptions, type GcReport, gc } from "./runtime/retention/gc.js";
@@ -30,6 +30,7 @@ import { Search } from "./runtime/search/search.js";
 import type { ForkOptions, Session } from "./runtime/session.js";
 import { drawId, idAndOptions, idOrDrawn } from "./runtime/session-ids.js";
 import { type SessionSummary, Sessions, summaryOf } from "./runtime/sessions.js";
+import { Signals } from "./runtime/signals.js";
 import { adoptFromOutside, type OutsideOptions, rewindFromOutside } from "./runtime/steering.js";
 import type { Telemetry } from "./runtime/telemetry.js";
 import { type Verdict, type VerifyOptions, verifyStore } from "./runtime/verify.js";
@@ -66,6 +67,7 @@ export class Holdfast implements AsyncDisposable {
   readonly #search: Search;
   readonly #indexed: boolean;
   readonly #runs: Runs;
+  readonly #signals: Signals;
   readonly #workers = new Set<Worker>();
   readonly #closing = abortController();
 
@@ -74,6 +76,8 @@ export class Holdfast implements AsyncDisposable {
     this.#ground = new Ground(store, machine, clock, leaseMs, telemetry, redact && new Redactor(redact));
     this.#ground.released = (id, left) => takeInWhatIsLeft(this.#ground, id, left);
     this.#runs = new Runs(this.#ground);
+    this.#signals = new Signals(this.#ground);
+    this.#ground.takeInPosted = () => this.#signals.flush();
     this.effects = new Effects(this.#ground);
     this.#search = new Search(this.#ground, indexed);
     this.#indexed = indexed;
@@ -151,9 +155,7 @@ export class Holdfast implements AsyncDisposable {
     const { key } = options(o, "signal", ["key"]);
     const session = sessionId(id);
     const doc = { kind: "signal", name: checkName(name, "signal name"), value: encode(value, "signal").value } as const;
-    await refuseTooManySignals(this.#ground, session);
-    await this.#ground.post(session, doc, key === undefined ? {} : { id: `signal:${doc.name}:${checkName(key, "key")}` });
-    await takeIn(this.#ground, session);
+    await this.#signals.send(session, doc, key === undefined ? undefined : `signal:${doc.name}:${checkName(key, "key")}`);
   }
 
   /** Takes turns that were submitted, and sessions whose holder died, and runs them. */
@@ -269,6 +271,7 @@ export class Holdfast implements AsyncDisposable {
   async close(): Promise<void> {
     this.#ground.closes();
     for (const worker of this.#workers) await worker.stop({ graceMs: 0 }).catch(() => {});
+    await this.#signals.flush();
     await this.agents.stop();
     await this.retention.stop();
     this.#closing.abort();

@@ -72,6 +72,7 @@ export async function* exportRows(
   const onProgress = callback(o.onProgress, "onProgress");
   const onLeftOut = callback(o.onLeftOut, "onLeftOut");
   const only = session === undefined ? undefined : sessionId(session);
+  await ground.takeInPosted();
   if (only !== undefined && (await ground.store.session(only)) === undefined) throw noSession(only);
   if (checkpoint !== undefined) {
     const place = checkpointPlace(checkpoint);

@@ -50,6 +50,8 @@ export class Ground {
   readonly running = new Map<string, number>();
   /** Called when a session was let go of here, with the letters that were left there: another may have come to it at the last moment. */
   released: (session: SessionId, left?: ReadonlySet<string>) => Promise<void> = async () => {};
+  /** Takes in what was posted from here and waits for a moment, before sessions are read as a whole. */
+  takeInPosted: () => Promise<void> = async () => {};
   readonly #clock: Clock;
   readonly #posting = new Set<Promise<void>>();
   #storeClock: { readonly at: number; readonly now: number } | undefined;

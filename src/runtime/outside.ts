@@ -1,6 +1,6 @@
 /** What reaches a session from outside: cancels, signals, and the sessions that its calls run. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { HoldfastError, quote } from "../core/errors.js";
+import { HoldfastError } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
 import type { SessionRow } from "../store/port.js";
 import type { Ground } from "./ground.js";
@@ -74,16 +74,4 @@ export async function childrenOf(ground: Ground, id: SessionId): Promise<readonl
     }
   }
   return [...found];
-}
-
-/** How many signals may wait for somebody who waits for them. */
-const MAX_SIGNALS = 1_000;
-
-export async function refuseTooManySignals(ground: Ground, id: SessionId): Promise<void> {
-  const present = await ground.journal.present(id);
-  if (present === undefined || (await ground.loader.courseAt(present)).signals.length < MAX_SIGNALS) return;
-  throw new HoldfastError("TOO_LARGE", `${MAX_SIGNALS} signals wait in session ${quote(id)} that nothing has waited for.`, {
-    sessionId: id,
-    limit: MAX_SIGNALS,
-  });
 }
