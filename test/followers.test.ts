@@ -51,10 +51,10 @@ const say = async (session: Session, content: string): Promise<void> => {
   await session.checkpoint();
 };
 
-type Follower = AsyncIterator<SessionEvent>;
+type Follower = AsyncGenerator<SessionEvent>;
 
 const follow = (hold: Holdfast, id: string, o?: { signal?: AbortSignal; after?: string }): Follower =>
-  hold.events(id, o)[Symbol.asyncIterator]();
+  hold.events(id, o)[Symbol.asyncIterator]() as Follower;
 
 async function warnings(during: () => Promise<void>): Promise<string[]> {
   const seen: string[] = [];
@@ -82,7 +82,7 @@ describe.each(stores)("$name", ({ address }) => {
       await say(session, "two");
       for (const { value } of await Promise.all(next)) expect(value).toMatchObject({ type: "message", message: { content: "two" } });
       expect(count.watches).toBe(1);
-      await Promise.all(all.map((follower) => follower.return?.()));
+      await Promise.all(all.map((follower) => follower.return(undefined)));
     });
     expect(seen).toEqual([]);
     expect(count.unwatches).toBe(1);
@@ -103,7 +103,7 @@ describe.each(stores)("$name", ({ address }) => {
     const rest: unknown[] = [];
     for (let i = 1; i < 80; i++) rest.push((await follower.next()).value?.type);
     expect(rest.filter((type) => type === "message")).toHaveLength(39);
-    await follower.return?.();
+    await follower.return(undefined);
     await hold.close();
   });
 });
@@ -133,6 +133,6 @@ test("a look now and then finds a change of which the store gave no hint", async
   await new Promise(setImmediate);
   await say(session, "two");
   for (const { value } of await Promise.all(next)) expect(value).toMatchObject({ type: "message" });
-  await Promise.all(followers.map((follower) => follower.return?.()));
+  await Promise.all(followers.map((follower) => follower.return(undefined)));
   await reader.close().catch(() => {});
 });

@@ -106,7 +106,7 @@ export function page(commands: readonly Command[]): string {
   for (const [code, { exit }] of Object.entries(errorTable)) exits.set(exit, [...(exits.get(exit) ?? []), code]);
   for (const [exit, codes] of [...exits].sort(([a], [b]) => a - b))
     lines.push(`| ${exit} | ${EXITS[exit] ?? ""}: ${codes.map((code) => `\`${code}\``).join(", ")} |`);
-  lines.push("| 130 | stopped with Ctrl-C |", "");
+  lines.push("| 130 | stopped with Ctrl-C |", "| 143 | stopped with SIGTERM |", "");
   return lines.join("\n");
 }
 

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError, missingPackage, quote } from "../core/errors.js";
 import type { Holdfast, ToolsOptions } from "../index.js";
 import { open } from "../index.js";
+import { Stopping } from "./stopping.js";
 import { refuseMissing } from "./store.js";
 
 const HEARD_MS = 1_000;
@@ -30,7 +31,7 @@ export async function mcp(o: McpOptions): Promise<void> {
   if (o.readOnly) refuseMissing(o.store);
   const tools: ToolsOptions = { readOnly: o.readOnly, ...(o.agent !== undefined && { agent: o.agent }) };
   const failed = (error: unknown) => say(error instanceof Error ? (error.stack ?? error.message) : String(error));
-  const stop = stopSignal();
+  const stop = new Stopping().signal;
   if (port === undefined) await overStdio(o, tools, failed, stop);
   else await overHttp(o, port, tools, failed, stop);
 }
@@ -106,17 +107,6 @@ async function overHttp(
 
 const opened = ({ store }: McpOptions, tenant: string | undefined): Promise<Holdfast> =>
   open(store, tenant === undefined ? {} : { tenant });
-
-/** The first signal ends it in order; a second one at once. */
-function stopSignal(): AbortSignal {
-  const stop = new AbortController();
-  for (const name of ["SIGINT", "SIGTERM"] as const)
-    process.on(name, () => {
-      if (stop.signal.aborted) process.exit(1);
-      stop.abort();
-    });
-  return stop.signal;
-}
 
 async function loaded<T>(load: () => Promise<T>): Promise<T> {
   try {

@@ -8,23 +8,23 @@ import { Declined } from "./declined.js";
 import { helpFor, overview, page } from "./help.js";
 import { type Parsed, parse } from "./parse.js";
 import { type Proposal, shellLine, shellOptions } from "./proposal.js";
+import { EXIT_BY, Stopping } from "./stopping.js";
 import { openStore, shownAddress } from "./store.js";
 import { closest } from "./suggest.js";
 import { Terminal } from "./terminal.js";
 import { inline, json as jsonText } from "./text.js";
 import { JSON_VERSION } from "./version.js";
 
-const STOPPED = 130;
-
 export async function run(words: readonly string[], version: string): Promise<number> {
+  const stopping = new Stopping();
   try {
-    return await start(words, version);
+    return await start(words, version, stopping);
   } catch (error) {
-    return failed(error, words.includes("--json"));
+    return failed(error, words.includes("--json"), stopping);
   }
 }
 
-async function start(given: readonly string[], version: string): Promise<number> {
+async function start(given: readonly string[], version: string, stopping: Stopping): Promise<number> {
   const [word, ...rest] = commandFirst(given);
   if (word === undefined || word === "--help" || word === "-h" || word === "help") return help(rest);
   const command = commands.find(({ name }) => name === word);
@@ -38,7 +38,7 @@ async function start(given: readonly string[], version: string): Promise<number>
       throw new HoldfastError(error.code, `${error.message} Try: holdfast help ${command.name}`, error.details);
     throw error;
   }
-  return parsed.options.help ? help([command.name]) : perform(command, parsed, version);
+  return parsed.options.help ? help([command.name]) : perform(command, parsed, version, stopping);
 }
 
 /** Options that every command takes may stand before it: `holdfast --store x.db ls`. */
@@ -54,9 +54,8 @@ function commandFirst(words: readonly string[]): readonly string[] {
   return at === 0 || at >= words.length ? words : [words[at] as string, ...words.slice(0, at), ...words.slice(at + 1)];
 }
 
-async function perform(command: Command, { words, options }: Parsed, version: string): Promise<number> {
+async function perform(command: Command, { words, options }: Parsed, version: string, stopping: Stopping): Promise<number> {
   const terminal = new Terminal({ utc: options.utc, quiet: options.quiet || options.json, pager: !options["no-pager"] });
-  const stopping = new Stopping();
   const { tenant } = options;
   const store = shownAddress(options.store);
   const line = (proposal: Proposal): string => {
@@ -87,7 +86,9 @@ async function perform(command: Command, { words, options }: Parsed, version: st
     // Before it is shown: whoever reads in a pager keeps nothing open.
     await opened?.close();
   }
-  return answer === undefined ? Number(process.exitCode ?? 0) : show(command, answer, options.json, terminal, line);
+  // Ctrl-C is how one that goes on is ended; SIGTERM is not.
+  if (answer === undefined) return stopping.by === "SIGTERM" ? EXIT_BY.SIGTERM : Number(process.exitCode ?? 0);
+  return show(command, answer, options.json, terminal, line);
 }
 
 /** A message that ends with a command to run names the store that was meant. */
@@ -112,25 +113,6 @@ async function show(
     terminal.next(next.map((proposal) => [line(proposal), proposal.says]));
   }
   return exit;
-}
-
-/** Ctrl-C, for commands that ask for it: the first stops them between two steps, the second at once. */
-class Stopping {
-  #stop: AbortController | undefined;
-
-  get signal(): AbortSignal {
-    if (this.#stop === undefined) {
-      const stop = new AbortController();
-      this.#stop = stop;
-      const ask = () => {
-        if (stop.signal.aborted) process.exit(STOPPED);
-        stop.abort();
-      };
-      process.on("SIGINT", ask);
-      process.on("SIGTERM", ask);
-    }
-    return this.#stop.signal;
-  }
 }
 
 async function help(words: readonly string[]): Promise<number> {
@@ -194,7 +176,7 @@ const OTHER_NAMES: Readonly<Record<string, string>> = {
   pending: "effects",
 };
 
-function failed(error: unknown, isJson: boolean): number {
+function failed(error: unknown, isJson: boolean, { by }: Stopping): number {
   const { red } = paint(isColourful(process.stderr, process.env));
   const told = (code: string, message: string, more: object = {}) =>
     process.stderr.write(
@@ -206,7 +188,7 @@ function failed(error: unknown, isJson: boolean): number {
   }
   if (error instanceof Error && error.name === "AbortError") {
     told("STOPPED", "Stopped.");
-    return STOPPED;
+    return EXIT_BY[by ?? "SIGINT"];
   }
   if (error instanceof HoldfastError) {
     const { code, message, details, retryable } = error;

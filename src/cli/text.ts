@@ -1,20 +1,23 @@
 /**
  * Text on its way to a terminal.
  *
- * V1  what is stored is shown and never sent: control characters, and those that change the direction of text, become visible.
+ * V1  what is stored is shown and never sent: control characters, and all others that are not seen, become visible.
  * V2  texts are measured in columns as terminals show them, and cut between characters as people see them.
  */
 
-/** C0 and C1 controls, direction marks and overrides, line and paragraph separators, and half characters. */
-const UNSEEN = /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]/u;
+/**
+ * Characters that are not seen, by their Unicode properties: controls, half characters, separators of lines, format characters (direction,
+ * joiners, tags), those that programs may ignore (variation selectors, fillers), and those that are none. Some format characters of Arabic,
+ * Syriac and Kaithi are seen.
+ *
+ * A joiner stays between two that it joins, and one selector of text or emoji style behind an emoji: without them what is seen changes.
+ */
+const UNSEEN =
+  /(?![\u200d\ufe0e\ufe0f\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u{110bd}\u{110cd}])[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}]|(?<![\p{Extended_Pictographic}\p{Emoji_Modifier}\p{L}\p{M}])\u200d|\u200d(?![\p{Extended_Pictographic}\p{L}\p{M}])|(?<!\p{Emoji})[\ufe0e\ufe0f]/u;
 const UNSEEN_ALL = new RegExp(UNSEEN, "gu");
 const NAMED: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\u001b": "\\e", "\0": "\\0" };
 
-const seen = (character: string): string => {
-  // Emoji are put together with this one.
-  if (character === "\u200d") return character;
-  return NAMED[character] ?? `\\u{${(character.codePointAt(0) as number).toString(16)}}`;
-};
+const seen = (character: string): string => NAMED[character] ?? `\\u{${(character.codePointAt(0) as number).toString(16)}}`;
 
 export const isUnseen = (text: string): boolean => UNSEEN.test(text);
 

@@ -82,11 +82,11 @@ export const missingPackage = (feature: string, name: string, cause: unknown): H
 /** Stored text shown inside a message: one line, bounded, control characters visible instead of sent to a terminal. */
 export function quote(text: string): string {
   const cut = text.length > 80 ? `${text.slice(0, 77)}…` : text;
-  return JSON.stringify(cut).replace(
-    /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
-    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+  return JSON.stringify(cut).replace(UNSEEN, (c) => c.replace(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`));
 }
+
+/** Controls, and characters that are not seen or change the direction of text. What emoji are put together with stays. */
+const UNSEEN = /(?![\u200d\ufe0e\ufe0f])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
 /** A path one step further: `.key` where that can be read as one, otherwise quoted and bounded. */
 export function pathTo(path: string, key: string | number): string {

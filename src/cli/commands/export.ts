@@ -30,7 +30,7 @@ export const exportCommand = command({
     if ([word, agent, checkpoint].filter((one) => one !== undefined).length + Number(all) !== 1)
       throw usage("export needs one of SESSION, --agent AGENT, --checkpoint ID and --all");
     if (json && output === undefined) throw usage("the stream is JSON already; --json goes with --output");
-    // It holds what is stored as it is: nothing for a terminal to read.
+    // It is for programs: nothing for a terminal to show.
     if (output === undefined && terminal.isTty)
       throw usage("the stream is not for a terminal: redirect it to a file, or name one with --output");
     const store = await hold();

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { createReadStream, type ReadStream } from "node:fs";
+import { addAbortSignal } from "node:stream";
 import { HoldfastError, quote } from "../../core/errors.js";
 import type { ImportReport, TransferProgress } from "../../index.js";
 import type { MigrationKind, MigrationReport } from "../../migrate/index.js";
@@ -55,7 +56,8 @@ async function importRows(
   path: string,
   { options: { "dry-run": dryRun, moved, store: named }, terminal, hold, signal }: Importing,
 ): Promise<Answer> {
-  const rows = path === "-" ? process.stdin : await readable(path);
+  // Also while it waits for what comes next.
+  const rows = addAbortSignal(signal, path === "-" ? process.stdin : await readable(path));
   // A dry run makes no store where there is none.
   const store = dryRun && isMissing(named) ? await (await import("../../index.js")).open("memory:") : await hold({ make: true });
   const bar = terminal.progress("imported");
