@@ -13,7 +13,7 @@
  * A joiner stays between two that it joins, and one selector of text or emoji style behind an emoji: without them what is seen changes.
  */
 const UNSEEN =
-  /(?![\u200d\ufe0e\ufe0f\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u{110bd}\u{110cd}])[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}]|(?<![\p{Extended_Pictographic}\p{Emoji_Modifier}\p{L}\p{M}])\u200d|\u200d(?![\p{Extended_Pictographic}\p{L}\p{M}])|(?<!\p{Emoji})[\ufe0e\ufe0f]/u;
+  /(?!\u200d|[\ufe0e\ufe0f]|[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u{110bd}\u{110cd}])[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}]|(?<![\p{Extended_Pictographic}\p{Emoji_Modifier}\p{L}\p{M}])\u200d|\u200d(?![\p{Extended_Pictographic}\p{L}\p{M}])|(?<!\p{Emoji})[\ufe0e\ufe0f]/u;
 const UNSEEN_ALL = new RegExp(UNSEEN, "gu");
 const NAMED: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\u001b": "\\e", "\0": "\\0" };
 

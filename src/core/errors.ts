@@ -86,7 +86,7 @@ export function quote(text: string): string {
 }
 
 /** Controls, and characters that are not seen or change the direction of text. What emoji are put together with stays. */
-const UNSEEN = /(?![\u200d\ufe0e\ufe0f])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+const UNSEEN = /(?!\u200d|[\ufe0e\ufe0f])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
 /** A path one step further: `.key` where that can be read as one, otherwise quoted and bounded. */
 export function pathTo(path: string, key: string | number): string {
