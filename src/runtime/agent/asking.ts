@@ -78,9 +78,6 @@ export function isMeant(
   return turn.same === same;
 }
 
-/** How many turns may wait in one session. */
-export const MAX_WAITING = 1_000;
-
 /** A turn on its way to a session. Bytes do not fit into a letter. */
 export function turnLetter(turn: string, key: string | undefined, message: MessageInput) {
   const { text, blobs } = encodeMessage(message, "input");

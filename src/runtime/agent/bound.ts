@@ -6,7 +6,7 @@ import { ensureSession } from "../opening.js";
 import { options, signalOf, wholeNumber } from "../options.js";
 import { turnMailId } from "../restored.js";
 import { drawId, idAndInput } from "../session-ids.js";
-import { askingOf, MAX_WAITING, turnLetter } from "./asking.js";
+import { askingOf, turnLetter } from "./asking.js";
 import { type Definition, definedOf, definitionOf } from "./define.js";
 import type { Agent, Input, RunOptions, SubmitOptions, Types } from "./definition.js";
 import { type AgentEvent, EventQueue } from "./events.js";
@@ -113,7 +113,7 @@ class Binding implements Omit<BoundAgent, Types> {
       ...(o.tags !== undefined && { tags: o.tags }),
       ...(o.metadata !== undefined && { metadata: o.metadata }),
     });
-    await this.#runs.refuseTooMany(session, MAX_WAITING);
+    await this.#runs.waiting.admit(session);
     await this.#ground.post(session, doc, { id: await turnMailId(this.#ground, turn), due });
     return this.turn(session, turn);
   }

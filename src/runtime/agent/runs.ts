@@ -2,22 +2,20 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { checkText, MAX_REASON } from "../../core/checkpoint.js";
-import { HoldfastError, quote } from "../../core/errors.js";
+import { HoldfastError } from "../../core/errors.js";
 import { type SessionId, sessionId } from "../../core/ids.js";
 import { isUnderWay } from "../../core/status.js";
 import { linked } from "../aborting.js";
 import { ensureAgent } from "../agents/ensure.js";
 import type { Ground } from "../ground.js";
 import type { Holding } from "../holding.js";
-import { readMail } from "../inbox.js";
-import { BESIDE } from "../letters.js";
 import { openHolding, refuseOtherAgent, type SessionOptions } from "../opening.js";
 import { oneOf, options, signalOf } from "../options.js";
 import { cancelSession } from "../outside.js";
 import { turnMailId } from "../restored.js";
 import { headOf } from "../rows.js";
 import { observed } from "../telemetry.js";
-import { type Asking, askingOf, isMeant, MAX_WAITING, turnLetter, turnOpen } from "./asking.js";
+import { type Asking, askingOf, isMeant, turnLetter, turnOpen } from "./asking.js";
 import { boundsOf, type Definition, definitionOf } from "./define.js";
 import type { Input, RunOptions } from "./definition.js";
 import type { Sink, Tell } from "./events.js";
@@ -25,6 +23,7 @@ import { earlierTurn } from "./past-turns.js";
 import type { RunResult } from "./result.js";
 import { lookAtTurn } from "./turn-end.js";
 import { type Begun, Turns } from "./turns.js";
+import { WaitingTurns } from "./waiting-turns.js";
 
 /** A run that is under way in this process. */
 export interface Active {
@@ -55,9 +54,11 @@ export class Runs {
   readonly #ground: Ground;
   readonly #turns: Turns;
   readonly #active = new Map<SessionId, Active>();
+  readonly waiting: WaitingTurns;
 
   constructor(ground: Ground) {
     this.#ground = ground;
+    this.waiting = new WaitingTurns(ground);
     this.#turns = new Turns(ground, (agent, id, input, { key, parent, signal }) =>
       this.run({ ...this.request(agent, id, input, { signal, ...(key !== undefined && { key }) }), parent }),
     );
@@ -117,13 +118,6 @@ export class Runs {
     await cancelSession(this.#ground, sessionId(id), checkText(reason, "reason", MAX_REASON), turn);
   }
 
-  /** A session's turns wait in its inbox: not without end. */
-  async refuseTooMany(id: SessionId, most: number): Promise<void> {
-    const waiting = (await readMail(this.#ground, id, BESIDE)).filter(({ doc }) => doc.kind === "turn");
-    if (waiting.length >= most)
-      throw new HoldfastError("TOO_LARGE", `${most} turns wait in session ${quote(id)} already.`, { sessionId: id, limit: most });
-  }
-
   /** Asks whoever holds the session to end the turn it is at. */
   async #interrupt(id: SessionId): Promise<void> {
     const present = await this.#ground.journal.present(id);
@@ -134,7 +128,7 @@ export class Runs {
   /** Puts the turn behind the one that is open, where it is safe, and takes part in running what comes before it. */
   async #queue({ definition, id, o }: Omit<RunRequest, "tell">, { message, key }: Asking, { isActive = false } = {}): Promise<RunResult> {
     const turn = key ?? randomUUID();
-    await this.refuseTooMany(id, MAX_WAITING);
+    await this.waiting.admit(id);
     await this.#made(id);
     await this.#ground.post(id, turnLetter(turn, key, message), { id: await turnMailId(this.#ground, turn) });
     for (;;) {
