@@ -109,7 +109,7 @@ export class Holdfast implements AsyncDisposable {
     return openSession<S>(this.#ground, id, o);
   }
 
-  /** A new session that begins at a checkpoint. Nothing is copied, and nobody holds it yet. Its id is drawn unless one is given. */
+  /** Make a session that begins at a checkpoint. Nothing is copied, and the session is not open. Without an id, it gets a new one. */
   async fork(at: string, o?: ForkOptions & KeyOption): Promise<SessionSummary> {
     const { effects, key } = options(o, "fork", ["id", "effects", "key"]);
     const id = idOrDrawn(o, "id", () => drawId(this.#ground, "fork", key));

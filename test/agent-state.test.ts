@@ -1,4 +1,4 @@
-/** Setting one key of an agent's state: the other keys stay, whoever saves them at the same time. */
+/** Setting one key of an agent's state: the other keys stay, also if another process saves them at the same time. */
 import { afterEach, describe, expect, test } from "vitest";
 import { Holdfast as Hold } from "../src/holdfast.js";
 import { type Holdfast, type OpenOptions, open } from "../src/index.js";

@@ -29,7 +29,7 @@ export async function briefly<R>(
   const held = await openHolding(ground, session, waitMs === undefined ? undefined : { waitMs }, { make: false, signal });
   try {
     const done = await act(held);
-    // It is done, whatever becomes of the lease: that runs out.
+    // The act is done. If the lease cannot be released, it runs out.
     await held.close({ discard: true }).catch(() => {});
     return done;
   } catch (error) {

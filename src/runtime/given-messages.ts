@@ -12,7 +12,7 @@ export type GivenMessages = readonly MessageInput<never>[] | readonly MessageInp
 const MAX_MESSAGES = 10_000;
 export const MAX_BYTES = 64 * 1024 * 1024;
 
-/** Answers a copy: what is checked here is what is stored, whatever the caller does with its own meanwhile. */
+/** Check and copy messages. The copy is stored, so a caller may change its own messages meanwhile. */
 export function readMessages(
   ground: Ground,
   given: GivenMessages,

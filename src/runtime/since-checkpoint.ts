@@ -1,6 +1,6 @@
 /**
- * What a session has come to since its last checkpoint. Counted from the session itself, so that whoever opens it after a crash counts the
- * same.
+ * Count what a session has done since its last checkpoint. The session's own records are counted, so a process that opens the session after a
+ * crash gets the same numbers.
  */
 import { openCalls } from "../core/between.js";
 import type { Message } from "../core/message.js";

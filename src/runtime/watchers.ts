@@ -97,7 +97,7 @@ export class Watchers {
     return following;
   }
 
-  /** While anybody waits, the timer keeps the process alive: something may still come. */
+  /** Keep the process alive while a follower waits: an event may still come. */
   #sleeps(watcher: Watcher): void {
     this.#asleep.add(watcher);
     this.#poll ??= setInterval(() => {

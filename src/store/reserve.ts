@@ -2,8 +2,8 @@
  * Room to delete by. On a full disk a delete fails, too: it must write before it frees anything. So a store keeps a file of nothing beside
  * itself, and gives it up when something that frees room meets a full disk.
  *
- * RESERVE-1  only what frees room may use it: saves would use it up, and leave none for a delete. Of one that is large, a little goes to whoever
- *            opens the store.
+ * RESERVE-1  only what frees room may use it: saves would use it up, and leave none for a delete. A process that opens the store
+ *            may borrow a little of a large one.
  * RESERVE-2  it holds nothing. Any process may give it up or make it at any time, and a kill leaves one that is shorter, or none.
  * RESERVE-3  a file or link of the same name that is not a reserve is left alone.
  */

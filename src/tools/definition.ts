@@ -69,7 +69,7 @@ export interface Call {
 }
 
 export const signalOf = ({ signal }: Call): { readonly signal?: AbortSignal } => (signal === undefined ? {} : { signal });
-/** How long a conversation that somebody works in is waited for. */
+/** How long a tool waits for a conversation that a process holds. */
 const WAIT_MS = 2_000;
 export const waiting = (call: Call) => ({ waitMs: WAIT_MS, ...signalOf(call) });
 export const keyOf = ({ key }: Call): KeyOption => (key === undefined ? {} : { key });

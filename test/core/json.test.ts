@@ -459,7 +459,7 @@ describe("a value past the limit is refused before all of it is read", () => {
     expectCode("TOO_LARGE", () => encode(shared, "v", 100 * 1024 * 1024));
   });
 
-  test("no value of exactly the limit is refused, whatever it is made of", () => {
+  test("a value of exactly the limit is accepted, of any type", () => {
     const values: readonly unknown[] = [
       ...rows.map(([, item]) => Array.from({ length: 30_000 }, () => item)),
       { a: [[], {}, [[]]], "é\n": Array.from({ length: 60_000 }, (_, i) => i - 30_000) },

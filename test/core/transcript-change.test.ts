@@ -26,7 +26,7 @@ function applied(present: readonly Message[], given: readonly MessageInput[], ra
 
 const said = (all: readonly unknown[]) => (all as readonly MessageInput[]).map(({ id, content }) => `${id}: ${content as string}`);
 
-test("whatever is given stands in the range afterwards, and nothing else changes", () => {
+test("the given messages stand in the range afterwards, and nothing else changes", () => {
   const given = fc
     .uniqueArray(fc.nat(14), { maxLength: 12 })
     .chain((ids) =>

@@ -2,7 +2,7 @@
  * Walking through a journal from its end, save by save: each seal says where the save before it ends.
  *
  * Damage does not hide what stands before or behind it: rows that are no whole seal are passed over, up to the next that is. The
- * numbers of the saves tell whoever reads them that something is missing. A row may be of any length, and is never in memory whole
+ * numbers of the saves tell the reader that something is missing. A row may be of any length, and is never in memory whole
  * unless it can be a seal.
  */
 import { readRange } from "./files.js";
