@@ -75,6 +75,12 @@ export class Lock {
   }
 
   look(): Newest {
+    const { number, isReleased } = this.#newest();
+    const holder = number === 0 ? undefined : this.#read(number);
+    return { number, isFree: number === 0 || isReleased || isFree(holder, this.#machine.isDead), holder };
+  }
+
+  #newest(): { readonly number: number; readonly isReleased: boolean } {
     let [number, isReleased] = [0, false];
     for (const name of namesIn(this.#root)) {
       const [, found, free] = NAME.exec(name) ?? [];
@@ -82,8 +88,7 @@ export class Lock {
       isReleased = free !== undefined || (isReleased && Number(found) === number);
       number = Number(found);
     }
-    const holder = number === 0 ? undefined : this.#read(number);
-    return { number, isFree: number === 0 || isReleased || isFree(holder, this.#machine.isDead), holder };
+    return { number, isReleased };
   }
 
   /** Takes the lock, or asks for it and waits. */
@@ -118,7 +123,7 @@ export class Lock {
     const number = before.number + 1;
     if (!this.#add(number)) return false;
     // A process that was slow may have linked a number that others took and removed long ago.
-    if (this.look().number !== number) {
+    if (this.#newest().number !== number) {
       remove(this.#path(number));
       return false;
     }
@@ -141,8 +146,16 @@ export class Lock {
       // The draft was cleared away by one who was first.
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
       // Linked, and what came after failed: it must not stand in our own way.
-      if (this.#read(number)?.owner?.nonce === this.#machine.self.nonce) remove(this.#path(number));
+      if (this.#isOurs(number)) remove(this.#path(number));
       throw error;
+    }
+  }
+
+  #isOurs(number: number): boolean {
+    try {
+      return this.#read(number)?.owner?.nonce === this.#machine.self.nonce;
+    } catch {
+      return false;
     }
   }
 
