@@ -15,12 +15,15 @@ import {
   writeFileSync,
 } from "node:fs";
 import { hostname } from "node:os";
-import { basename, join, resolve, sep } from "node:path";
+import { basename, dirname, join, resolve, sep } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { LineId } from "../src/core/ids.js";
 import { drop, seal } from "../src/core/save.js";
 import { open } from "../src/open.js";
 import { Catalogue } from "../src/store/dir/catalogue.js";
+import { IndexFile } from "../src/store/dir/index-file.js";
+import { indexRow } from "../src/store/dir/index-rows.js";
 import { Lock } from "../src/store/dir/lock.js";
 import { blobPath, isName, nameOf, sessionPath } from "../src/store/dir/names.js";
 import { openDir } from "../src/store/dir/open.js";
@@ -29,7 +32,7 @@ import { bytesBefore, knownSeal, rowsOf, saveText, sealOf, sectionText } from ".
 import { sealedText, unsealed } from "../src/store/dir/sealed.js";
 import type { SessionDoc } from "../src/store/dir/session-file.js";
 import { Spans } from "../src/store/dir/spans.js";
-import { thisMachine } from "../src/store/machine.js";
+import { bootId, thisMachine } from "../src/store/machine.js";
 import type { NewSave } from "../src/store/port.js";
 import { all, seqs } from "../src/testing/case.js";
 import { begin, digestOf, Fixture } from "../src/testing/fixture.js";
@@ -586,6 +589,26 @@ describe("long lines", () => {
 });
 
 describe("the index", () => {
+  test("X1: a session that was announced and never made is not listed, also where the row that takes it back is the last", () => {
+    const path = join(fresh(), "index.jsonl");
+    mkdirSync(dirname(path), { recursive: true });
+    const lines = [{ no: 1, id: "b".repeat(16) as LineId, origin: null, owner: "b" }];
+    const entry = { id: "b", no: 1, status: "in-progress", agent: null, due: null, archived: false, tags: [], lines, lastLine: 1, cut: [] };
+    const before = [indexRow({ index: 1, store: "s", made: "m" }), indexRow({ boot: bootId() })].join("");
+    const read = (...rows: string[]): readonly string[] => {
+      writeFileSync(path, before + rows.join(""));
+      const index = new IndexFile(path, "s", () => undefined);
+      expect(index.load()).toBe(true);
+      return [...index.catalogue.sessions({ limit: 10 })].map(({ id }) => id);
+    };
+    const back = indexRow([{ ...entry, no: 0, status: null, lines: [], lastLine: 0 }]);
+    expect(read(indexRow([entry]))).toEqual([]);
+    expect(read(indexRow([entry]), back)).toEqual([]);
+    expect(read(indexRow([entry]), back, indexRow({ closed: true }))).toEqual([]);
+    // A deletion that was announced last is not believed: its file may still be there, or be lost.
+    expect(read(indexRow([entry]), indexRow([{ ...entry, status: null }]))).toEqual(["b"]);
+  });
+
   test("X4: rows in any order list each session once, the highest number first", () => {
     const row = fc.record({ id: fc.constantFrom("a", "b", "c"), no: fc.integer({ min: 0, max: 4 }), isThere: fc.boolean() });
     const rest = { agent: null, due: null, archived: false, tags: [], lines: [], lastLine: 0, cut: [] };

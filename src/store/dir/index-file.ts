@@ -2,7 +2,7 @@
  * The index: a file that says what there is, so that a store is opened without reading every session. All of it can be made again.
  *
  * X1  a row is appended before the change it speaks of is made, and is not synced. So only the last row may speak of what never was:
- *     of the sessions it names, the files are asked.
+ *     of the sessions it names, the files are asked. A row that takes back what never was is written after that, and is believed.
  * X2  after a power cut rows may be missing: an index that was not closed, of another boot than this, is made again. So is one with a
  *     row that is not whole.
  * X3  readers follow it as it grows, and begin again when it was exchanged.
@@ -168,7 +168,9 @@ export class IndexFile {
     read.closed = "closed" in row;
     if ("boot" in row) read.boot = row.boot;
     read.rows += isEntries(row) ? row.length : 1;
-    if (isEntries(row)) read.last = row;
+    if (!isEntries(row)) return;
+    read.last = row.filter((entry) => !isRetracted(entry));
+    for (const entry of row) if (isRetracted(entry)) read.catalogue.set(entry);
   }
 
   /** X1 */
@@ -216,8 +218,7 @@ export class IndexFile {
 
   /** The last row spoke of a change that was never made. */
   #correctLast(last: readonly Entry[]): void {
-    const never = { no: 0, status: null, agent: null, due: null, archived: false, tags: [], lines: [], lastLine: 0, cut: [] };
-    this.#append(last.map(({ id }) => this.#read.catalogue.entry(id) ?? { id, ...never }));
+    this.#append(last.map(({ id }) => this.#read.catalogue.entry(id) ?? retracted(id)));
   }
 
   #openToWrite(): void {
@@ -308,3 +309,19 @@ export class IndexFile {
     this.#close();
   }
 }
+
+const retracted = (id: string): Entry => ({
+  id,
+  no: 0,
+  status: null,
+  agent: null,
+  due: null,
+  archived: false,
+  tags: [],
+  lines: [],
+  lastLine: 0,
+  cut: [],
+});
+
+/** Whether an entry says that the session was announced and never made. A session that was deleted keeps its number. */
+const isRetracted = ({ no }: Entry): boolean => no === 0;
