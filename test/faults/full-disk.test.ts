@@ -100,7 +100,7 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room }) => 
     await fill(directory, live);
     expect(existsSync(path)).toBe(true);
     expect(await hold.checkpoints.prune("a", { keep: 1 })).toMatchObject({ removed: 9 });
-    expect(await hold.sessions.delete("b")).toEqual({ keptFor: [] });
+    expect(await hold.sessions.delete("b")).toMatchObject({ deleted: true, keptFor: [] });
     const [, second] = (await hold.checkpoints.list("c")).items;
     await hold.checkpoints.delete(second?.id ?? "");
     await hold.gc();

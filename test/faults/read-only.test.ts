@@ -200,5 +200,5 @@ test("the command line looks at a store on a read-only mount", async () => {
   makeReadOnly(directory);
   const bin = fileURLToPath(new URL("../../dist/bin/holdfast.js", import.meta.url));
   for (const args of [["ls"], ["show", "a"]])
-    expect((await promisify(execFile)(bin, [...args, "--store", path])).stdout).toMatch(/in-progress/);
+    expect((await promisify(execFile)(process.execPath, [bin, ...args, "--store", path])).stdout).toMatch(/in-progress/);
 });

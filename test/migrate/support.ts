@@ -82,7 +82,7 @@ export async function view(hold: Holdfast): Promise<Json> {
   const agents: Json[] = [];
   for (const record of (await hold.agents.list({ limit: 1_000 })).items) {
     const snapshots = (await hold.agents.snapshots(record.id, { limit: 1_000 })).items;
-    const shown = snapshots.map(({ id: _id, version: _version, ...rest }) => rest);
+    const shown = snapshots.map(({ id: _id, version: _version, digest: _digest, ...rest }) => rest);
     const { version: _version, ...words } = record;
     agents.push({ ...words, snapshots: shown } as unknown as Json);
   }

@@ -52,7 +52,7 @@ import { entryOf } from "./catalogue.js";
 import { Committer } from "./committer.js";
 import { rowOf } from "./doc-files.js";
 import { Due } from "./due.js";
-import { Unsure } from "./failures.js";
+import { translate, Unsure } from "./failures.js";
 import { checkDirectory, readFile } from "./files.js";
 import { IndexFile } from "./index-file.js";
 import { Journals } from "./journals.js";
@@ -290,7 +290,11 @@ export class DirStore implements Store {
 
   /** On a full disk the reserve is given up. */
   #removing<T>(run: () => Promise<T>): Promise<T> {
-    return freeing(this.#root, run, [() => this.#reserve.give()]);
+    const typed = () =>
+      run().catch((error: unknown) => {
+        throw translate(error);
+      });
+    return freeing(this.#root, typed, [() => this.#reserve.give()]);
   }
 
   async cut(line: LineId, after: number, limit: number, dryRun: boolean): Promise<Freed> {
