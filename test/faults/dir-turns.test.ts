@@ -56,11 +56,12 @@ test("T1: a process that appended from outside and lives on keeps no worker from
   expect(await worker.verify()).toMatchObject({ ok: true });
 });
 
-test("T2: a process that holds no session releases the lock unasked, and may then be stopped", async () => {
+test.each([false, true])("T2: a process releases the lock unasked, and may then be stopped (it holds a session: %s)", async (holds) => {
   const path = place();
   const server = await puppet(path);
   await server.ask({ do: "append", session: "s", texts: ["first"] });
-  await until(() => locksIn(path).includes("lock-1.free.json"));
+  if (holds) await server.ask({ do: "session", session: "held" });
+  await until(() => locksIn(path).some((name) => name.endsWith(".free.json")));
   server.signal("SIGSTOP");
   await using worker = await open(`dir:${path}`, { busyMs: 0 });
   expect((await worker.sessions.append("s", user("second"))).taken).toBe(true);
@@ -69,7 +70,7 @@ test("T2: a process that holds no session releases the lock unasked, and may the
   expect(await textsOf(worker, "s")).toEqual(["first", "second", "third"]);
 });
 
-test("T3: a process that holds a session keeps the lock for as long as no other wants it", async () => {
+test("T2: a process that saves in a loop does not take the lock for each save", async () => {
   const path = place();
   await using hold = await open(`dir:${path}`);
   const session = await hold.session("s");
@@ -77,13 +78,13 @@ test("T3: a process that holds a session keeps the lock for as long as no other 
     session.append(...user(`${i}`));
     await session.checkpoint();
   }
-  await sleep(300);
-  expect(locksIn(path)).toEqual(["lock-1.json"]);
+  // On a busy machine a save may come so late that the lock was released.
+  expect(locksIn(path).every((name) => Number(/\d+/.exec(name)?.[0]) < 10)).toBe(true);
   await session.close();
-  await until(() => locksIn(path).includes("lock-1.free.json"));
+  await until(() => locksIn(path).some((name) => name.endsWith(".free.json")));
 });
 
-test("T4: no other process writes in the middle of a sweep: it would refer to what is just being removed", async () => {
+test("T3: no other process writes in the middle of a sweep: it would refer to what is just being removed", async () => {
   const path = place();
   const [sweeping, other] = [await openDir(path), await openDir(path)];
   const f = new Fixture("a");

@@ -224,7 +224,6 @@ export class DirStore implements Store {
         blobs: this.#blobs,
         due: this.#due,
         presence: this.#presence,
-        tenure: this.#tenure,
         // What was cut on purpose is no witness of a loss.
         anchored: (line) =>
           this.#index.catalogue.wasCut(line) ? 0 : anchoredSeq(readFile(join(this.#root, "anchors"))?.toString() ?? "", line),

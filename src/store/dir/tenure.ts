@@ -2,12 +2,10 @@
  * For how long a process keeps the lock.
  *
  * T1  while another process waits for the lock, it is released between two changes, once its holder has had a turn.
- * T2  a process that holds no session and has not written for a moment releases the lock unasked: it may be stopped, or busy, when others ask.
- * T3  a process that holds a session keeps the lock otherwise. So an agent that saves in a loop takes it once.
- * T4  work that goes on over several turns of the event loop, and relies on being the only writer, keeps the lock until it ends.
+ * T2  a process that has not written for a moment releases the lock unasked, also if it holds a session: it may be stopped, or be inside a
+ *     tool that blocks it, when others ask. An agent that saves in a loop takes the lock once.
+ * T3  work that goes on over several turns of the event loop, and relies on being the only writer, keeps the lock until it ends.
  */
-import { monotonicMs } from "../machine.js";
-import type { Change } from "../port.js";
 
 /** Taking the lock costs several syncs, so each holder may write for this long before it gives way. */
 const TURN_MS = 20;
@@ -24,8 +22,6 @@ export interface Tenancy {
 
 export class Tenure {
   readonly #of: Tenancy;
-  /** Sessions that this process holds, and until when. */
-  readonly #leases = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #kept = 0;
   #began = 0;
@@ -50,14 +46,6 @@ export class Tenure {
     this.#timer = undefined;
   }
 
-  /** Notes which sessions this process holds from now on, and which it has let go. */
-  note(changes: readonly Change[]): void {
-    for (const { session, lease, remove } of changes) {
-      if (remove || lease?.until === 0) this.#leases.delete(session);
-      else if (lease !== undefined) this.#leases.set(session, lease.until);
-    }
-  }
-
   /** T1, between two groups of changes. A loop of saves leaves timers no turn, so the time is looked at here too. */
   wrote(): void {
     this.#wrote = performance.now();
@@ -66,7 +54,7 @@ export class Tenure {
     this.#endIf(() => this.#isDue());
   }
 
-  /** T4 */
+  /** T3 */
   async keep<T>(run: () => Promise<T>): Promise<T> {
     this.#kept += 1;
     try {
@@ -98,17 +86,8 @@ export class Tenure {
     return this.#kept === 0 && performance.now() - this.#began >= TURN_MS && this.#of.isWanted();
   }
 
-  /** T2, T3 */
+  /** T2 */
   #isOver(): boolean {
-    return this.#kept === 0 && performance.now() - this.#wrote >= IDLE_MS && !this.#holdsSession();
-  }
-
-  #holdsSession(): boolean {
-    const now = monotonicMs();
-    for (const [session, until] of this.#leases) {
-      if (until > now) return true;
-      this.#leases.delete(session);
-    }
-    return false;
+    return this.#kept === 0 && performance.now() - this.#wrote >= IDLE_MS;
   }
 }

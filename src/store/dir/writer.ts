@@ -43,7 +43,6 @@ import { type Seal, textBytes } from "./save-rows.js";
 import { removeRemains } from "./scrub.js";
 import type { SessionDoc } from "./session-file.js";
 import type { SessionFiles } from "./session-files.js";
-import type { Tenure } from "./tenure.js";
 
 const syncLater = (fd: number): Promise<void> =>
   new Promise((resolve, reject) => {
@@ -57,7 +56,6 @@ export interface Parts {
   readonly blobs: Blobs;
   readonly due: Due;
   readonly presence: Presence;
-  readonly tenure: Tenure;
   /** How far a line is known to have gone, or 0. */
   readonly anchored: (line: string) => number;
 }
@@ -103,7 +101,6 @@ export class Writer {
     const { lone } = plan;
     if (lone !== undefined) this.#save(lone);
     else if (plan.docs.length + plan.documents.length > 0) this.#commit(plan);
-    this.#parts.tenure.note(changes);
     const saves = changes.flatMap(({ saves: given = [] }) => given.map(({ save }) => save));
     return { answer, saves };
   }
