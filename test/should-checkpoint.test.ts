@@ -104,6 +104,24 @@ describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"
   });
 });
 
+test("a function is told what came since the last checkpoint", async () => {
+  on = await Processes.on("memory:");
+  const clock = manualClock(1_700_000_000_000);
+  const session = await on.start({ clock }).hold.session("a");
+  session.append(user("go"));
+  await session.checkpoint();
+  session.append(reply("One."), user("more"), reply("Two."));
+  clock.advance(MINUTE);
+  const told: unknown[] = [];
+  const wanted = session.shouldCheckpoint(({ event, step, steps, messages, ms }) => {
+    told.push({ event, step, steps, messages, ms });
+    return messages >= 3;
+  });
+  expect(wanted).toBe(true);
+  expect(told).toEqual([{ event: "model", step: 2, steps: 2, messages: 3, ms: MINUTE }]);
+  await session.close({ discard: true });
+});
+
 test("a strategy that is none is refused, and so is a session that is closed", async () => {
   on = await Processes.on("memory:");
   const session = await on.start().hold.session("a");

@@ -12,11 +12,11 @@ export type Strategy =
   | { readonly everySteps: number }
   | { readonly everyMessages: number }
   | { readonly everyMs: number }
-  | ((about: { readonly step: number; readonly event: StrategyEvent }) => boolean);
+  | ((about: Since & { readonly event: StrategyEvent }) => boolean);
 
 /** What has happened since the last checkpoint. */
 export interface Since {
-  /** The step that a checkpoint placed now would have. */
+  /** The step that a checkpoint placed now would have. In a loop of your own it grows with the checkpoints, not with the replies. */
   readonly step: number;
   /** Replies of the model. */
   readonly steps: number;
@@ -38,8 +38,8 @@ export function placement(strategy: unknown): Placement {
   if (strategy === "before-step") return byEvent((event) => event === "step");
   if (strategy === "never") return byEvent(() => false);
   if (typeof strategy === "function") {
-    return byEvent((event, { step }) => {
-      const wanted: unknown = strategy({ step, event });
+    return byEvent((event, since) => {
+      const wanted: unknown = strategy(asked(event, since));
       if (typeof wanted !== "boolean") throw refused("it must answer true or false");
       return wanted;
     });
@@ -56,6 +56,21 @@ export function placement(strategy: unknown): Placement {
     'it must be "after-tool", "after-model", "before-step", "never", { everySteps }, { everyMessages }, { everyMs } or a function',
   );
 }
+
+/** What a function is asked with. Each count goes over what came since the last checkpoint, so it is made when the function reads it. */
+const asked = (event: StrategyEvent, since: Since): Since & { readonly event: StrategyEvent } => ({
+  event,
+  step: since.step,
+  get steps() {
+    return since.steps;
+  },
+  get messages() {
+    return since.messages;
+  },
+  get ms() {
+    return since.ms;
+  },
+});
 
 const byEvent = (fits: (event: StrategyEvent, since: Since) => boolean): Placement => ({
   at: fits,
