@@ -290,6 +290,14 @@ test("after a prune: what came before is compared, and nothing seems to be left 
   });
 });
 
+test("log --json says where it was cut", async () => {
+  const { json } = await made();
+  for (const words of [["sums"], ["--agent", "support"], []]) {
+    expect(await json("log", ...words, "-n", "1"), words.join(" ")).toMatchObject({ more: true, items: [{}] });
+    expect(await json("log", ...words), words.join(" ")).not.toHaveProperty("more");
+  }
+});
+
 test("prune removes snapshots by rules, and by the policies that were set", async () => {
   const { cwd, cli, json, world } = await made();
   const second = (await json("snapshot", "support", "--kind", "automatic")).snapshot.id;

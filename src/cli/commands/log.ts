@@ -40,7 +40,7 @@ export const log = command({
     const lines = drawn ? [...lanes({ session, at, items, forks }, terminal)] : list(items, terminal);
     const [first, second] = items;
     return {
-      json: { session, items, ...(drawn && { forks }), ...(damaged.length > 0 && { damaged }) },
+      json: { session, items, ...(isMore && { more: true }), ...(drawn && { forks }), ...(damaged.length > 0 && { damaged }) },
       lines: items.length === 0 ? [`Session ${inline(session.id)} has no checkpoint yet.`] : lines,
       next: [
         ...(isMore ? [propose("log", [session.id], { graph: drawn, all, limit: Math.min(MOST, limit * 10) }, "more")] : []),
@@ -65,7 +65,7 @@ async function logOfMany(store: Holdfast, { agent, all, limit }: Many, terminal:
   const { items, isMore } = await newest(ofMany(store, { agent, lines: all ? "all" : "current" }, damaged), limit);
   const [first] = items;
   return {
-    json: { items, ...(damaged.length > 0 && { damaged }) },
+    json: { items, ...(isMore && { more: true }), ...(damaged.length > 0 && { damaged }) },
     lines: items.length === 0 ? ["There is no checkpoint yet."] : list(items, terminal, { named: true }),
     next: [
       ...(damaged.length > 0 ? [propose("verify")] : []),
