@@ -127,6 +127,16 @@ describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"
       await expect(refused, what).rejects.toMatchObject(coded("INVALID_ID"));
       await expect(refused, what).rejects.toThrow(/is undefined\. Give an id, or .* to have one drawn\.$/);
     }
+    const inputless: Readonly<Record<string, () => unknown>> = {
+      run: () => ann.run("own", untyped(undefined)),
+      stream: () => ann.stream("own", untyped(undefined)),
+      submit: () => ann.submit("own", untyped(undefined)),
+    };
+    for (const [what, call] of Object.entries(inputless)) {
+      const refused = (async () => call())();
+      await expect(refused, what).rejects.toMatchObject(coded("INVALID_OPTION"));
+      await expect(refused, what).rejects.toThrow("To go on with the latest turn, call `resume(id)`.");
+    }
     for (const wrong of [{}, { session: "own" }, { role: "user", content: "go" }])
       await expect(ann.run(untyped(wrong))).rejects.toMatchObject(coded("INVALID_OPTION"));
     await expect(hold.session(untyped({ agnet: "ann" }))).rejects.toMatchObject(coded("INVALID_OPTION"));

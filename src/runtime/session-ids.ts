@@ -34,6 +34,7 @@ export function idAndInput<I, O extends object>(
   const [first, input, o] = given;
   if (given.length !== 1 || !isObject(first)) {
     if (first === undefined) return refuseUndefined("session id", "pass `{ input }` alone to have one drawn");
+    if (input === undefined) throw invalid("input", "a turn needs one. To go on with the latest turn, call `resume(id)`");
     return { id: sessionId(first), input: input as I, o: o as O | undefined };
   }
   const { session: _session, input: said, ...rest } = first as { session?: unknown; input?: I; key?: unknown };
