@@ -44,6 +44,16 @@ export function options<T extends object>(value: T | undefined, what: string, kn
   return fields as Partial<T>;
 }
 
+/**
+ * Read the name of a scope: leaving it out means all. A name that is given and undefined is refused, because a program that lost a name must
+ * not reach more than it meant.
+ */
+export function scopeOf<T extends object, K extends keyof T & string>(given: T, name: K): T[K] {
+  const value = given[name];
+  if (value === undefined && name in given) throw invalid(name, "it is undefined. Give a name, or leave it out to mean all");
+  return value;
+}
+
 const isObjectOf = (value: unknown): value is object => typeof value === "object" && value !== null && !isList(value);
 
 /** The entries of an object whose keys are the caller's own. `is` says what it must be. */

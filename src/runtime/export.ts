@@ -20,7 +20,7 @@ import type { Ground } from "./ground.js";
 import { noSession } from "./inbox.js";
 import { hole } from "./journal.js";
 import { notFound } from "./lines.js";
-import { callback, invalid, options, signalOf } from "./options.js";
+import { callback, invalid, options, scopeOf, signalOf } from "./options.js";
 import { lost } from "./past.js";
 import { headOf, headRow, labelOf, lineOf, rootDigest } from "./rows.js";
 
@@ -64,7 +64,8 @@ export async function* exportRows(
   filter: ExportFilter | undefined,
   given: ExportOptions | undefined,
 ): AsyncGenerator<string> {
-  const { session, agent, checkpoint } = options(filter, "export", ["session", "agent", "checkpoint"]);
+  const fields = options(filter, "export", ["session", "agent", "checkpoint"]);
+  const [session, agent, checkpoint] = [scopeOf(fields, "session"), scopeOf(fields, "agent"), scopeOf(fields, "checkpoint")];
   const o = options(given, "export", ["signal", "onProgress", "onLeftOut"]);
   if ([session, agent, checkpoint].filter((one) => one !== undefined).length > 1)
     throw invalid("export", "it takes one of a session, an agent and a checkpoint");

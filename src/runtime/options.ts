@@ -3,7 +3,7 @@ import { quote } from "../core/errors.js";
 import { invalid, wholeNumber } from "../core/given.js";
 import { typeName } from "../core/ids.js";
 
-export { callback, entriesIn, flag, invalid, listOf, oneOf, options, signalOf, wholeNumber } from "../core/given.js";
+export { callback, entriesIn, flag, invalid, listOf, oneOf, options, scopeOf, signalOf, wholeNumber } from "../core/given.js";
 
 export interface Page<T> {
   readonly items: readonly T[];

@@ -10,7 +10,7 @@ import { Acted } from "./effects/acted.js";
 import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
 import { Heirs } from "./heirs.js";
-import { flag, options } from "./options.js";
+import { flag, options, scopeOf } from "./options.js";
 import { childrenOf } from "./outside.js";
 import { type KeyOption, once, type Receipt } from "./receipts.js";
 import { cutLines } from "./retention/gc.js";
@@ -44,7 +44,9 @@ const AT_ONCE = 200;
 
 export async function deleteSession(ground: Ground, id: string, o?: DeleteOptions): Promise<Deleted> {
   const known = sessionId(id);
-  const { key, agent, dryRun } = options(o, "sessions.delete", ["key", "agent", "dryRun"]);
+  const fields = options(o, "sessions.delete", ["key", "agent", "dryRun"]);
+  const { key, dryRun } = fields;
+  const agent = scopeOf(fields, "agent");
   const only = agent === undefined ? undefined : checkName(agent, "agent");
   if (flag(dryRun, "dryRun")) {
     const survey = await surveyed(ground, known, only);

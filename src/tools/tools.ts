@@ -5,7 +5,7 @@
 import { checkName } from "../core/ids.js";
 import type { ToolContext } from "../runtime/agent/definition.js";
 import type { CheckRequest, Settled } from "../runtime/effects/spec.js";
-import { flag, invalid, listOf, options } from "../runtime/options.js";
+import { flag, invalid, listOf, options, scopeOf } from "../runtime/options.js";
 import { KEY_VALID_MS } from "../runtime/receipts.js";
 import { agentDelete, agentList, agentLoad, agentSave } from "./agents.js";
 import { callTool, checked, surely } from "./calling.js";
@@ -105,7 +105,7 @@ interface StoreToolCommon<I, A> {
 function specsFor(given: ToolsOptions | undefined): { readonly specs: readonly Spec[]; readonly agent: string | undefined } {
   const o = options(given, "tools", ["only", "readOnly", "agent", "approval"]);
   const readOnly = flag(o.readOnly, "readOnly") ?? false;
-  const agent = o.agent === undefined ? undefined : checkName(o.agent, "agent");
+  const agent = scopeOf(o, "agent") === undefined ? undefined : checkName(o.agent, "agent");
   const only = o.only === undefined ? undefined : listOf(o.only, "only", "a list of names of tools");
   for (const name of only ?? [])
     if (!(TOOL_NAMES as readonly unknown[]).includes(name))

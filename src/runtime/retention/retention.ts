@@ -4,7 +4,7 @@ import { checkName } from "../../core/ids.js";
 import type { RetentionPolicy } from "../../core/policy.js";
 import type { SessionRow } from "../../store/port.js";
 import type { Ground } from "../ground.js";
-import { callback, flag, invalid, oneOf, options, signalOf } from "../options.js";
+import { callback, flag, invalid, oneOf, options, scopeOf, signalOf } from "../options.js";
 import { gc } from "./gc.js";
 import { checkPolicy } from "./policy.js";
 import { pruneBy } from "./pruning.js";
@@ -65,7 +65,7 @@ export class Retention {
   async apply(given?: ApplyOptions): Promise<RetentionReport> {
     const o = options(given, "retention.apply", ["agent", "dryRun", "lines", "onProgress", "signal"]);
     return this.#apply({
-      agent: o.agent === undefined ? undefined : checkName(o.agent, "agent"),
+      agent: scopeOf(o, "agent") === undefined ? undefined : checkName(o.agent, "agent"),
       dryRun: flag(o.dryRun, "dryRun") ?? false,
       lines: oneOf(o.lines, "lines", ["current", "all"]) ?? "current",
       onProgress: callback(o.onProgress, "onProgress"),
@@ -152,6 +152,6 @@ interface Applying {
 }
 
 function agentIn(o: PolicyOptions | undefined, what: string): string | undefined {
-  const { agent } = options(o, what, ["agent"]);
+  const agent = scopeOf(options(o, what, ["agent"]), "agent");
   return agent === undefined ? undefined : checkName(agent, "agent");
 }
