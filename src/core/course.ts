@@ -69,7 +69,10 @@ export class Course {
   prefix: Digest | undefined;
   prefixSince = 0;
   shape: number | undefined;
-  /** The newest reply of the agent's own that asks for calls. No other message's calls are made. */
+  /**
+   * The newest reply of the agent's own that asks for calls, until all of them have their answers. No other message's calls are made: one
+   * whose answer was taken out of the transcript has been made before.
+   */
   ownReply: number | undefined;
   /** By id: calls that are not over, and those that are but have no tool message yet. */
   #calls = new Map<string, Effect>();
@@ -269,6 +272,7 @@ export class Course {
   }
 
   #answered(reply: number): void {
+    if (this.ownReply === reply) this.ownReply = undefined;
     for (const effect of [...this.#calls.values()]) {
       if (effect.call?.[0] !== reply) continue;
       // Those that do no harm have no outcome of their own: their tool message is it.

@@ -48,7 +48,7 @@ export class Decider {
   /** Decides about all calls of a reply, before anything is staged. `reply` is undefined for one that has just come. */
   async decide(calls: readonly ToolCallPart[], reply: Message | undefined): Promise<readonly Decision[]> {
     const known = reply === undefined ? new Map<number, Effect>() : this.#course.ofReply(reply.seq);
-    const withheld = reply && (reply.seq === this.#course.ownReply ? whyWithheld(reply) : NOT_ITS_OWN);
+    const withheld = reply && (reply.seq === this.#course.ownReply ? whyWithheld(reply) : NOT_NOW);
     const names = new Map<string, { readonly index: number; readonly same: string }>();
     const decisions: Decision[] = [];
     for (const [index, part] of calls.entries()) {
@@ -57,7 +57,7 @@ export class Decider {
         decisions.push({ do: "go-on", id: effect.id });
         // Its twins in this reply are answered like it, whatever became of it.
         if (effect.named !== undefined) names.set(nameOf(effect.name, effect.named), { index, same: effect.same });
-      } else if (withheld !== undefined) decisions.push(refuse(`${withheld}; this call was not made. Ask for it again.`));
+      } else if (withheld !== undefined) decisions.push(refuse(withheld));
       else decisions.push(await this.#decideOne(part, index, names));
     }
     return decisions;
@@ -157,18 +157,23 @@ const anotherAct = (tool: string, named: string): Decision =>
     `${quote(tool)} was called for ${quote(named)} with other arguments before; this is another act under the same name. It was not made.`,
   );
 
-/** A program that can append to a session must not be able to act as its agent. */
-const NOT_ITS_OWN = "The message did not come from this agent's model";
+/**
+ * What the model is told of a call that it did not just ask for. A program that can append to a session must not be able to act as its agent,
+ * and one that takes an answer out of the transcript must not have the call made again.
+ */
+export const NOT_NOW =
+  "This call was not made now: the message did not come from this agent's model, or its answer was removed from the transcript. In the second case it was made before. Ask for it again only if it is to be made.";
 
 /** Why the calls of a reply must not be made: what was cut off may not be what was meant, and what was withheld is not to be acted on. */
 function whyWithheld({ reply }: Message): string | undefined {
+  const notMade = (why: string) => `${why}; this call was not made. Ask for it again.`;
   switch (reply?.finish) {
     case "length":
-      return "The reply was cut off at its length limit";
+      return notMade("The reply was cut off at its length limit");
     case "content-filter":
-      return "The reply was withheld by its provider (content filter)";
+      return notMade("The reply was withheld by its provider (content filter)");
     case "error":
-      return "The reply ended with an error of its provider";
+      return notMade("The reply ended with an error of its provider");
     default:
       return undefined;
   }

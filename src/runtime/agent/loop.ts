@@ -21,6 +21,7 @@ import { SinceCheckpoint } from "../since-checkpoint.js";
 import { tellEvent } from "../telemetry.js";
 import { ask } from "./ask.js";
 import { Calls } from "./calls.js";
+import { NOT_NOW } from "./decide.js";
 import { answerIn } from "./output.js";
 import { type Prefix, prefixOf, storedPrefix } from "./prefix.js";
 import { unanswered } from "./reply.js";
@@ -160,7 +161,8 @@ export class Loop {
     if (this.#fold.isCancelling || left.length > 0) await held.commit();
     // Nobody runs them any more: what they wait for is not to be asked about.
     for (const child of left) await cancelSession(held.ground, child as SessionId, INTERRUPTED);
-    const settled = await this.#calls.leave(open.reply, open.calls, INTERRUPTED);
+    const isOwn = open.reply.seq === this.#fold.course.ownReply;
+    const settled = await this.#calls.leave(open.reply, open.calls, isOwn ? INTERRUPTED : NOT_NOW);
     if (settled.all) return undefined;
     await held.commitSurely();
     if (settled.stopped) return { is: "stopped" };
