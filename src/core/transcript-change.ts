@@ -49,7 +49,7 @@ const MOST_CHANGES = 100;
 
 /**
  * What has to change so that the messages in a range become those that are given, in order and apart from each other. Messages are known by
- * their ids; without one, by standing next to another that stays, or at the end.
+ * their ids; without one, by standing next to another that stays, or at the end. The id of a message that another one names is not free.
  */
 export function changesBetween(
   present: readonly Message[],
@@ -58,7 +58,10 @@ export function changesBetween(
 ): readonly TranscriptChange<number>[] {
   const end = range.start + range.count;
   const places = new Map(present.slice(range.start, end).map(({ id }, i) => [id, range.start + i]));
-  const tail = sameAtEnd(present, range, given);
+  const named = new Set(given.map(({ id }) => id));
+  const stays = (there: Message, message: MessageInput) =>
+    (message.id !== undefined || !named.has(there.id)) && isSameMessage(there, message);
+  const tail = sameAtEnd(present, range, given, stays);
   const changes: TranscriptChange<number>[] = [];
   let at = range.start;
   let add: number[] = [];
@@ -69,7 +72,7 @@ export function changesBetween(
   given.slice(0, given.length - tail).forEach((message, i) => {
     const place = message.id === undefined ? (add.length === 0 ? at : undefined) : places.get(message.id);
     const there = place === undefined || place < at || place >= end - tail ? undefined : present[place];
-    if (place === undefined || there === undefined || !isSameMessage(there, message)) add.push(i);
+    if (place === undefined || there === undefined || !stays(there, message)) add.push(i);
     else {
       close(place);
       at = place + 1;
@@ -83,10 +86,11 @@ function sameAtEnd(
   present: readonly Message[],
   { start, count }: { readonly start: number; readonly count: number },
   given: readonly MessageInput[],
+  stays: (there: Message, message: MessageInput) => boolean,
 ): number {
   const most = Math.min(count, given.length);
   let same = 0;
-  while (same < most && isSameMessage(present[start + count - 1 - same] as Message, given.at(-1 - same) as MessageInput)) same++;
+  while (same < most && stays(present[start + count - 1 - same] as Message, given.at(-1 - same) as MessageInput)) same++;
   return same;
 }
 
@@ -111,20 +115,36 @@ function asOne(
   return { start, remove: end - start, add: Array.from({ length: given - before - behind }, (_, i) => before + i) };
 }
 
-/** Calls without an answer that something else follows, and answers without a call, by the id of the call. */
-export function looseEnds(messages: Iterable<MessageInput>): ReadonlySet<string> {
+/** How the calls of a transcript stand, by their ids. */
+interface Ends {
+  /** Calls that something else follows before their answer, and answers without a call. */
+  readonly loose: ReadonlySet<string>;
+  /** Calls at the end that have no answer yet. */
+  readonly open: ReadonlySet<string>;
+  readonly answered: ReadonlySet<string>;
+}
+
+function endsOf(messages: Iterable<MessageInput>): Ends {
   const open = new Set<string>();
   const loose = new Set<string>();
+  const answered = new Set<string>();
   for (const message of messages) {
     const parts = partsOf(message);
     const calls = parts.flatMap((part) => (part.type === "tool-call" && part.by !== "provider" ? [part.callId] : []));
     const answers = parts.flatMap((part) => (part.type === "tool-result" && part.by !== "provider" ? [part.callId] : []));
-    for (const answer of answers) if (!open.delete(answer)) loose.add(answer);
+    for (const answer of answers) (open.delete(answer) ? answered : loose).add(answer);
     if (answers.length === 0 && calls.length === 0) {
       for (const call of open) loose.add(call);
       open.clear();
     }
     for (const call of calls) open.add(call);
   }
-  return loose;
+  return { loose, open, answered };
+}
+
+/** TRANSCRIPT-2: a call that a change would part from its answer; undefined where there is none. */
+export function tornCall(before: Iterable<MessageInput>, after: Iterable<MessageInput>): string | undefined {
+  const [was, is] = [endsOf(before), endsOf(after)];
+  const loose = [...is.loose].find((call) => !was.loose.has(call));
+  return loose ?? [...is.open].find((call) => was.answered.has(call) && !was.open.has(call));
 }

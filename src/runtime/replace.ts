@@ -12,7 +12,7 @@ import { HoldfastError, quote } from "../core/errors.js";
 import { checkName, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
 import type { EncodedMessage, Message, MessageInput } from "../core/message.js";
-import { changesBetween, isSameMessage, looseEnds, type TranscriptChange, transcriptVersion } from "../core/transcript-change.js";
+import { changesBetween, isSameMessage, type TranscriptChange, tornCall, transcriptVersion } from "../core/transcript-change.js";
 import { briefly, type OutsideOptions, waitOf } from "./briefly.js";
 import { type GivenMessages, readMessages } from "./given-messages.js";
 import type { Ground } from "./ground.js";
@@ -89,7 +89,7 @@ async function replace(held: Holding, given: Given, receipt: Receipt<JsonObject>
     if (receipt.isKept) receipt.check(await held.ground.store.apply([], receipt.docs({ removed, added, length })), 0);
     return { removed, added, length };
   }
-  refuseLooseEnds(held, present, changes);
+  refuseTornCalls(held, present, changes);
   const before = present.length === 0 ? undefined : await checkpointHere(held);
   const answer = { removed, added, length, ...(before !== undefined && { before }) };
   work.spliceFromOutside(changes);
@@ -129,6 +129,7 @@ function changesIn(
   if (found === -1) throw invalid("from", `there is no message ${quote(from ?? "")} in the transcript`);
   const left = present.length - found;
   const range = { start: found, count: from === undefined ? left : wholeNumber(count ?? 1, "count", 0, left) };
+  refuseTakenIds(present, range, encoded);
   const byId = new Map(present.slice(range.start, range.start + range.count).map((message) => [message.id, message]));
   const asStored = (at: number): EncodedMessage => {
     const message = encoded[at] as EncodedMessage;
@@ -143,8 +144,23 @@ function changesIn(
   ).map((change) => ({ ...change, add: change.add.map(asStored) }));
 }
 
+/** An id names one message. Staging passes over a message that is there already, so one that stays must not be given again. */
+function refuseTakenIds(present: readonly Message[], range: { start: number; count: number }, encoded: readonly EncodedMessage[]): void {
+  const staying = new Set(present.toSpliced(range.start, range.count).map(({ id }) => id));
+  const given = new Set<string>();
+  for (const [at, { value }] of encoded.entries()) {
+    const { id } = value;
+    if (id === undefined) continue;
+    const why = staying.has(id) ? "is not among those that you replace" : given.has(id) ? "is given twice" : undefined;
+    given.add(id);
+    if (why === undefined) continue;
+    const path = `messages[${at}].id`;
+    throw new HoldfastError("CONFLICT", `${path}: the message ${quote(id)} ${why}. Give each message once.`, { path });
+  }
+}
+
 /** TRANSCRIPT-2 */
-function refuseLooseEnds({ id }: Holding, present: readonly Message[], changes: readonly TranscriptChange<EncodedMessage>[]): void {
+function refuseTornCalls({ id }: Holding, present: readonly Message[], changes: readonly TranscriptChange<EncodedMessage>[]): void {
   const after: MessageInput[] = [];
   let at = 0;
   for (const { start, remove, add } of changes) {
@@ -152,13 +168,12 @@ function refuseLooseEnds({ id }: Holding, present: readonly Message[], changes: 
     at = start + remove;
   }
   after.push(...present.slice(at));
-  const before = looseEnds(present);
-  const loose = [...looseEnds(after)].find((call) => !before.has(call));
-  if (loose === undefined) return;
+  const torn = tornCall(present, after);
+  if (torn === undefined) return;
   throw new HoldfastError(
     "INVALID_VALUE",
-    `messages: the call ${quote(loose)} and its answer would be torn apart in session ${quote(id)}. Replace or remove both.`,
-    { path: "messages", sessionId: id, found: loose },
+    `messages: the call ${quote(torn)} and its answer would be torn apart in session ${quote(id)}. Replace or remove both.`,
+    { path: "messages", sessionId: id, found: torn },
   );
 }
 

@@ -146,7 +146,9 @@ test.each<readonly [string, unknown, Record<string, unknown>, string]>([
   ["more than there are", [], { from: "c", count: 3 }, "INVALID_OPTION"],
   ["a count of nothing", [], { count: 1 }, "INVALID_OPTION"],
   ["an id that stays elsewhere", [user("x", "a")], { from: "b" }, "CONFLICT"],
+  ["a message that stays elsewhere", [user("one", "a")], { from: "b" }, "CONFLICT"],
   ["an id twice", [user("x", "e"), user("y", "e")], { from: "b" }, "CONFLICT"],
+  ["a message twice", [user("two", "b"), user("x"), user("two", "b")], { from: "b" }, "CONFLICT"],
   ["no messages", "x", {}, "INVALID_VALUE"],
   ["a message that is none", [{ role: "nobody", content: "x" }], {}, "INVALID_VALUE"],
   [
@@ -164,6 +166,20 @@ test.each<readonly [string, unknown, Record<string, unknown>, string]>([
   expect(await errorOf(() => hold.sessions.replace("none", [], { version }))).toMatchObject({ code: "NOT_FOUND" });
 });
 
+test.each<readonly [string, readonly MessageInput[], readonly string[]]>([
+  ["behind all of them, with the words of the last", [user("one", "a"), user("two", "b"), user("two")], ["one", "two", "two"]],
+  ["in front, with the words of one that moves", [user("one"), user("two", "b"), user("one", "a")], ["one", "two", "one"]],
+  ["in between, with the words of its neighbour", [user("one", "a"), user("two"), user("two", "b")], ["one", "two", "two"]],
+])("a new message without an id, %s, is another message", async (_name, given, expected) => {
+  const hold = await fresh();
+  await hold.sessions.append("s", [user("one", "a"), user("two", "b")], { create: true });
+  expect(await replace(hold, given)).toMatchObject({ length: 3 });
+  expect(await said(hold)).toEqual(expected);
+  const ids = (await messagesOf(hold)).map(({ id }) => id);
+  expect(given.map(({ id }, i) => id ?? ids[i])).toEqual(ids);
+  expect(await hold.verify()).toMatchObject({ ok: true });
+});
+
 test("a call and its answer go together", async () => {
   const hold = await fresh();
   const call = { role: "assistant", id: "call", content: [{ type: "tool-call", callId: "1", name: "look", input: {} }] } as const;
@@ -172,6 +188,8 @@ test("a call and its answer go together", async () => {
   for (const from of ["call", "answer"])
     expect(await errorOf(() => replace(hold, [], { from }))).toMatchObject({ code: "INVALID_VALUE", details: { found: "1" } });
   expect(await errorOf(() => replace(hold, [user("wait")], { from: "answer", count: 0 }))).toMatchObject({ code: "INVALID_VALUE" });
+  // At the end, too: a call without an answer there is one that is still to be made.
+  expect(await errorOf(() => replace(hold, [], { from: "answer", count: 2 }))).toMatchObject({ code: "INVALID_VALUE" });
   expect(await replace(hold, [], { from: "call", count: 2 })).toMatchObject({ length: 2 });
 });
 

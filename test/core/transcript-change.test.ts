@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Message, MessageInput } from "../../src/core/message.js";
-import { changesBetween, looseEnds, transcriptVersion } from "../../src/core/transcript-change.js";
+import { changesBetween, tornCall, transcriptVersion } from "../../src/core/transcript-change.js";
 
 const message = (id: string, content: string, i = 0): Message => ({
   id,
@@ -27,26 +27,33 @@ function applied(present: readonly Message[], given: readonly MessageInput[], ra
 const said = (all: readonly unknown[]) => (all as readonly MessageInput[]).map(({ id, content }) => `${id}: ${content as string}`);
 
 test("the given messages stand in the range afterwards, and nothing else changes", () => {
-  const given = fc
-    .uniqueArray(fc.nat(14), { maxLength: 12 })
-    .chain((ids) =>
-      fc.tuple(
-        ...ids.map((i) =>
-          fc.oneof(
-            { weight: 3, arbitrary: fc.constant({ id: `m${i}`, content: `text ${i}` }) },
-            fc.constant({ id: `m${i}`, content: "another" }),
-          ),
+  const given = fc.uniqueArray(fc.nat(14), { maxLength: 12 }).chain((ids) =>
+    fc.tuple(
+      ...ids.map((i) =>
+        fc.oneof(
+          { weight: 3, arbitrary: fc.constant({ id: `m${i}`, content: `text ${i}` }) },
+          fc.constant({ id: `m${i}`, content: "another" }),
+          // Without an id, with the words of a message that is there, which another may name.
+          fc.nat(14).map((other) => ({ id: undefined, content: `text ${other}` })),
         ),
       ),
-    );
+    ),
+  );
   fc.assert(
     fc.property(fc.nat(10), fc.nat(10), fc.nat(10), given, (length, from, most, replacement) => {
       const present = transcript(length);
       const start = Math.min(from, length);
       const range = { start, count: Math.min(most, length - start) };
-      const messages = replacement.map(({ id, content }) => ({ role: "user", id, content }) as const);
+      const messages = replacement.map(({ id, content }) => ({ role: "user", content, ...(id !== undefined && { id }) }) as const);
       const expected = [...present.slice(0, start), ...messages, ...present.slice(start + range.count)];
-      expect(said(applied(present, messages, range))).toEqual(said(expected));
+      const after = applied(present, messages, range) as readonly MessageInput[];
+      expect(after.map(({ content }) => content)).toEqual(expected.map(({ content }) => content));
+      // One without an id may be one that is there; never one that another message names.
+      const wanted = (expected as readonly MessageInput[]).map(({ id }) => id);
+      for (const [i, { id }] of after.entries()) if (wanted[i] !== undefined) expect(id).toBe(wanted[i]);
+      const ids = after.flatMap(({ id }) => id ?? []);
+      const isTaken = messages.some(({ id }) => present.some((one, i) => one.id === id && (i < start || i >= start + range.count)));
+      if (!isTaken) expect(new Set(ids).size).toBe(ids.length);
     }),
     { seed: 7, numRuns: 500 },
   );
@@ -118,7 +125,7 @@ test("a version is that of ids, order and content, and not of numbers and times"
     expect(transcriptVersion(other)).not.toBe(version);
 });
 
-test("loose ends are calls that something else follows, and answers without a call", () => {
+test("TRANSCRIPT-2 a call is torn where it loses its answer, or an answer its call", () => {
   const call = (callId: string): MessageInput => ({
     role: "assistant",
     content: [{ type: "tool-call", callId, name: "look", input: {} }],
@@ -128,10 +135,20 @@ test("loose ends are calls that something else follows, and answers without a ca
     content: [{ type: "tool-result", callId, name: "look", outcome: "ok", output: 1 }],
   });
   const user: MessageInput = { role: "user", content: "and?" };
-  const loose = (...messages: readonly MessageInput[]) => [...looseEnds(messages)];
-  expect(loose(user, call("a"), answer("a"), user)).toEqual([]);
-  expect(loose(call("a"), call("b"), answer("b"), answer("a"))).toEqual([]);
-  expect(loose(user, call("a"))).toEqual([]);
-  expect(loose(call("a"), user, answer("a"))).toEqual(["a"]);
-  expect(loose(answer("a"), user)).toEqual(["a"]);
+  const whole = [user, call("a"), call("b"), answer("b"), answer("a"), user];
+  const without = (...at: readonly number[]) => whole.filter((_, i) => !at.includes(i));
+  expect(tornCall(whole, whole)).toBeUndefined();
+  expect(tornCall(whole, without(0, 5))).toBeUndefined();
+  expect(tornCall(whole, without(1, 4))).toBeUndefined();
+  expect(tornCall(whole, without(4))).toBe("a");
+  expect(tornCall(whole, without(1))).toBe("a");
+  // At the end, too: a call without an answer there is one that is still to be made.
+  expect(tornCall(whole, without(4, 5))).toBe("a");
+  expect(tornCall(whole, [user, call("a")])).toBe("a");
+  // Those that were torn before, or never had an answer, may stay so.
+  expect(tornCall([call("a"), user], [call("a"), user, user])).toBeUndefined();
+  expect(tornCall([user, call("a")], [call("a")])).toBeUndefined();
+  expect(tornCall([user], [user, call("a")])).toBeUndefined();
+  // An id that was used before.
+  expect(tornCall([call("a"), answer("a"), user, call("a")], [call("a"), answer("a"), call("a")])).toBeUndefined();
 });
