@@ -21,6 +21,7 @@ import { noSession } from "./inbox.js";
 import { hole } from "./journal.js";
 import { notFound } from "./lines.js";
 import { callback, invalid, options, scopeOf, signalOf } from "./options.js";
+import { takeInWhatIsLeft } from "./outside.js";
 import { lost } from "./past.js";
 import { headOf, headRow, labelOf, lineOf, rootDigest } from "./rows.js";
 
@@ -176,6 +177,8 @@ class Export {
   async *#tries(id: SessionId): AsyncGenerator<TransferRow> {
     // Damage has taken its name: it cannot be looked up, and no row can name it.
     if (!isSession(id)) return this.#leave({ id, code: "CORRUPT", message: "The row of a session is damaged. Run verify." });
+    // Letters do not travel. What another process has just sent comes along, if the session can be opened.
+    await takeInWhatIsLeft(this.#ground, id);
     for (let tries = 1; ; tries++) {
       try {
         yield* this.#session(id);

@@ -7,12 +7,12 @@ import type { SessionId } from "../core/ids.js";
 import { encode } from "../core/json.js";
 import type { MessageInput } from "../core/message.js";
 import { isUnderWay } from "../core/status.js";
-import type { Store } from "../store/port.js";
+import type { Mail, Store } from "../store/port.js";
 import { type Appended, BESIDE, openLetters } from "./letters.js";
 import { type MailDoc, mailOf, mailText, type Settlement } from "./rows.js";
 import type { Workspace } from "./workspace.js";
 
-/** More than turns can wait, so that a letter behind them is seen. */
+/** More than turns can wait, as long as few processes submit them. Where there are more, all are read: a letter behind them must be seen. */
 const AT_ONCE = 2_000;
 
 export interface Letter {
@@ -29,8 +29,15 @@ interface Reader {
 
 /** Letters that may be taken in by now, or by another time. */
 export async function readMail(reader: Reader, session: SessionId, dueBy = Math.max(0, reader.wallMs())): Promise<readonly Letter[]> {
-  const mail = await reader.store.inbox(session, { dueBy: Math.max(dueBy, BESIDE), limit: AT_ONCE });
+  const mail = await allMail(reader.store, session, Math.max(dueBy, BESIDE));
   return mail.flatMap(({ id, text, due }) => (due <= dueBy || due === BESIDE ? [{ id, doc: mailOf(text, session) }] : []));
+}
+
+async function allMail(store: Store, session: SessionId, dueBy: number): Promise<readonly Mail[]> {
+  for (let limit = AT_ONCE; ; limit *= 2) {
+    const mail = await store.inbox(session, { dueBy, limit });
+    if (mail.length < limit) return mail;
+  }
 }
 
 /** Whether a letter changes what is under way. Turns are for who runs the agent, and messages from outside set nothing going. */

@@ -4,8 +4,7 @@
  *
  * SIGNAL-1  whether a call waits for a signal is looked up after the signal was posted. A holder that begins to wait later looks at its
  *           inbox before it lets go, and finds the signal there.
- * SIGNAL-2  the signals that wait are counted before the first of a burst, and again after every `STEP`: so many more than the limit may
- *           come from each other process.
+ * SIGNAL-2  at most `MAX_SIGNALS` wait in the session and in its inbox together (ROOM-1, ROOM-2).
  */
 import { HoldfastError, quote } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
@@ -13,19 +12,16 @@ import { WAITS } from "../store/port.js";
 import type { Ground } from "./ground.js";
 import { readMail } from "./inbox.js";
 import { takeIn } from "./outside.js";
+import { Room } from "./room.js";
 import type { MailDoc } from "./rows.js";
 
 /** How many signals may wait for a call that waits for them. */
 const MAX_SIGNALS = 1_000;
-const STEP = 50;
 const TOGETHER_MS = 100;
 
 /** A session to which signals were sent a moment ago. */
 interface Burst {
-  /** How many more may be posted before those that wait are counted again. */
-  left: number;
-  /** The count that is under way: those who send at the same time wait for one. */
-  counting?: Promise<void> | undefined;
+  readonly room: Room;
   /** Whether signals were posted that nothing has taken in here. */
   isPosted: boolean;
   /** Whether one was sent since the timer last ran, and how many are being sent. */
@@ -53,9 +49,7 @@ export class Signals {
     const burst = known ?? this.#begin(session);
     burst.sending += 1;
     try {
-      while (burst.left <= 0) await this.#count(session, burst);
-      burst.left -= 1;
-      await this.#ground.post(session, signal, id === undefined ? {} : { id });
+      await burst.room.post(() => this.#ground.post(session, signal, id === undefined ? {} : { id }));
       if (known === undefined || (await this.#isWaitedFor(session, signal.name, burst))) await takeIn(this.#ground, session);
       else burst.isPosted = true;
     } finally {
@@ -64,17 +58,18 @@ export class Signals {
     }
   }
 
-  /** Takes in what was posted and waits. With the store, and before it is read as a whole. */
+  /** Takes in what was posted and waits. With the store, and before it is read as a whole. A burst that goes on is ended by its timer. */
   async flush(): Promise<void> {
     for (const [session, burst] of [...this.#bursts]) {
       await this.#takeIn(session, burst);
-      this.#end(session, burst);
+      if (burst.sending === 0 && !burst.isPosted) this.#end(session, burst);
     }
   }
 
   #begin(session: SessionId): Burst {
     const timer = setInterval(() => void this.#tick(session, burst), TOGETHER_MS).unref();
-    const burst: Burst = { left: 0, isPosted: false, isFresh: true, sending: 0, end: undefined, names: new Set(), timer };
+    const room = new Room(() => this.#left(session, burst));
+    const burst: Burst = { room, isPosted: false, isFresh: true, sending: 0, end: undefined, names: new Set(), timer };
     this.#bursts.set(session, burst);
     return burst;
   }
@@ -100,26 +95,15 @@ export class Signals {
     await takeIn(this.#ground, session).catch(() => {});
   }
 
-  #count(session: SessionId, burst: Burst): Promise<void> {
-    burst.counting ??= this.#room(session, burst)
-      .then((room) => {
-        burst.left = room;
-      })
-      .finally(() => {
-        burst.counting = undefined;
-      });
-    return burst.counting;
-  }
-
-  /** How many signals may be posted before they are counted again. Throws where there is no room for one. */
-  async #room(session: SessionId, burst: Burst): Promise<number> {
+  /** For how many signals there is room. Throws where there is none. */
+  async #left(session: SessionId, burst: Burst): Promise<number> {
     await this.#takeIn(session, burst);
     const present = await this.#ground.journal.present(session);
     if (present === undefined) return 1;
     const { signals } = await this.#ground.loader.courseAt(present);
     const posted = (await readMail(this.#ground, session)).filter(({ doc }) => doc.kind === "signal");
     const room = MAX_SIGNALS - signals.length - posted.length;
-    if (room > 0) return Math.min(STEP, room);
+    if (room > 0) return room;
     throw new HoldfastError("TOO_LARGE", `${MAX_SIGNALS} signals wait in session ${quote(session)} that nothing has waited for.`, {
       sessionId: session,
       limit: MAX_SIGNALS,

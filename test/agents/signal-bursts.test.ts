@@ -1,4 +1,5 @@
 /** Many signals to one session: what each costs does not grow with how many wait, and none is lost. */
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { Holdfast } from "../../src/holdfast.js";
 import { open, tool } from "../../src/index.js";
@@ -79,6 +80,59 @@ describe.each(stores)("$name", ({ address, traits }) => {
     expect(await agent.resume("b")).toMatchObject({ status: "completed" });
     await hold.close();
   });
+});
+
+describe.each(stores)("signals that were sent, on $name", ({ address, traits }) => {
+  const sent = async (hold: Holdfast) => {
+    await (await hold.session("a", { agent: "waits" })).close();
+    for (let i = 0; i < 3; i++) await hold.signal("a", "n", i);
+  };
+  const goesOn = async (hold: Holdfast) => expect(await agentOf(hold).run("a", "go")).toMatchObject({ status: "completed" });
+
+  test("are in a snapshot", async () => {
+    const hold = holdOver(await openStore(address()));
+    await sent(hold);
+    const { id } = await hold.agents.snapshot("waits");
+    await (await hold.session("a")).close();
+    await hold.agents.restore(id);
+    await goesOn(hold);
+    await hold.close();
+  });
+
+  test("are in an export, also of another process", async () => {
+    const place = address();
+    const hold = holdOver(await openStore(place));
+    const other = traits.durable ? holdOver(await openStore(place)) : hold;
+    await sent(hold);
+    const into = await open("memory:");
+    await into.import(other.export({ session: "a" }));
+    await goesOn(into);
+    for (const one of new Set([into, other, hold])) await one.close();
+  });
+});
+
+test("signals that are on their way while an export takes others in are taken in after it", async () => {
+  const store = await openStore("memory:");
+  const letGo: (() => void)[] = [];
+  let isSlow = false;
+  const slow = wrapped(store, {
+    post: async (session, mail) => {
+      if (isSlow) await new Promise<void>((resolve) => letGo.push(resolve));
+      return store.post(session, mail);
+    },
+  });
+  const hold = holdOver(slow);
+  await (await hold.session("a")).close();
+  await hold.signal("a", "n", 0);
+  isSlow = true;
+  const sends = [1, 2, 3].map((i) => hold.signal("a", "n", i));
+  while (letGo.length < 3) await sleep(1);
+  for await (const _ of hold.export({ session: "a" }));
+  for (const go of letGo) go();
+  await Promise.all(sends);
+  const waiting = () => store.inbox("a", { dueBy: Date.now(), limit: 10 });
+  while ((await waiting()).length > 0) await sleep(10);
+  await hold.close();
 });
 
 test("signals come in their order, once each, though they were sent in a burst", async () => {

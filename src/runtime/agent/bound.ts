@@ -113,8 +113,7 @@ class Binding implements Omit<BoundAgent, Types> {
       ...(o.tags !== undefined && { tags: o.tags }),
       ...(o.metadata !== undefined && { metadata: o.metadata }),
     });
-    await this.#runs.waiting.admit(session);
-    await this.#ground.post(session, doc, { id: await turnMailId(this.#ground, turn), due });
+    await this.#runs.waiting.post(session, doc, { id: await turnMailId(this.#ground, turn), due });
     return this.turn(session, turn);
   }
 

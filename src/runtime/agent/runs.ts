@@ -128,9 +128,8 @@ export class Runs {
   /** Puts the turn behind the one that is open, where it is safe, and takes part in running what comes before it. */
   async #queue({ definition, id, o }: Omit<RunRequest, "tell">, { message, key }: Asking, { isActive = false } = {}): Promise<RunResult> {
     const turn = key ?? randomUUID();
-    await this.waiting.admit(id);
     await this.#made(id);
-    await this.#ground.post(id, turnLetter(turn, key, message), { id: await turnMailId(this.#ground, turn) });
+    await this.waiting.post(id, turnLetter(turn, key, message), { id: await turnMailId(this.#ground, turn) });
     for (;;) {
       if (o.signal?.aborted) return aborted(id, turn);
       const end = await lookAtTurn(this.#ground, definition, id, turn);

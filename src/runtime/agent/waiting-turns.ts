@@ -1,41 +1,39 @@
-/**
- * Bound the turns that wait in a session's inbox.
- *
- * WAITING-1  The turns are counted before the first one of this process, and again after every `STEP`. So a thousand submits do not read a
- *            thousand letters each, and each other process may pass the bound by `STEP` at most.
- */
+/** Bound the turns that wait in a session's inbox. */
 import { HoldfastError, quote } from "../../core/errors.js";
 import type { SessionId } from "../../core/ids.js";
 import type { Ground } from "../ground.js";
+import type { PostOptions } from "../inbox.js";
 import { readMail } from "../inbox.js";
 import { BESIDE } from "../letters.js";
+import { Room } from "../room.js";
+import type { MailDoc } from "../rows.js";
 
 const MAX_WAITING = 1_000;
-const STEP = 50;
 /** Sessions whose count is remembered. */
 const MOST_SESSIONS = 1_000;
 
 export class WaitingTurns {
   readonly #ground: Ground;
-  /** How many more turns may be posted before they are counted again. */
-  readonly #left = new Map<SessionId, number>();
+  readonly #rooms = new Map<SessionId, Room>();
 
   constructor(ground: Ground) {
     this.#ground = ground;
   }
 
-  /** Make room for one more turn, or throw TOO_LARGE. */
-  async admit(id: SessionId): Promise<void> {
-    const left = this.#left.get(id) ?? (await this.#room(id));
-    this.#left.delete(id);
-    if (left > 1) this.#left.set(id, left - 1);
-    const [oldest] = this.#left.keys();
-    if (oldest !== undefined && this.#left.size > MOST_SESSIONS) this.#left.delete(oldest);
+  /** Posts a turn. Throws TOO_LARGE where too many wait. */
+  async post(id: SessionId, turn: MailDoc, o: PostOptions): Promise<void> {
+    const room = this.#rooms.get(id) ?? new Room(() => this.#left(id));
+    // Those that were used last are remembered.
+    this.#rooms.delete(id);
+    this.#rooms.set(id, room);
+    const [oldest] = this.#rooms.keys();
+    if (oldest !== undefined && this.#rooms.size > MOST_SESSIONS) this.#rooms.delete(oldest);
+    await room.post(() => this.#ground.post(id, turn, o));
   }
 
-  async #room(id: SessionId): Promise<number> {
+  async #left(id: SessionId): Promise<number> {
     const waiting = (await readMail(this.#ground, id, BESIDE)).filter(({ doc }) => doc.kind === "turn").length;
-    if (waiting < MAX_WAITING) return Math.min(STEP, MAX_WAITING - waiting);
+    if (waiting < MAX_WAITING) return MAX_WAITING - waiting;
     throw new HoldfastError("TOO_LARGE", `${MAX_WAITING} turns wait in session ${quote(id)} already.`, {
       sessionId: id,
       limit: MAX_WAITING,

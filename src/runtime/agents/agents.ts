@@ -270,6 +270,7 @@ export class Agents {
       labels,
     }: { readonly unless?: string | undefined; readonly receipt?: Receipt<string>; readonly labels?: ReadonlyMap<string, Relabel> },
   ): Promise<Snapshot | undefined> {
+    await this.#ground.takeInPosted();
     for (let tries = 0; tries < TRIES; tries++) {
       const record = await this.#doc(agent);
       // It is still the record when the sessions are looked at.
@@ -340,8 +341,12 @@ export class Agents {
     return once<RestoredKept, RestoreReport>(
       this.#ground,
       { key, name: "agents.restore", to: id, args: { takeOver: isTaken } },
-      (receipt) =>
-        whileInUse(this.#ground, id, (row, renew) => new Restore(this.#ground, row, { ...given, renew }).run(() => this.#newId(), receipt)),
+      async (receipt) => {
+        await this.#ground.takeInPosted();
+        return whileInUse(this.#ground, id, (row, renew) =>
+          new Restore(this.#ground, row, { ...given, renew }).run(() => this.#newId(), receipt),
+        );
+      },
       async (kept) => {
         // What it was restored from, and what was there before, may be deleted since.
         const snapshot = (await this.getSnapshot(id)) ?? (kept.snapshot as unknown as Snapshot);
