@@ -136,3 +136,47 @@ test("a look now and then finds a change of which the store gave no hint", async
   await Promise.all(followers.map((follower) => follower.return(undefined)));
   await reader.close().catch(() => {});
 });
+
+describe.each(stores)("lines that were left, on $name", ({ address }) => {
+  test("a follower of a long past ends where its session is deleted and made again", async () => {
+    const store = await openStore(address());
+    const over = (one: Store) => new Holdfast(one, thisMachine(), { now: Date.now }, 30_000, { indexed: false });
+    const hold = over(store);
+    // Without hints: it looks again once the other session is there.
+    const reader = over(wrapped(store, { watch: () => () => {} }));
+    const session = await hold.session("a");
+    // More lines than a past is read at once.
+    for (let i = 0; i < 40; i++) {
+      session.append({ role: "user", content: `${i}` });
+      await session.rewind((await session.checkpoint()).id);
+    }
+    await say(session, "last");
+    await session.close();
+    const { id } = (await hold.checkpoints.latest("a")) as { id: string };
+    const ended = follow(reader, "a", { after: id }).next();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await hold.sessions.delete("a");
+    const again = await hold.session("a");
+    await say(again, "new");
+    expect(await ended).toEqual({ done: true, value: undefined });
+    await again.close();
+    await hold.close();
+  });
+
+  test("without waiting, a cursor on a line that was left leads to all that came on the new one", async () => {
+    const { hold } = await counted(address());
+    const session = await hold.session("a");
+    session.append({ role: "user", content: "shared" });
+    const { id: shared } = await session.checkpoint();
+    await say(session, "left");
+    const { id: after } = (await hold.checkpoints.latest("a")) as { id: string };
+    await session.rewind(shared);
+    for (let i = 0; i < 10; i++) await say(session, `${i}`);
+    await session.close();
+    const told: unknown[] = [];
+    for await (const event of hold.events("a", { after, live: false }))
+      told.push(event.type === "message" ? event.message.content : event.type);
+    expect(told).toEqual(["rewind", ...Array.from({ length: 10 }, (_, i) => [`${i}`, "checkpoint"]).flat()]);
+    await hold.close();
+  });
+});

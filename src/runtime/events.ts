@@ -93,8 +93,10 @@ async function* followed(ground: Ground, id: unknown, given: EventOptions | unde
   const isLive = flag(goesOn, "live") ?? true;
   const own = signalOf(asked);
   const session = sessionId(id);
-  let { line } = headOf(await requireSession(ground, session));
-  let past = ground.journal.past(line);
+  const head = headOf(await requireSession(ground, session));
+  const current = ground.journal.past(head.line);
+  let { line } = head;
+  let past = current;
   const place = after === undefined ? undefined : await cursorOf(ground, session, after, past);
   // A cursor on a line the session has left is followed from there: what was rewound is told.
   if (place !== undefined && (await past.lineAt(place.seq)) !== place.line) {
@@ -104,9 +106,11 @@ async function* followed(ground: Ground, id: unknown, given: EventOptions | unde
   const { signal, unlink } = linked(closing, own);
   const watcher = ground.watchers.follow(session);
   try {
-    // Whoever does not wait for more is told what there is now, however others go on.
+    // Where an anchor knows that the end of the line was lost, that is said.
     const tail = await ground.journal.tail(line);
-    const until = isLive ? undefined : await lastOf(tail?.save, past);
+    // A reader that does not wait for more is told what there is now, however others go on.
+    const end = line === head.line ? tail : await ground.journal.tail(head.line);
+    const until = isLive ? undefined : await lastOf(end?.save, current);
     yield* live(ground, session, { line, past, seen: place?.seq ?? 0, until }, watcher, signal);
   } finally {
     unlink();
@@ -136,8 +140,13 @@ async function* live(
     if (present === undefined) return;
     const head = headOf(present.session);
     if (head.line !== line) {
+      const followed = line;
       const now = ground.journal.past(head.line);
-      const shared = await sharedUpTo(past, now);
+      const shared = await sharedUpTo(past, now).catch(async (error: unknown) => {
+        // The line that was followed is gone with its session, and so is what they shared.
+        if ((await ground.store.line(followed)) === undefined) return 0;
+        throw error;
+      });
       past = now;
       line = head.line;
       // Where an anchor knows that its end was lost, that is said, and not taken for the end.
