@@ -111,8 +111,9 @@ export class Holdfast implements AsyncDisposable {
 
   /** Make a session that begins at a checkpoint. Nothing is copied, and the session is not open. Without an id, it gets a new one. */
   async fork(at: string, o?: ForkOptions & KeyOption): Promise<SessionSummary> {
-    const { effects, key } = options(o, "fork", ["id", "effects", "key"]);
-    const id = idOrDrawn(o, "id", () => drawId(this.#ground, "fork", key));
+    const fields = options(o, "fork", ["id", "effects", "key"]);
+    const { effects, key } = fields;
+    const id = idOrDrawn(fields, "id", () => drawId(this.#ground, "fork", key));
     const policy = checkPolicy(effects);
     const place = checkpointPlace(at);
     if (place === undefined) throw notFound(at);

@@ -159,3 +159,42 @@ test("two processes that run one key have one session and one turn", async () =>
   expect(asked).toBe(1);
   expect((await one.sessions.list()).items).toHaveLength(1);
 });
+
+test("all in one object: what throws when it is read is refused, and each field is read once", async () => {
+  const hold = await at("memory:");
+  const ann = hold.agent({ name: "ann", model: scriptedModel(["One.", "Two."]) });
+  const own = await hold.session("own");
+  const { id } = await own.checkpoint();
+  const thrown = (): never => {
+    throw new TypeError("thrown by the caller's own object");
+  };
+  const getter = (name: string): object => Object.defineProperty({ input: "go" }, name, { enumerable: true, get: thrown });
+  const revoked = (): object => {
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    return proxy;
+  };
+  const calls: Readonly<Record<string, (given: object) => unknown>> = {
+    session: (given) => hold.session(untyped(given)),
+    run: (given) => ann.run(untyped(given)),
+    stream: (given) => ann.stream(untyped(given)).result(),
+    submit: (given) => ann.submit(untyped(given)),
+    "hold.fork": (given) => hold.fork(id, untyped(given)),
+    "session.fork": (given) => own.fork(id, untyped(given)),
+  };
+  for (const [what, call] of Object.entries(calls))
+    for (const given of [getter("input"), getter("session"), getter("id"), getter("key"), revoked(), new Proxy({}, { ownKeys: thrown })])
+      await expect((async () => call(given))(), what).rejects.toMatchObject({ code: expect.stringMatching(/^INVALID_/) });
+
+  let reads = 0;
+  const counting = (name: string) => ({
+    ...(name === "session" && { input: "go" }),
+    get [name]() {
+      reads += 1;
+      return `${name}-${reads}`;
+    },
+  });
+  expect((await hold.fork(id, untyped(counting("id")))).id).toBe("id-1");
+  reads = 0;
+  expect((await ann.run(untyped(counting("session")))).sessionId).toBe("session-1");
+});

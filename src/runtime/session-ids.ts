@@ -4,17 +4,18 @@
  */
 import { HoldfastError } from "../core/errors.js";
 import { checkName, keyedSessionId, type SessionId, sessionId, typeName } from "../core/ids.js";
+import { isList } from "../core/json.js";
 import type { Ground } from "./ground.js";
-import { invalid } from "./options.js";
+import { entriesIn, invalid } from "./options.js";
 
 /** Draw an id. Under a key it is the same each time; `call` tells keys of different calls apart. */
 export const drawId = (ground: Ground, call: string, key?: unknown): SessionId =>
   key === undefined ? ground.newSessionId() : keyedSessionId(call, checkName(key, "key"));
 
-/** Answer the id under `name`, or one that is drawn where the name is left out. */
-export function idOrDrawn(given: object | undefined, name: string, draw: () => SessionId): SessionId {
-  if (given === undefined || !Object.hasOwn(given, name)) return draw();
-  const id: unknown = (given as Readonly<Record<string, unknown>>)[name];
+/** Answer the id under `name` in fields that were read, or one that is drawn where the name is left out. */
+export function idOrDrawn(fields: object, name: string, draw: () => SessionId): SessionId {
+  if (!Object.hasOwn(fields, name)) return draw();
+  const id: unknown = (fields as Readonly<Record<string, unknown>>)[name];
   return id === undefined ? refuseUndefined(name, `leave \`${name}\` out to have one drawn`) : sessionId(id);
 }
 
@@ -37,13 +38,14 @@ export function idAndInput<I, O extends object>(
     if (input === undefined) throw invalid("input", "a turn needs one. To go on with the latest turn, call `resume(id)`");
     return { id: sessionId(first), input: input as I, o: o as O | undefined };
   }
-  const { session: _session, input: said, ...rest } = first as { session?: unknown; input?: I; key?: unknown };
+  const fields = Object.fromEntries(entriesIn(first, "turn", "an object"));
+  const { session: _session, input: said, ...rest } = fields as { session?: unknown; input?: I; key?: unknown };
   if (said === undefined)
     throw invalid("input", `a turn needs one: pass \`(id, input)\` or \`{ input, session }\`, not ${typeName(first)} without it`);
-  return { id: idOrDrawn(first, "session", () => draw(rest.key)), input: said, o: rest as O };
+  return { id: idOrDrawn(fields, "session", () => draw(rest.key)), input: said, o: rest as O };
 }
 
-const isObject = (value: unknown): value is object => typeof value === "object" && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null && !isList(value);
 
 function refuseUndefined(what: string, advice: string): never {
   throw new HoldfastError("INVALID_ID", `${what} is undefined. Give an id, or ${advice}.`, { path: what });

@@ -250,8 +250,9 @@ export class Session<S extends object = Record<string, Json>> implements AsyncDi
   /** A new session that begins at one of this session's checkpoints, or at any other. Nothing is copied. */
   async fork(at: string, o?: ForkOptions): Promise<Session<S>> {
     this.#held.usable();
-    const { effects } = options(o, "fork", ["id", "effects"]);
-    const id = idOrDrawn(o, "id", () => this.#held.ground.newSessionId());
+    const fields = options(o, "fork", ["id", "effects"]);
+    const { effects } = fields;
+    const id = idOrDrawn(fields, "id", () => this.#held.ground.newSessionId());
     const policy = checkPolicy(effects);
     const place = checkpointPlace(at);
     if (place === undefined) throw notFound(at);
