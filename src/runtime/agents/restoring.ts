@@ -11,7 +11,7 @@ import { placeId, type SessionId } from "../../core/ids.js";
 import { equal, type JsonObject } from "../../core/json.js";
 import { describeOwner, freeLease, grantLease, type Lease, releaseLease } from "../../core/lease.js";
 import type { SessionStatus } from "../../core/status.js";
-import { AGENT, type Change, type Decision, type DocRow, type Present } from "../../store/port.js";
+import { AGENT, type Change, type Decision, type DocChange, type DocRow, type Present, SNAPSHOT } from "../../store/port.js";
 import { breathe } from "../breathe.js";
 import { unsettled } from "../effects/pending.js";
 import type { Ground } from "../ground.js";
@@ -20,7 +20,7 @@ import type { KeyOption, Receipt } from "../receipts.js";
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, leaseOf, leaseRow, newLine, rootDigest } from "../rows.js";
 import { capture } from "./capture.js";
 import { type AgentRecord, putAgent, recordOf, soundAgent, versionIn } from "./record.js";
-import { type Contents, contentsOf, type Entry, entryOf, newSnapshot, type Snapshot, snapshotOf } from "./snapshot.js";
+import { type Contents, contentsOf, type Entry, entryOf, newSnapshot, noSnapshot, type Snapshot, snapshotOf } from "./snapshot.js";
 
 export interface RestoreOptions extends KeyOption {
   /** Takes sessions from those who hold them, instead of refusing with LEASE_HELD. */
@@ -227,6 +227,7 @@ export class Restore {
     const { agent } = this.#snapshot;
     for (let tries = 0; tries < TRIES; tries++) {
       const row = await store.doc(AGENT, agent);
+      const still = await this.#still();
       const buried = new Map<string, number>();
       for (const id of verified.keys()) {
         const there = await store.session(id);
@@ -243,7 +244,8 @@ export class Restore {
         const decided = this.#decide(sessions, verified, seized, buried, row, newId());
         report = decided?.report;
         if (report === undefined || decided === undefined) return undefined;
-        const { changes, docs } = decided.decision;
+        const { changes } = decided.decision;
+        const docs = [...decided.decision.docs, still];
         before = changes.length + docs.length;
         return { changes, docs: [...docs, ...receipt.docs(keptOf(report))] };
       });
@@ -256,6 +258,16 @@ export class Restore {
       // Its record was saved, or a session deleted, in between.
     }
     throw new HoldfastError("BUSY", `Agent ${quote(agent)} was changed again and again while it was restored. Try again.`, {});
+  }
+
+  /** That the snapshot says what it said when it was read: a redaction may have taken a text out of it since, which must not come back. */
+  async #still(): Promise<DocChange> {
+    const { id, digest } = this.#snapshot;
+    const row = await this.#ground.store.doc(SNAPSHOT, id);
+    if (row === undefined) throw noSnapshot(id);
+    if (snapshotOf(row).digest !== digest)
+      throw new HoldfastError("BUSY", `Snapshot ${quote(id)} was redacted while it was restored. Nothing was changed. Try again.`, {});
+    return { kind: SNAPSHOT, id, when: { version: row.version } };
   }
 
   /** One that stood where it should may have gone on since, and one that was seized may have been taken over. */
