@@ -256,3 +256,28 @@ test("the command line exports one checkpoint by the names that it knows checkpo
   expect(await run(["export", "a", "--checkpoint", second, "--store", "state.db"], env)).toMatchObject({ exit: 2 });
   expect(await run(["export", "--checkpoint", "nothing", "--store", "state.db", "-o", "two.jsonl"], env)).toMatchObject({ exit: 3 });
 });
+
+test("D8 no session is read whole before its first row", async () => {
+  const store = await openStore("memory:");
+  let rows = 0;
+  const counting = wrapped(store, {
+    saves: async (line, query) => {
+      const found = await store.saves(line, query);
+      if (query.items) rows += found.length;
+      return found;
+    },
+  });
+  const hold = keep(new Holdfast(counting, thisMachine(), { now: Date.now }, 30_000, { indexed: false }));
+  const session = await hold.session("a");
+  for (let i = 0; i < 1_000; i++) {
+    session.append({ role: "user", content: `${i}` });
+    await session.checkpoint();
+  }
+  await session.close();
+  const { id } = (await hold.checkpoints.latest("a")) as Checkpoint;
+  rows = 0;
+  const exported = await rowsOf(hold.export({ checkpoint: id }));
+  expect(exported.length).toBeGreaterThan(1_000);
+  // Each save once, and a page in which the words of its title are looked for.
+  expect(rows).toBeLessThanOrEqual(1_200);
+});

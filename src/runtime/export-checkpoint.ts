@@ -4,6 +4,7 @@
  */
 import { acts, type Effect } from "../core/effect.js";
 import { type Place, placeId } from "../core/ids.js";
+import type { Message } from "../core/message.js";
 import { titleOf } from "../core/title.js";
 import type { LetterText, SessionText } from "../core/transfer.js";
 import type { LineRow } from "../store/port.js";
@@ -11,8 +12,10 @@ import { answerOf } from "./effects/bodies.js";
 import { decisionId, lateId } from "./effects/decisions.js";
 import { LeftBehind } from "./effects/left-behind.js";
 import type { Ground } from "./ground.js";
+import { historyOf } from "./history.js";
 import type { Standpoint } from "./journal.js";
 import { notFound } from "./lines.js";
+import type { Past } from "./past.js";
 import { type HeadDoc, headRow, labelOf, type MailDoc, mailText, type Settlement } from "./rows.js";
 
 /** What goes out of a session: its row, and each of its lines up to a record. */
@@ -20,6 +23,8 @@ export interface Moment {
   readonly session: Omit<SessionText, "lines">;
   readonly lines: readonly { readonly row: LineRow; readonly to: number }[];
 }
+
+const MESSAGES = 20;
 
 /** A result that is longer stays behind: its call is in doubt then. */
 const MAX_RESULT_CHARS = 1024 * 1024;
@@ -31,7 +36,6 @@ export async function momentAt(ground: Ground, place: Place): Promise<Moment> {
   const present = found && (await journal.present(found.checkpoint.sessionId));
   if (found === undefined || row === undefined || present === undefined) throw notFound(placeId(place.line, place.seq));
   const { checkpoint } = found;
-  const { fold } = await loader.at(found, { sized: false }, found.past);
   labelOf(present.row);
   const { incarnation: _incarnation, due: _due, reason: _reason, title, origin, ...rest } = present.head;
   const head: HeadDoc = {
@@ -40,12 +44,12 @@ export async function momentAt(ground: Ground, place: Place): Promise<Moment> {
     status: checkpoint.status,
     ...(checkpoint.reason !== undefined && { reason: checkpoint.reason }),
     // The first words may have come after the checkpoint.
-    ...(title !== undefined && fold.messages.some((message) => titleOf(message) !== undefined) && { title }),
+    ...(title !== undefined && (await hasWords(ground, found.past, place.seq)) && { title }),
     // On a line that it has inherited, it stands before the place at which it began.
     ...(origin !== undefined && row.session === rest.id && { origin }),
   };
   const goneOn = hasGoneOn(present, place);
-  const letters = goneOn ? await endedSince(ground, row, place.seq, fold.course.open) : [];
+  const letters = goneOn ? await endedSince(ground, row, place.seq, (await loader.course(found)).open) : [];
   const session = {
     session: rest.id,
     on: place.line,
@@ -58,6 +62,16 @@ export async function momentAt(ground: Ground, place: Place): Promise<Moment> {
 }
 
 const hasGoneOn = ({ head, tail }: Standpoint, { line, seq }: Place): boolean => head.line !== line || tail?.save.seq !== seq;
+
+/** Whether a message that a title is made from stands on a past, up to a record. It is looked for page by page: no session is held in memory. */
+async function hasWords(ground: Ground, past: Past, seq: number): Promise<boolean> {
+  for (let upTo = seq; ; ) {
+    const { items, next } = await historyOf(ground, past, upTo, MESSAGES);
+    if (items.some((message) => titleOf(message) !== undefined)) return true;
+    if (next === undefined) return false;
+    upTo = (items.at(-1) as Message).seq - 1;
+  }
+}
 
 /** The outcomes of calls that are open at a place, as the line tells them behind it. */
 async function endedSince(ground: Ground, row: LineRow, seq: number, open: readonly Effect[]): Promise<readonly LetterText[]> {
