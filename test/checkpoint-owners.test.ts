@@ -4,10 +4,14 @@
  */
 import { afterEach, describe, expect, test } from "vitest";
 import type { Checkpoint } from "../src/core/checkpoint.js";
-import { type Holdfast, open } from "../src/index.js";
+import { Holdfast } from "../src/holdfast.js";
+import { open } from "../src/index.js";
+import { openStore } from "../src/open.js";
+import { thisMachine } from "../src/store/machine.js";
 import { run } from "./cli/command.js";
 import { coded } from "./support/processes.js";
 import { stores } from "./support/stores.js";
+import { wrapped } from "./support/wrapped.js";
 
 const holds: Holdfast[] = [];
 afterEach(async () => {
@@ -286,4 +290,30 @@ test("the command line knows them by the beginning of their ids", async () => {
   expect(await cli("diff", first, short)).toMatchObject({ exit: 0 });
   expect(await cli("fork", short, "--id", "g")).toMatchObject({ exit: 0 });
   expect((await hold.sessions.get("g"))?.origin).toEqual({ sessionId: "f", checkpointId: second });
+});
+
+test("a delete counts what goes, and reads no further back than that", async () => {
+  const store = await openStore("memory:");
+  let rows = 0;
+  const counting = wrapped(store, {
+    saves: async (line, query) => {
+      const found = await store.saves(line, query);
+      rows += found.length;
+      return found;
+    },
+  });
+  const hold = new Holdfast(counting, thisMachine(), { now: Date.now }, 30_000, { indexed: false });
+  holds.push(hold);
+  const ids = await say(hold, "a", 1_000);
+  await hold.fork(ids[989] as string, { id: "b" });
+  await hold.fork(ids[989] as string, { id: "c" });
+  rows = 0;
+  expect(await hold.sessions.delete("a", { dryRun: true })).toMatchObject({ checkpoints: 10, keptFor: ["b", "c"] });
+  expect(rows).toBeLessThan(300);
+  await hold.sessions.delete("a");
+  rows = 0;
+  // The checkpoints of the past belong to it now, and another fork inherits them.
+  expect(await hold.sessions.delete("b")).toMatchObject({ checkpoints: 0, keptFor: [] });
+  expect(rows).toBeLessThan(300);
+  expect(await hold.sessions.delete("c", { dryRun: true })).toMatchObject({ checkpoints: 990 });
 });

@@ -128,10 +128,13 @@ async function withCheckpoints(ground: Ground, id: SessionId, answer: Answer): P
     await unlessDamaged(async () => {
       const row = await ground.store.session(one);
       if (row === undefined) return;
+      const newer = new Set((await ground.store.lines({ session: one })).slice(0, -1).map(({ id: line }) => line));
       for await (const checkpoint of ownedBy(ground, headOf(row), owners, { all: true, from: undefined, atOnce: AT_ONCE })) {
         await breatheNowAndThen();
         const place = parsePlace(checkpoint.id) as Place;
         if ((await heirs.of(place.line, place.seq)) === undefined) checkpoints += 1;
+        // On its oldest line, and on the past that this goes back to, all that is older stays as well.
+        else if (!newer.has(place.line)) break;
       }
     });
   }
