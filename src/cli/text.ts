@@ -5,15 +5,31 @@
  * V2  texts are measured in columns as terminals show them, and cut between characters as people see them.
  */
 
+/** Scripts whose letters take another shape beside a joiner. In all other scripts it is not seen. */
+const JOINED =
+  "Arabic Syriac Mongolian Nko Devanagari Bengali Gurmukhi Gujarati Oriya Tamil Telugu Kannada Malayalam Sinhala Khmer Myanmar Tibetan"
+    .split(" ")
+    .map((script) => `\\p{Script=${script}}`)
+    .join("");
+
 /**
  * Characters that are not seen, by their Unicode properties: controls, half characters, separators of lines, format characters (direction,
  * joiners, tags), those that programs may ignore (variation selectors, fillers), and those that are none. Some format characters of Arabic,
  * Syriac and Kaithi are seen.
  *
- * A joiner stays between two that it joins, and one selector of text or emoji style behind an emoji: without them what is seen changes.
+ * A joiner stays between two that it joins, and one selector of text or emoji style behind an emoji or in a keycap: without them what is
+ * seen changes.
  */
-const UNSEEN =
-  /(?!\u200d|[\ufe0e\ufe0f]|[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u{110bd}\u{110cd}])[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}]|(?<![\p{Extended_Pictographic}\p{Emoji_Modifier}\p{L}\p{M}])\u200d|\u200d(?![\p{Extended_Pictographic}\p{L}\p{M}])|(?<!\p{Emoji})[\ufe0e\ufe0f]/u;
+const UNSEEN = new RegExp(
+  [
+    String.raw`(?!\u200d|[\ufe0e\ufe0f]|[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u{110bd}\u{110cd}])[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}]`,
+    String.raw`(?<![\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f${JOINED}])\u200d`,
+    String.raw`\u200d(?![\p{Extended_Pictographic}${JOINED}])`,
+    String.raw`(?<![\p{Extended_Pictographic}0-9#*])[\ufe0e\ufe0f]`,
+    String.raw`(?<!\p{Extended_Pictographic})[\ufe0e\ufe0f](?!\u20e3)`,
+  ].join("|"),
+  "u",
+);
 const UNSEEN_ALL = new RegExp(UNSEEN, "gu");
 const NAMED: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\u001b": "\\e", "\0": "\\0" };
 

@@ -56,6 +56,11 @@ describe("V1", () => {
       expect(json({ character }), what).not.toContain(character);
       expect(JSON.parse(json({ character })), what).toEqual({ character });
     }
+    // In a script that it does not join, and behind what is no emoji.
+    for (const text of ["a\u200db", "я\u200dя", "日\u200d本", "é\u200de", "1\ufe0f", "a1\ufe0fb", "#\ufe0e"])
+      expect(inline(text), text).toBe(
+        text.replace(/\u200d/u, "\\u{200d}").replace(/[\ufe0e\ufe0f]/u, (c) => `\\u{${c.charCodeAt(0).toString(16)}}`),
+      );
     // A text that is hidden behind an emoji.
     expect(inline("😀\ufe0f\ufe0f\ufe0e")).toBe("😀\ufe0f\\u{fe0f}\\u{fe0e}");
     expect(inline(`a${[..."hi"].map((c) => String.fromCodePoint(0xe0000 + c.charCodeAt(0))).join("")}`)).toBe("a\\u{e0068}\\u{e0069}");
