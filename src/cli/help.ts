@@ -107,6 +107,7 @@ export function page(commands: readonly Command[]): string {
   for (const [exit, codes] of [...exits].sort(([a], [b]) => a - b))
     lines.push(`| ${exit} | ${EXITS[exit] ?? ""}: ${codes.map((code) => `\`${code}\``).join(", ")} |`);
   lines.push("| 130 | stopped with Ctrl-C |", "| 143 | stopped with SIGTERM |", "");
+  lines.push("A server (`holdfast mcp`) answers what it was asked, and ends with 0 on both signals.", "");
   return lines.join("\n");
 }
 
