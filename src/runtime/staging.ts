@@ -24,10 +24,6 @@ interface Staged {
   files?: readonly Digest[];
   /** When a message was staged; it is told from the save's own time where they differ. */
   readonly at?: number;
-  /** The state key it is about. */
-  readonly key?: string;
-  /** Whether it sets the key or unsets it; absent where it changes a list. */
-  readonly sets?: boolean;
 }
 
 export interface Sections {
@@ -47,7 +43,14 @@ const none: readonly never[] = [];
 
 export class Staging {
   #items: Staged[] = [];
-  #state: Staged[] = [];
+  /**
+   * In the order in which they are written. What sets or unsets a key stands under a name made of it: a later one takes its place, so that
+   * keys come back in the order in which a live run sees them. All others stand under a number.
+   */
+  #state = new Map<string | number, Staged>();
+  #next = 0;
+  /** The numbers of changes of the list under a key, since it was last set here. */
+  #lists = new Map<string, number[]>();
   #messages = 0;
   #bytes = 0;
   #ascii = true;
@@ -56,7 +59,7 @@ export class Staging {
   row: Row = { bytes: 0 };
 
   get isEmpty(): boolean {
-    return this.#items.length === 0 && this.#state.length === 0;
+    return this.#items.length === 0 && this.#state.size === 0;
   }
 
   /** How many items are staged: the next one's number is this far behind the last save. */
@@ -83,7 +86,7 @@ export class Staging {
 
   /** Room for more, or an error before anything is staged. */
   reserve(records: number, bytes: number): void {
-    if (this.#items.length + this.#state.length + records > MAX_STAGED) {
+    if (this.#items.length + this.#state.size + records > MAX_STAGED) {
       throw new HoldfastError("TOO_LARGE", `More than ${MAX_STAGED} changes are staged. Checkpoint in between.`, { limit: MAX_STAGED });
     }
     if (this.#bytes + bytes > MAX_STAGED_BYTES) {
@@ -124,44 +127,61 @@ export class Staging {
   }
 
   set(key: string, value: Encoded): Body {
-    const { staged, body } = outOfRow(`{"set":${JSON.stringify(key)},"value":`, value, { key, sets: true });
-    // In the place of an earlier one, so that keys come back in the order in which a live run sees them.
-    const before = this.#state.findLastIndex((other) => other.key === key && other.sets !== undefined);
-    if (this.#state[before]?.sets) {
-      this.#state = [...this.#state.slice(0, before), staged, ...this.#state.slice(before + 1).filter((other) => other.key !== key)];
-    } else this.#state.push(staged);
+    const { staged, body } = outOfRow(`{"set":${JSON.stringify(key)},"value":`, value);
+    const name = `set ${key}`;
+    if (this.#state.has(name)) this.#dropLists(key);
+    else this.#lists.delete(key);
+    this.#state.set(name, staged);
     return body;
   }
 
   unset(key: string): void {
-    this.#state = this.#state.filter((staged) => staged.key !== key);
-    this.#state.push({ text: `{"unset":${JSON.stringify(key)}`, blobs: none, key, sets: false });
+    this.#dropLists(key);
+    this.#state.delete(`set ${key}`);
+    // Behind all others, though it was there before.
+    this.#state.delete(`unset ${key}`);
+    this.#state.set(`unset ${key}`, { text: `{"unset":${JSON.stringify(key)}`, blobs: none });
+  }
+
+  /** Changes of a list that is set or unset behind them change nothing. */
+  #dropLists(key: string): void {
+    for (const at of this.#lists.get(key) ?? none) this.#state.delete(at);
+    this.#lists.delete(key);
   }
 
   list(key: string, start: number, remove: number, items: Encoded): void {
-    this.#state.push(outOfRow(`{"list":${JSON.stringify(key)},"splice":[${start},${remove}],"items":`, items, { key }).staged);
+    const at = this.#push(outOfRow(`{"list":${JSON.stringify(key)},"splice":[${start},${remove}],"items":`, items).staged);
+    const others = this.#lists.get(key);
+    if (others === undefined) this.#lists.set(key, [at]);
+    else others.push(at);
+  }
+
+  #push(staged: Staged): number {
+    this.#next += 1;
+    this.#state.set(this.#next, staged);
+    return this.#next;
   }
 
   /** A record of the course, with what it has to carry. */
   course(record: CourseRecord, body: Encoded | undefined, at: number): CourseBody | undefined {
     const text = JSON.stringify(record).slice(0, -1);
     if (body === undefined) {
-      this.#state.push({ text, blobs: none, at });
+      this.#push({ text, blobs: none, at });
       return undefined;
     }
     if (body.bytes < BLOB_FROM) {
-      this.#state.push({ text: `${text},"body":${body.text}`, blobs: none, at });
+      this.#push({ text: `${text},"body":${body.text}`, blobs: none, at });
       return { value: body.value };
     }
     const blob = blobOf(body);
-    this.#state.push({ text: `${text},"blob":"${blob.digest}","size":${body.bytes}`, blobs: [blob], body: blob.digest, at });
+    this.#push({ text: `${text},"blob":"${blob.digest}","size":${body.bytes}`, blobs: [blob], body: blob.digest, at });
     return { blob: blob.digest, size: body.bytes };
   }
 
   /** What the model is given before the transcript, as a blob of its own, however small. */
   prefix(prefix: Encoded, since: number): Digest {
     const blob = blobOf(prefix);
-    this.#state.push({ text: `{"prefix":"${blob.digest}","since":${since}`, blobs: [blob], body: blob.digest });
+    this.#push({ text: `{"prefix":"${blob.digest}","since":${since}`, blobs: [blob], body: blob.digest });
     return blob.digest;
   }
 
@@ -169,8 +189,8 @@ export class Staging {
   take(at: number): Sections {
     const refs: Digest[] = [];
     const blobs: Blob[] = [];
-    const texts = (section: readonly Staged[]): string[] =>
-      section.map((staged) => {
+    const texts = (section: Iterable<Staged>): string[] =>
+      Array.from(section, (staged) => {
         if (staged.body !== undefined) refs.push(staged.body);
         if (staged.blobs.length > 0) blobs.push(...staged.blobs);
         let { text } = staged;
@@ -180,9 +200,18 @@ export class Staging {
         }
         return staged.at === undefined || staged.at === at ? `${text}}` : `${text},"ago":${at - staged.at}}`;
       });
-    const sections = { items: texts(this.#items), state: texts(this.#state), nMessages: this.#messages, refs, blobs, ascii: this.#ascii };
+    const sections = {
+      items: texts(this.#items),
+      state: texts(this.#state.values()),
+      nMessages: this.#messages,
+      refs,
+      blobs,
+      ascii: this.#ascii,
+    };
     this.#items = [];
-    this.#state = [];
+    this.#state = new Map();
+    this.#next = 0;
+    this.#lists = new Map();
     this.#messages = 0;
     this.#bytes = 0;
     this.#ascii = true;
@@ -200,17 +229,13 @@ function blobOf({ text }: { readonly text: string }): Blob {
 const inBlob = (blob: Blob, { bytes }: { readonly bytes: number }): string => `null,"blob":"${blob.digest}","size":${bytes}`;
 
 /** A body in its record, or, when it is big, in a blob that the record names. */
-function outOfRow(
-  start: string,
-  value: Encoded,
-  about: { readonly key: string; readonly sets?: boolean },
-): { readonly staged: Staged; readonly body: Body } {
+function outOfRow(start: string, value: Encoded): { readonly staged: Staged; readonly body: Body } {
   if (value.bytes < BLOB_FROM) {
-    return { staged: { text: start + value.text, blobs: none, ...about }, body: { bytes: value.bytes, blob: undefined } };
+    return { staged: { text: start + value.text, blobs: none }, body: { bytes: value.bytes, blob: undefined } };
   }
   const blob = blobOf(value);
   return {
-    staged: { text: start + inBlob(blob, value), blobs: [blob], body: blob.digest, ...about },
+    staged: { text: start + inBlob(blob, value), blobs: [blob], body: blob.digest },
     body: { bytes: value.bytes, blob: blob.digest },
   };
 }
