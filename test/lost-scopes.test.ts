@@ -1,6 +1,6 @@
 /** The name of a scope that is given and undefined: a program that lost a name must not reach more than it meant. */
 import { afterEach, expect, test } from "vitest";
-import { type Holdfast, open } from "../src/index.js";
+import { type Holdfast, open, transcriptVersion } from "../src/index.js";
 import { coded } from "./support/processes.js";
 
 let hold: Holdfast | undefined;
@@ -23,18 +23,25 @@ const calls: Readonly<Record<string, (store: Holdfast) => unknown>> = {
   "retention.get({ agent })": (store) => store.retention.get(lost("agent")),
   "retention.clear({ agent })": (store) => store.retention.clear(lost("agent")),
   "retention.apply({ agent })": (store) => store.retention.apply(lost("agent")),
+  "sessions.replace(id, [], { from })": async (store) =>
+    store.sessions.replace("a", [], { version: transcriptVersion((await store.sessions.state("a")).messages), from: undefined } as never),
+  "conversation_save({ replace: { from } })": async (store) => {
+    const { version } = await store.tools().conversation_load.execute({ id: "a" });
+    return store.tools().conversation_save.execute({ id: "a", messages: [], replace: { version, from: undefined } as never });
+  },
   "tools({ agent })": (store) => store.tools(lost("agent")),
 };
 
 test.each(Object.entries(calls))("%s is refused, and nothing is changed", async (_name, call) => {
   hold = await open("memory:");
   const session = await hold.session("a", { agent: "ann" });
+  session.append({ role: "user", content: "stays" });
   await session.checkpoint();
   await session.close();
   const before = [await hold.stats(), await hold.retention.get()];
   await expect((async () => call(hold as Holdfast))()).rejects.toMatchObject({
     ...coded("INVALID_OPTION"),
-    message: expect.stringMatching(/^(session|agent|checkpoint): it is undefined\. Give a name, or leave it out to mean all\.$/),
+    message: expect.stringMatching(/^(session|agent|checkpoint|from): it is undefined\. Give a name, or leave it out to mean all\.$/),
   });
   expect([await hold.stats(), await hold.retention.get()]).toEqual(before);
 });

@@ -18,7 +18,7 @@ import { type GivenMessages, readMessages } from "./given-messages.js";
 import type { Ground } from "./ground.js";
 import type { Holding } from "./holding.js";
 import { isOpen } from "./inbox.js";
-import { invalid, options, wholeNumber } from "./options.js";
+import { invalid, options, scopeOf, wholeNumber } from "./options.js";
 import { once, type Receipt } from "./receipts.js";
 
 export interface ReplaceOptions extends OutsideOptions {
@@ -52,14 +52,9 @@ interface Given extends Range {
 
 export async function replaceIn(ground: Ground, id: string, given: GivenMessages, o: ReplaceOptions): Promise<Replaced> {
   const session = sessionId(id);
-  const { version, from, count, key, waitMs, signal } = options(o, "sessions.replace", [
-    "version",
-    "from",
-    "count",
-    "key",
-    "waitMs",
-    "signal",
-  ]);
+  const fields = options(o, "sessions.replace", ["version", "from", "count", "key", "waitMs", "signal"]);
+  const { version, count, key, waitMs, signal } = fields;
+  const from = scopeOf(fields, "from");
   if (typeof version !== "string") throw invalid("version", "it must be given: `transcriptVersion` of the messages that you have seen");
   if (count !== undefined && from === undefined) throw invalid("count", "it counts from a message: give `from` with it");
   const range = {

@@ -2,7 +2,7 @@
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
 import { HoldfastError, quote } from "../core/errors.js";
 import { typeName } from "../core/ids.js";
-import { encode, type JsonObject } from "../core/json.js";
+import { encode, type Json, type JsonObject } from "../core/json.js";
 import { schemaOf } from "../runtime/agent/schema.js";
 
 declare const of: unique symbol;
@@ -67,11 +67,11 @@ function standard<T>(schema: JsonObject): Shape<T>["~standard"] {
     version: 1,
     vendor: "holdfast",
     validate: async (value) => {
-      const flaw = flawIn(value, schema);
-      if (flaw !== undefined) return { issues: [{ message: flaw }] };
+      const read = readArguments(value, schema);
+      if ("flaw" in read) return { issues: [{ message: read.flaw }] };
       // Made when it is first asked: most tools are never called.
       known ??= schemaOf(schema, "schema");
-      const parsed = await known.parse(value as JsonObject);
+      const parsed = await known.parse(read.value);
       return "flaw" in parsed ? { issues: [{ message: parsed.flaw }] } : { value: parsed.value as T };
     },
     // A copy: some loops write into what they are given.
@@ -79,16 +79,19 @@ function standard<T>(schema: JsonObject): Shape<T>["~standard"] {
   };
 }
 
-/** What is no JSON of ours, or has a name that is none of the fields, whatever a validator makes of `__proto__` and half characters. */
-function flawIn(value: unknown, { properties }: JsonObject): string | undefined {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return `Arguments are an object, not ${typeName(value)}.`;
+/**
+ * Copies arguments, as JSON. What is no JSON of ours, or has a name that is none of the fields, is a flaw, whatever a validator makes of
+ * `__proto__` and half characters. A field that is undefined is absent.
+ */
+function readArguments(value: unknown, { properties }: JsonObject): { readonly value: Json } | { readonly flaw: string } {
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    return { flaw: `Arguments are an object, not ${typeName(value)}.` };
   const unknown = Object.keys(value).find((name) => !Object.hasOwn(properties as JsonObject, name));
   if (unknown !== undefined)
-    return `There is no ${quote(unknown)}; known are ${Object.keys(properties as JsonObject).join(", ") || "none"}.`;
+    return { flaw: `There is no ${quote(unknown)}; known are ${Object.keys(properties as JsonObject).join(", ") || "none"}.` };
   try {
-    encode(value, "arguments");
-    return undefined;
+    return { value: encode(value, "arguments").value };
   } catch (error) {
-    return error instanceof HoldfastError ? error.message : String(error);
+    return { flaw: error instanceof HoldfastError ? error.message : String(error) };
   }
 }

@@ -2,6 +2,7 @@
  * The tools by which an agent keeps and looks up its own memory, and by which others look into what agents have stored. Each is defined
  * once, here; our loop, other loops and MCP are given the same.
  */
+import { HoldfastError } from "../core/errors.js";
 import { checkName } from "../core/ids.js";
 import type { ToolContext } from "../runtime/agent/definition.js";
 import type { CheckRequest, Settled } from "../runtime/effects/spec.js";
@@ -141,9 +142,19 @@ export function toolsFor<O extends ToolsOptions>(hold: Hold, given: O | undefine
       inputSchema: keyedInput,
       outputSchema: output,
       needsApproval: approval,
-      execute: (args, o) => callTool(hold, one, args, { agent, signal: o?.abortSignal }),
+      execute: async (args, o) => {
+        await refuseUnfit(keyedInput, args);
+        return callTool(hold, one, args, { agent, signal: o?.abortSignal });
+      },
     };
     return [name as ToolName, Object.freeze(tool)];
   });
   return Object.fromEntries(tools) as unknown as ToolsFor<O>;
+}
+
+/** Our loop checks the arguments of a call itself. Others may not, and a name that is none must not be passed over: `dryrun`, say. */
+async function refuseUnfit(shape: Shape<unknown>, args: unknown): Promise<void> {
+  const { issues } = await shape["~standard"].validate(args);
+  if (issues !== undefined)
+    throw new HoldfastError("INVALID_VALUE", issues.map(({ message }) => message).join("; "), { path: "arguments" });
 }

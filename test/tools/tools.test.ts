@@ -76,6 +76,28 @@ describe("arguments", () => {
   });
 });
 
+test("arguments that do not fit are refused by every tool, with nothing changed, and never with a TypeError", async () => {
+  const hold = await fresh();
+  const call = caller(hold);
+  await call("conversation_save", { id: "c", messages: [{ role: "user", content: "hi" }] });
+  const { checkpoint } = await call("checkpoint_create", { session: "c" });
+  await call("conversation_save", { id: "c", messages: [{ role: "user", content: "and" }] });
+  const before = await everything(hold);
+  for (const name of TOOL_NAMES)
+    for (const args of [undefined, null, 5, "x", [], { dryrun: true }, { id: 5 }, { id: checkpoint.id, dryrun: true }])
+      expect(
+        await errorOf(() => (hold.tools()[name] as StoreTool).execute(args as never)),
+        `${name} ${JSON.stringify(args)}`,
+      ).toMatchObject({
+        code: expect.stringMatching(/^INVALID_/),
+      });
+  expect(await everything(hold)).toEqual(before);
+  // One that is undefined is left out.
+  expect(await hold.tools().conversation_list.execute({ agent: undefined } as never)).toMatchObject({ items: [{ id: "c" }] });
+  const misspelt = await errorOf(() => hold.tools().conversation_save.execute({ id: "c", mesages: [] } as never));
+  expect(misspelt).toMatchObject({ message: expect.stringMatching(/There is no "mesages"; known are .*messages/) });
+});
+
 describe.each(stores)("keys of tools on $name", ({ address }) => {
   test("whatever changes something, called again under its key, changes nothing more and answers the same", async () => {
     const hold = await fresh(address());

@@ -26,7 +26,7 @@ export function mcpServer(served: Served): McpServer {
   const tools = served.hold.tools(served.tools);
   for (const [name, tool] of Object.entries(tools)) {
     const { title, description, inputSchema, outputSchema, annotations } = tool;
-    // Told as it is, and checked here: what is wrong is said as all else is that goes wrong.
+    // Told as it is, and checked by the tool: what is wrong is said as all else is that goes wrong.
     const told = { ...inputSchema, "~standard": { ...inputSchema["~standard"], validate: (value: unknown) => ({ value }) } };
     server.registerTool(name, { title, description, inputSchema: told, outputSchema, annotations }, (args, ctx) => {
       const call = answer(served, tool, args ?? {}, ctx.mcpReq.signal);
@@ -38,16 +38,8 @@ export function mcpServer(served: Served): McpServer {
   return server;
 }
 
-async function answer(
-  { failed }: Served,
-  { inputSchema, execute }: StoreTool,
-  args: unknown,
-  signal: AbortSignal,
-): Promise<CallToolResult> {
+async function answer({ failed }: Served, { execute }: StoreTool, args: unknown, signal: AbortSignal): Promise<CallToolResult> {
   try {
-    const { issues } = await inputSchema["~standard"].validate(args);
-    if (issues !== undefined)
-      throw new HoldfastError("INVALID_VALUE", issues.map(({ message }) => message).join("; "), { path: "arguments" });
     const structuredContent = await execute(args as JsonObject, { abortSignal: signal });
     return { content: [{ type: "text", text: JSON.stringify(structuredContent) }], structuredContent };
   } catch (error) {
