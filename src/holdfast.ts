@@ -111,6 +111,7 @@ export class Holdfast implements AsyncDisposable {
 
   /** Make a session that begins at a checkpoint. Nothing is copied, and the session is not open. Without an id, it gets a new one. */
   async fork(at: string, o?: ForkOptions & KeyOption): Promise<SessionSummary> {
+    this.#ground.usable();
     const fields = options(o, "fork", ["id", "effects", "key"]);
     const { effects, key } = fields;
     const id = idOrDrawn(fields, "id", () => drawId(this.#ground, "fork", key));

@@ -3,6 +3,8 @@ import { describe, expect, test } from "vitest";
 import { call, methodsOf, Options, openWorld, plain, surfaces } from "./support/public-calls.js";
 import { stores } from "./support/stores.js";
 
+const REFUSED = ["CLOSED", "INVALID_OPTION", "INVALID_VALUE", "INVALID_ID"];
+
 test("the table names every public method", async () => {
   const world = await openWorld("memory:");
   for (const { name, of, calls } of surfaces) expect(Object.keys(calls).sort(), name).toEqual(methodsOf(of(world)));
@@ -30,14 +32,17 @@ describe.each(stores)("$name", ({ address }) => {
         if (still.includes(method)) continue;
         const given = args(world);
         await note(`${name}.${method}`, call(of(world), method, plain(given)));
+        // A name of nothing is not looked for in the store.
+        for (const [at, arg] of given.entries())
+          if (typeof arg === "string")
+            await note(
+              `${name}.${method}, argument ${at + 1} names nothing`,
+              call(of(world), method, plain(given.with(at, "nothing"))),
+              REFUSED,
+            );
         const bare = given.map((arg) => (arg instanceof Options ? undefined : arg));
         // Where options are required, that they are missing may be said first.
-        await note(`${name}.${method}, no options`, call(of(world), method, bare), [
-          "CLOSED",
-          "INVALID_OPTION",
-          "INVALID_VALUE",
-          "INVALID_ID",
-        ]);
+        await note(`${name}.${method}, no options`, call(of(world), method, bare), REFUSED);
       }
     for (const [name, tool] of tools) await note(`tools.${name}`, tool.execute(toolArguments[name as keyof typeof toolArguments] as never));
     expect(codes).toEqual({});
@@ -77,7 +82,7 @@ const toolArguments = {
   checkpoint_restore: { id: "0000000000000000-1" },
   checkpoint_list: { session: "free" },
   checkpoint_delete: { id: "0000000000000000-1" },
-  checkpoint_fork: { id: "0000000000000000-1", session: "fork" },
+  checkpoint_fork: { id: "0000000000000000-1", as: "fork" },
   checkpoint_diff: { from: "0000000000000000-1", to: "0000000000000000-1" },
   persistence_stats: {},
 };

@@ -2,7 +2,7 @@
 import type { Checkpoint, CheckpointOptions } from "../core/checkpoint.js";
 import { type Diff, diff } from "../core/diff.js";
 import { HoldfastError, quote } from "../core/errors.js";
-import { checkName, checkpointPlace, sessionId } from "../core/ids.js";
+import { checkName, checkpointPlace, type Place, sessionId } from "../core/ids.js";
 import { type CheckpointFilter, type CheckpointListOptions, type CheckpointPage, listOfAll, listOfSession } from "./checkpoint-lists.js";
 import { isThere, unlessDamaged } from "./damage.js";
 import type { Ground } from "./ground.js";
@@ -38,19 +38,26 @@ export class Checkpoints {
     this.#ground = ground;
   }
 
+  /** The place that an id names; undefined where it names none. */
+  #place(id: string): Place | undefined {
+    this.#ground.usable();
+    return checkpointPlace(id);
+  }
+
   async get(id: string): Promise<Checkpoint | undefined> {
-    const place = checkpointPlace(id);
+    const place = this.#place(id);
     return place && (await this.#ground.journal.checkpointAt(place))?.checkpoint;
   }
 
   /** Tell whether there is such a checkpoint, without loading its state. One that is damaged counts as there. */
   async has(id: string): Promise<boolean> {
-    const place = checkpointPlace(id);
+    const place = this.#place(id);
     return place !== undefined && (await isThere(() => this.#ground.journal.checkpointAt(place)));
   }
 
   /** Checkpoints that an abbreviation of their id may stand for: the beginning of a line's, and a number, as in `7k3f-12`. */
   async find(abbreviation: string): Promise<readonly Checkpoint[]> {
+    this.#ground.usable();
     const given = /^([0-9a-z]{1,16})-([1-9][0-9]{0,9})$/.exec(checkName(abbreviation, "checkpoint id"));
     const [, beginning = "", seq = ""] = given ?? [];
     const { lines } = given === null ? { lines: [] } : await this.#ground.store.idsFrom(beginning, MOST_ALIKE);
@@ -94,7 +101,7 @@ export class Checkpoints {
 
   /** The state at a checkpoint, verified. */
   async state(id: string): Promise<CheckpointState> {
-    const place = checkpointPlace(id);
+    const place = this.#place(id);
     const found = place && (await this.#ground.journal.checkpointAt(place));
     if (place === undefined || found === undefined) throw notFound(id);
     try {

@@ -181,6 +181,7 @@ export class Effects {
   }
 
   async #find(id: string): Promise<{ readonly session: SessionId; readonly effect: Effect | undefined } | undefined> {
+    this.#ground.usable();
     const line = lineOfEffect(checkName(id, "effect id"));
     const owner = isLineId(line) ? (await this.#ground.journal.line(line))?.session : undefined;
     const present = owner == null ? undefined : await this.#ground.journal.present(owner as SessionId);
