@@ -180,3 +180,30 @@ describe.each(stores)("lines that were left, on $name", ({ address }) => {
     await hold.close();
   });
 });
+
+test("followers that read a long past let timers run", async () => {
+  const { hold } = await counted("memory:");
+  const session = await hold.session("a");
+  for (let i = 0; i < 100; i++) await say(session, `${i}`);
+  let isOver = false;
+  let turns = 0;
+  const turn = () => {
+    turns += 1;
+    if (!isOver) setImmediate(turn);
+  };
+  setImmediate(turn);
+  const read = async () => {
+    let events = 0;
+    for await (const _ of hold.events("a", { live: false })) events += 1;
+    return events;
+  };
+  const began = performance.now();
+  const all = await Promise.all(Array.from({ length: MANY }, read));
+  const tookMs = performance.now() - began;
+  isOver = true;
+  expect(new Set(all)).toEqual(new Set([200]));
+  // A turn lasts for some ten milliseconds. Without a pause there is one.
+  expect(turns).toBeGreaterThan(Math.min(5, tookMs / 100));
+  await session.close();
+  await hold.close();
+});

@@ -11,6 +11,7 @@ import { firstSeq, isGap, open, type Save } from "../core/save.js";
 import type { SessionStatus } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import { linked } from "./aborting.js";
+import { breathe } from "./breathe.js";
 import type { Ground } from "./ground.js";
 import { Heirs } from "./heirs.js";
 import { hole } from "./journal.js";
@@ -163,6 +164,7 @@ async function* live(
     let any = false;
     try {
       for await (const event of last > seen ? news(ground, session, past, seen) : []) {
+        await breathe();
         any = true;
         seen = (parsePlace(event.cursor) as Place).seq;
         if (from.until !== undefined && seen > from.until) return;
