@@ -108,9 +108,11 @@ function refuseBusy({ id, work }: Holding): void {
     );
   const [open] = work.fold.course.open;
   if (open === undefined) return;
+  const end =
+    open.phase === "waiting" ? `Approve or deny it: \`hold.effects.deny("${open.id}", { reason })\`` : "Let it finish, or settle it";
   throw new HoldfastError(
     "BAD_STATUS",
-    `The call of ${quote(open.name)} (${open.id}) in session ${quote(id)} is not over: its messages cannot be replaced before it is. Let it finish, or settle it.`,
+    `The call of ${quote(open.name)} (${open.id}) in session ${quote(id)} is not over: its messages cannot be replaced before it is. ${end}.`,
     { sessionId: id, effectId: open.id },
   );
 }

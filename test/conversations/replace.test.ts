@@ -1,6 +1,14 @@
 /** REPLACE-1 to REPLACE-4: replacing and removing messages of a session from outside a run. */
 import { afterEach, describe, expect, test } from "vitest";
-import { type Holdfast, type MessageInput, type OpenOptions, open, type ReplaceOptions, transcriptVersion } from "../../src/index.js";
+import {
+  type Holdfast,
+  type HoldfastError,
+  type MessageInput,
+  type OpenOptions,
+  open,
+  type ReplaceOptions,
+  transcriptVersion,
+} from "../../src/index.js";
 import { scriptedModel } from "../../src/testing/index.js";
 import { errorOf } from "../support/error-of.js";
 import { stores } from "../support/stores.js";
@@ -227,6 +235,23 @@ describe("while others are at work", () => {
     expect((await hold.sessions.get("s"))?.status).toBe("completed");
     expect(await ann.run("s", "And now?", { key: "2" })).toMatchObject({ status: "completed", output: "Again." });
     expect(await hold.verify()).toMatchObject({ ok: true });
+  });
+
+  test("a call that waited when its session was cancelled is BAD_STATUS, which says what to do", async () => {
+    const hold = await fresh();
+    const ann = hold.agent({
+      name: "ann",
+      model: scriptedModel([{ content: "", toolCalls: [{ id: "1", name: "pay", arguments: {} }] }]),
+      tools: { pay: { mode: "once", approval: true, run: () => "paid" } },
+    });
+    await ann.run("s", "Pay.");
+    await hold.cancel("s");
+    const refused = await errorOf(() => replace(hold, []));
+    expect(refused).toMatchObject({ code: "BAD_STATUS" });
+    const { effectId } = (refused as HoldfastError).details;
+    expect((refused as Error).message).toContain(`hold.effects.deny("${effectId}", { reason })`);
+    await hold.effects.deny(effectId as string, { reason: "no" });
+    expect(await replace(hold, [])).toMatchObject({ length: 0 });
   });
 
   test("a call by hand whose outcome is unknown is BAD_STATUS", async () => {
