@@ -157,7 +157,7 @@ export class Holdfast implements AsyncDisposable {
     const { key } = options(o, "signal", ["key"]);
     const session = sessionId(id);
     const doc = { kind: "signal", name: checkName(name, "signal name"), value: encode(value, "signal").value } as const;
-    await this.#signals.send(session, doc, key === undefined ? undefined : `signal:${doc.name}:${checkName(key, "key")}`);
+    await this.#signals.send(session, doc, key === undefined ? undefined : checkName(key, "key"));
   }
 
   /** Takes turns that were submitted, and sessions whose holder died, and runs them. */

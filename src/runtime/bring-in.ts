@@ -358,7 +358,7 @@ export class BringIn {
       await this.#flush();
       throw new Refused(
         "CONFLICT",
-        `There is a session ${quote(id)} here already, and it is not the one that was exported, or has gone another way. Delete it here, or import into another tenant or store.`,
+        `There is a session ${quote(id)} here already, and its history is another one: it is behind the export, it has gone another way, or it is another session. Delete it here and import again, or import into another tenant or store.`,
       );
     }
     const taken = own.find(({ owner }) => owner !== undefined);

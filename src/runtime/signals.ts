@@ -10,7 +10,7 @@ import { HoldfastError, quote } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
 import { WAITS } from "../store/port.js";
 import type { Ground } from "./ground.js";
-import { readMail } from "./inbox.js";
+import { otherLetter, readMail } from "./inbox.js";
 import { takeIn } from "./outside.js";
 import { Room } from "./room.js";
 import type { MailDoc } from "./rows.js";
@@ -43,19 +43,24 @@ export class Signals {
     this.#ground = ground;
   }
 
-  /** Posts a signal. `id` is that of its letter: the same id is the same signal. */
-  async send(session: SessionId, signal: Signal, id: string | undefined): Promise<void> {
+  /** Posts a signal. The same key is the same signal. */
+  async send(session: SessionId, signal: Signal, key: string | undefined): Promise<void> {
     const known = this.#bursts.get(session);
     const burst = known ?? this.#begin(session);
     burst.sending += 1;
     try {
-      await burst.room.post(() => this.#ground.post(session, signal, id === undefined ? {} : { id }));
+      await burst.room.post(() => this.#post(session, signal, key));
       if (known === undefined || (await this.#isWaitedFor(session, signal.name, burst))) await takeIn(this.#ground, session);
       else burst.isPosted = true;
     } finally {
       burst.isFresh = true;
       burst.sending -= 1;
     }
+  }
+
+  async #post(session: SessionId, signal: Signal, key: string | undefined): Promise<void> {
+    const id = key === undefined ? {} : { id: `signal:${signal.name}:${key}` };
+    if ((await this.#ground.tryPost(session, signal, id)) === "conflict") throw otherLetter(session, key);
   }
 
   /** Takes in what was posted and waits. With the store, and before it is read as a whole. A burst that goes on is ended by its timer. */
@@ -104,10 +109,14 @@ export class Signals {
     const posted = (await readMail(this.#ground, session)).filter(({ doc }) => doc.kind === "signal");
     const room = MAX_SIGNALS - signals.length - posted.length;
     if (room > 0) return room;
-    throw new HoldfastError("TOO_LARGE", `${MAX_SIGNALS} signals wait in session ${quote(session)} that nothing has waited for.`, {
-      sessionId: session,
-      limit: MAX_SIGNALS,
-    });
+    throw new HoldfastError(
+      "TOO_LARGE",
+      `${MAX_SIGNALS} signals wait in session ${quote(session)}, and no tool has asked for them. Let the agent run, or send fewer.`,
+      {
+        sessionId: session,
+        limit: MAX_SIGNALS,
+      },
+    );
   }
 
   /** SIGNAL-1. What calls wait for changes with a save only: until the next one it is known. */
