@@ -1,11 +1,11 @@
 /** A disk that cannot read: the error says so and names the file. It is never called damage, and no list is shorter for it. */
 import { execFile } from "node:child_process";
-import { readlinkSync } from "node:fs";
+import { closeSync, openSync, readlinkSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, describe, expect, test } from "vitest";
 import { Holdfast } from "../../src/holdfast.js";
-import { type HoldfastError, open } from "../../src/index.js";
+import { type HoldfastError, open, restoreBackup } from "../../src/index.js";
 import { monotonicMs, thisMachine } from "../../src/store/machine.js";
 import { noWitnesses } from "../../src/store/port.js";
 import { identityOf, Presence } from "../../src/store/presence.js";
@@ -25,12 +25,19 @@ afterEach(async () => {
   for (const end of ended.splice(0)) await end();
 });
 
-/** Makes every read of a file fail, or of the files that end so. */
-function breakReads(path: string): void {
-  const read = instead("readSync", (fd: number, ...more: unknown[]) => {
-    if (readlinkSync(`/proc/self/fd/${fd}`).endsWith(path)) throw Object.assign(failure("EIO"), { syscall: "read" });
-    return read(fd, ...more);
+/** Makes every read of a file fail, or of the files that end so. `page`: only those of one page of 8 KB. */
+function breakReads(path: string, page?: number): void {
+  const read = instead("readSync", (fd: number, bytes: Buffer, offset: number, length: number, at: number) => {
+    const isHit = page === undefined || (at < page * 8192 && at + length > (page - 1) * 8192);
+    if (isHit && readlinkSync(`/proc/self/fd/${fd}`).endsWith(path)) throw Object.assign(failure("EIO"), { syscall: "read" });
+    return read(fd, bytes, offset, length, at);
   });
+}
+
+function spoilPage(path: string, page: number): void {
+  const fd = openSync(path, "r+");
+  writeSync(fd, Buffer.alloc(8192), 0, 8192, (page - 1) * 8192);
+  closeSync(fd);
 }
 
 async function made(address: string): Promise<void> {
@@ -173,21 +180,81 @@ describe("SQLite", () => {
     expect(driver.fired).toBe(true);
   });
 
-  test("an integrity check that could not read a page is no finding", async () => {
-    const { path, hold } = await faulty();
+  /** A database of which SQLite's integrity check says these lines. */
+  function saying(path: string, ...lines: string[]): SqliteDatabase {
     const real = openDriver(path);
-    const unread = [["*** in database main ***\nTree 36 page 36: unable to get the page. error code=8458"]];
     const db: Driver = {
       ...real,
       inTransaction: false,
-      prepare: (sql) => (sql.includes("integrity_check") ? { ...real.prepare(sql), all: () => unread } : real.prepare(sql)),
+      prepare: (sql) =>
+        sql.includes("integrity_check") ? { ...real.prepare(sql), all: () => lines.map((line) => [line]) } : real.prepare(sql),
     };
     const database = new SqliteDatabase(db, medium(path, db), { tenant: "", busyMs: 50 });
-    await expect(database.check()).rejects.toMatchObject({ code: "IO", details: { path } });
-    unread[0] = ["Tree 36 page 36: unable to get the page. error code=11"];
-    expect(await database.check()).toHaveLength(1);
-    await database.close();
+    ended.unshift(() => database.close());
+    return database;
+  }
+
+  const notGot = "*** in database main ***\nTree 36 page 36: unable to get the page. error code=8458";
+  const longRow = "Tree 21 page 21 cell 0: failed to get page 39";
+  // SQLite says this of a page of the pointer map that it could not read, and of one that it read, and that is damaged.
+  const map = "Failed to read ptrmap key=39\nFailed to read ptrmap key=40";
+
+  test.each([notGot, longRow, `Tree 5 page 5: never used\n${longRow}`])("an integrity check says: %s. It is no finding", async (said) => {
+    const { path, hold } = await faulty();
+    await expect(saying(path, said).check()).rejects.toMatchObject({ code: "IO", details: { path } });
     expect((await hold.verify()).ok).toBe(true);
+  });
+
+  test.each([
+    { what: "the pointer map", said: map, broken: "", page: 2 },
+    { what: "the log, of a page of the pointer map", said: map, broken: "-wal" },
+    { what: "the log, of a page of a tree", said: notGot, broken: "-wal" },
+    { what: "the log, of a page of a long row", said: longRow, broken: "-wal" },
+    // The 1,639 pages behind a page of the map are those it speaks of.
+    { what: "a later page of the pointer map", said: "Failed to read ptrmap key=1642", broken: "", page: 1_641 },
+  ])("an integrity check that could not read $what is no finding, and the error names the file", async ({ said, broken, page }) => {
+    const { path } = await faulty();
+    breakReads(path + broken, page);
+    await expect(saying(path, said).check()).rejects.toMatchObject({ code: "IO", details: { path: path + broken } });
+  });
+
+  test.each([
+    "Tree 36 page 36: unable to get the page. error code=11",
+    "Tree 21 page 21 cell 0: invalid page number 900",
+    // The page of SQLite's locks holds no data: a row that goes on there is damaged.
+    "Tree 21 page 21 cell 0: failed to get page 131073",
+    map,
+  ])("negative control: a file that can be read is damaged, where an integrity check says: %s", async (said) => {
+    const { path } = await faulty();
+    expect(await saying(path, said).check()).toHaveLength(1);
+    // A page that no finding speaks of.
+    breakReads(path, 7);
+    expect(await saying(path, said).check()).toHaveLength(1);
+  });
+
+  test("a pointer map that cannot be read is IO at open, and one that is damaged is CORRUPT", async () => {
+    const path = join(fresh(), "store.db");
+    await made(path);
+    spoilPage(path, 2);
+    breakReads(path, 2);
+    await expect(open(path)).rejects.toMatchObject({ code: "IO", details: { path }, message: expect.stringContaining("could not read") });
+    mend();
+    await expect(open(path)).rejects.toMatchObject({ code: "CORRUPT", message: expect.stringContaining("Failed to read ptrmap") });
+  });
+
+  test("a copy that cannot be read is IO in a restore, and one that is damaged is CORRUPT", async () => {
+    const directory = fresh();
+    const [path, backup] = [join(directory, "store.db"), join(directory, "backup.db")];
+    await made(path);
+    const hold = await open(path);
+    await hold.backup(backup);
+    await hold.close();
+    spoilPage(backup, 2);
+    breakReads(".draft", 2);
+    const draft = { path: expect.stringMatching(/restored\.db\..*\.draft$/) };
+    await expect(restoreBackup(backup, join(directory, "restored.db"))).rejects.toMatchObject({ code: "IO", details: draft });
+    mend();
+    await expect(restoreBackup(backup, join(directory, "restored.db"))).rejects.toMatchObject({ code: "CORRUPT" });
   });
 
   test("a store that was read through still has its locks: another process cannot replace it", async () => {

@@ -4,7 +4,9 @@
  */
 import { Worker } from "node:worker_threads";
 import { HoldfastError, quote } from "../../../core/errors.js";
-import type { DriverName } from "./driver.js";
+import { identityOf } from "../../presence.js";
+import { type DriverName, explain } from "./driver.js";
+import { stay } from "./open-files.js";
 import { findingsOf } from "./unreadable.js";
 
 // It has neither `require` nor `import`: NODE_OPTIONS may make Node read it as a module.
@@ -19,20 +21,29 @@ db.close();
 parentPort.postMessage(rows.map((row) => String(row.integrity_check)));
 `;
 
-/** Throws where the trees of a file that nobody has open are damaged. */
+/** Throw where the trees of a file are damaged that no other process has open, or where the disk cannot read them. */
 export async function checkFile(file: string, driver: DriverName, signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted();
+  const left = stay(identityOf(file));
+  try {
+    const said = await check(file, driver, signal);
+    const [first = "nothing"] = findingsOf(
+      said.map((line) => [line]),
+      file,
+    );
+    if (first !== "ok") throw new HoldfastError("CORRUPT", `The copy in ${quote(file)} is damaged (${quote(first)}).`);
+  } finally {
+    left();
+  }
+}
+
+function check(file: string, driver: DriverName, signal: AbortSignal | undefined): Promise<readonly string[]> {
   // The flags of this process are for its own program, not for the thread.
   const thread = new Worker(CODE, { eval: true, execArgv: [], workerData: { file, driver, from: import.meta.url } });
-  const said = await new Promise<readonly string[]>((resolve, reject) => {
+  return new Promise<readonly string[]>((resolve, reject) => {
     thread.once("message", resolve);
-    thread.once("error", reject);
+    thread.once("error", (error) => reject(explain(error, file, file)));
     thread.once("exit", () => reject(new Error("the check ended without an answer")));
     signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
   }).finally(() => void thread.terminate());
-  const [first = "nothing"] = findingsOf(
-    said.map((line) => [line]),
-    file,
-  );
-  if (first !== "ok") throw new HoldfastError("CORRUPT", `The copy in ${quote(file)} is damaged (${quote(first)}).`);
 }

@@ -75,14 +75,17 @@ export function openDriver(path: string, name: DriverName = defaultDriver(), sto
 
 type Tell = <T>(call: () => T) => T;
 
-/** Make errors name the file, and tell apart what SQLite does not: damage, and a store that the disk cannot read. */
+/** Make an error name the file, and tell apart what SQLite does not: damage, and a store that the disk cannot read. */
+export const explain = (error: unknown, path: string, store: string): unknown =>
+  (failureOf(error) === "corrupt" ? findUnreadable(store) : undefined) ?? (error instanceof Error ? Object.assign(error, { path }) : error);
+
 export const explaining =
   (path: string, store: string): Tell =>
   (call) => {
     try {
       return call();
     } catch (error) {
-      throw (failureOf(error) === "corrupt" ? findUnreadable(store) : undefined) ?? Object.assign(error as Error, { path });
+      throw explain(error, path, store);
     }
   };
 

@@ -34,11 +34,18 @@ const find = (file: string): OpenFile | undefined => openHere.get(identityOf(fil
 
 export const isOpenHere = (file: string): boolean => find(file) !== undefined;
 
-/** Run `read` on a file that is open here, unless it did so without failure in the last `trustedMs`. */
-export function readOpenFile(file: string, trustedMs: number, read: (fd: number) => void): void {
+/** Run `read` on a file that is open here. */
+export function readOpenFile(file: string, read: (fd: number) => void): void {
   const known = find(file);
-  if (known === undefined || performance.now() - known.readAt < trustedMs) return;
+  if (known === undefined) return;
   known.fd ??= openSync(file, "r");
   read(known.fd);
+}
+
+/** Run `read`, which reads the whole of a file that is open here, unless it did so without failure in the last `trustedMs`. */
+export function readWholeFile(file: string, trustedMs: number, read: (fd: number) => void): void {
+  const known = find(file);
+  if (known === undefined || performance.now() - known.readAt < trustedMs) return;
+  readOpenFile(file, read);
   known.readAt = performance.now();
 }
