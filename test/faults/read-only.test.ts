@@ -1,11 +1,24 @@
 /** Stores that a process may not write: all of it can be looked at, nothing changes, and a write names the place (LOOK-1 to LOOK-3). */
 import { execFile, execFileSync } from "node:child_process";
-import { chmodSync, copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { type Holdfast, open } from "../../src/index.js";
+import { draftName } from "../../src/store/sql/sqlite/drafts.js";
 import { type Child, start } from "./child.mjs";
 import { fresh } from "./places.js";
 
@@ -13,6 +26,7 @@ const children: Child[] = [];
 const mounts: string[] = [];
 const opened: Holdfast[] = [];
 afterEach(async () => {
+  vi.restoreAllMocks();
   for (const hold of opened.splice(0)) await hold.close();
   for (const child of children.splice(0)) await child.end();
   for (const directory of mounts.splice(0)) execFileSync("umount", [directory]);
@@ -152,13 +166,86 @@ test("a copy is removed when the store is closed, or by the next look; a backup 
     await hold.close();
     expect(readdirSync(tmp)).toEqual([]);
     // As a process leaves it that was killed.
-    mkdirSync(join(tmp, name.replace(`-${process.pid}-`, "-999999999-")));
+    const left = join(tmp, name.replace(`-${process.pid}-`, "-999999999-"));
+    mkdirSync(left, { mode: 0o700 });
+    for (const part of ["", "-wal", "-shm"]) writeFileSync(join(left, `store.db${part}`), "");
     const again = await open(path);
     expect(readdirSync(tmp)).toHaveLength(1);
     await again.close();
     expect(readdirSync(tmp)).toEqual([]);
   });
   expect(await allOf(await looked(backup))).toEqual(all);
+});
+
+describe("LOOK-4: what stands among temporary files under the name of a copy, and is none", () => {
+  const name = () => `holdfast-look.${draftName().replace(`-${process.pid}-`, "-999999999-")}`;
+  const withFile = (directory: string): string => {
+    mkdirSync(directory, { mode: 0o700 });
+    writeFileSync(join(directory, "precious"), "");
+    return join(directory, "precious");
+  };
+
+  /** Makes something under the name of a copy, and looks at a store. Answers whether the file that it made is still there. */
+  async function isKept(make: (path: string, tmp: string) => string): Promise<boolean> {
+    const directory = mounted();
+    const path = join(directory, "store.db");
+    await made(path, "closed");
+    makeReadOnly(directory);
+    const tmp = fresh();
+    const precious = make(join(tmp, name()), tmp);
+    await withTmp(tmp, async () => (await open(path)).close());
+    return existsSync(precious);
+  }
+
+  test.each<{ what: string; make: (path: string, tmp: string) => string }>([
+    {
+      what: "a link to a directory",
+      make: (path) => {
+        const target = join(fresh(), "target");
+        symlinkSync(target, path);
+        return withFile(target);
+      },
+    },
+    {
+      what: "a directory that other users can read",
+      make: (path) => {
+        const precious = withFile(path);
+        chmodSync(path, 0o755);
+        return precious;
+      },
+    },
+    {
+      what: "a directory of another user",
+      make: (path) => {
+        vi.spyOn(process, "getuid").mockReturnValue(12_345);
+        return withFile(path);
+      },
+    },
+    {
+      what: "a directory with a directory in it",
+      make: (path) => {
+        mkdirSync(path, { mode: 0o700 });
+        return withFile(join(path, "more"));
+      },
+    },
+    {
+      what: "a directory that another user could exchange for a link",
+      make: (path, tmp) => {
+        chmodSync(tmp, 0o777);
+        return withFile(path);
+      },
+    },
+  ])("$what stays", async ({ make }) => expect(await isKept(make)).toBe(true));
+
+  test("negative control: a directory of this user alone goes", async () => {
+    expect(await isKept((path) => withFile(path))).toBe(false);
+    expect(
+      await isKept((path, tmp) => {
+        chmodSync(tmp, 0o1777);
+        return withFile(path);
+      }),
+    ).toBe(false);
+  });
 });
 
 test("a directory for temporary files that cannot be written: the error says what to do", async () => {

@@ -7,8 +7,9 @@
  * LOOK-1  a look shows all that was acknowledged: what stands in the log is read, or the store is refused.
  * LOOK-2  nothing is written to the store or beside it. Each write is refused with the path of the store.
  * LOOK-3  a copy is of one moment. Once the store changes, the copy ends as a store does that was replaced (GONE-1).
+ * LOOK-4  of what stands among temporary files, only a directory that this user made for itself alone is removed, with the files in it.
  */
-import { accessSync, constants, existsSync, mkdirSync, rmSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, lstatSync, mkdirSync, readdirSync, rmdirSync, rmSync, statSync, unlinkSync } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
@@ -48,13 +49,17 @@ export interface Copy {
 
 const PARTS = ["", "-wal", "-anchors"] as const;
 const PREFIX = "holdfast-look.";
+const OWNER_ALONE = 0o700;
+/** In a directory with this bit, a user can exchange only what is theirs. */
+const STICKY = 0o1000;
+const isWindows = process.platform === "win32";
 /** Copies that are still there. They are removed when the process exits. What a killed process left, the next one removes. */
 const copies = new Set<string>();
 
 export async function copyToLook(file: string, deadline: number): Promise<Copy> {
   const directory = makeDirectory(file);
   const remove = (): void => {
-    rmSync(directory, { recursive: true, force: true });
+    removeFiles(directory);
     copies.delete(directory);
   };
   try {
@@ -78,9 +83,9 @@ export async function copyToLook(file: string, deadline: number): Promise<Copy> 
 
 function makeDirectory(file: string): string {
   try {
-    clearLeft(tmpdir(), PREFIX, removeLeft);
+    removeLeft();
     const directory = join(tmpdir(), PREFIX + draftName());
-    mkdirSync(directory, { mode: 0o700 });
+    mkdirSync(directory, { mode: OWNER_ALONE });
     if (copies.size === 0) process.once("exit", removeAll);
     copies.add(directory);
     return directory;
@@ -89,15 +94,41 @@ function makeDirectory(file: string): string {
   }
 }
 
-/** Another user's is not ours to remove. */
-function removeLeft(directory: string): void {
+/**
+ * Remove what killed processes left (LOOK-4). All users share the directory for temporary files, and any of them can make something there
+ * under the name of a copy. Root would remove it for them, and through a link that is put there meanwhile, files of other users as well.
+ */
+function removeLeft(): void {
+  if (!isGuarded(tmpdir())) return;
+  clearLeft(tmpdir(), PREFIX, (directory) => {
+    if (isOurs(directory)) removeFiles(directory);
+  });
+}
+
+/** Whether only root and this user can exchange what this user has made in a directory. */
+function isGuarded(directory: string): boolean {
+  const { uid, mode } = statSync(directory);
+  return isWindows || ((uid === 0 || uid === process.getuid?.()) && ((mode & 0o022) === 0 || (mode & STICKY) !== 0));
+}
+
+function isOurs(directory: string): boolean {
+  const found = lstatSync(directory, { throwIfNoEntry: false });
+  if (!found?.isDirectory()) return false;
+  return isWindows || (found.uid === process.getuid?.() && (found.mode & 0o777) === OWNER_ALONE);
+}
+
+/** Each file by its name, and no directory: a copy has none. */
+function removeFiles(directory: string): void {
   try {
-    rmSync(directory, { recursive: true, force: true });
-  } catch {}
+    for (const name of readdirSync(directory)) unlinkSync(join(directory, name));
+    rmdirSync(directory);
+  } catch {
+    // It is gone, or it is no copy.
+  }
 }
 
 function removeAll(): void {
-  for (const directory of copies) removeLeft(directory);
+  for (const directory of copies) removeFiles(directory);
 }
 
 /** What tells that a store or its log has changed. */
