@@ -1,10 +1,11 @@
 /** Check the package as a person installs it: no install scripts, no driver needed on Node 24, and a checkout that builds itself. */
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
+import { open } from "../src/index.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
@@ -26,7 +27,8 @@ function copyOf(...parts: readonly string[]): string {
 }
 
 const run = (dir: string, ...args: readonly string[]) => {
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd: dir, encoding: "utf8" });
+  const env = { ...process.env, TMPDIR: join(dir, "tmp") };
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd: dir, env, encoding: "utf8" });
   return { status, stdout, stderr };
 };
 
@@ -56,10 +58,60 @@ test("npm runs no script of ours when a user installs the package", () => {
   expect(atInstall.filter((name) => name in manifest.scripts)).toEqual([]);
 });
 
-test("without better-sqlite3, Node 24 uses its own SQLite, and older ones name the install command", () => {
-  const { stdout } = run(withoutDriver(), "--input-type=module", "--eval", opening("a.db"));
-  if (Number.parseInt(process.versions.node, 10) >= 24) expect(stdout).toBe("works\n");
-  else expect(stdout).toMatch(/^UNSUPPORTED .*could not be loaded\. Run `npm install better-sqlite3`\./);
+/** Install the driver without its binary, as `npm install --ignore-scripts` does. */
+function withoutBinary(): string {
+  const dir = withoutDriver();
+  for (const part of ["package.json", "lib"])
+    cpSync(join(root, "node_modules/better-sqlite3", part), join(dir, "node_modules/better-sqlite3", part), { recursive: true });
+  for (const name of ["bindings", "file-uri-to-path"])
+    symlinkSync(join(root, "node_modules", name), join(dir, "node_modules", name), "junction");
+  return dir;
+}
+
+const hasSqlite = Number.parseInt(process.versions.node, 10) >= 24;
+
+describe.each([
+  { what: "better-sqlite3", installed: withoutDriver, remedy: "Run `npm install better-sqlite3`." },
+  { what: "the binary of better-sqlite3", installed: withoutBinary, remedy: "Run `npm rebuild better-sqlite3 --ignore-scripts=false`." },
+])("without $what, Node 24 uses its own SQLite, and older ones name the command", ({ installed, remedy }) => {
+  const said = (error: string) => {
+    expect(error).toMatch(/better-sqlite3, the SQLite driver for Node [\d.]+, could not be loaded\./);
+    expect(error).toContain(remedy);
+    expect(error.trim().split("\n")).toHaveLength(1);
+  };
+
+  test("a store is opened, or no file is left", () => {
+    const dir = installed();
+    const { stdout } = run(dir, "--input-type=module", "--eval", opening("made/a.db"));
+    if (hasSqlite) return expect(stdout).toBe("works\n");
+    said(stdout);
+    expect(stdout).toMatch(/^UNSUPPORTED /);
+    expect(existsSync(join(dir, "made"))).toBe(false);
+  });
+
+  test("a backup is restored, or no file is left", async () => {
+    const dir = installed();
+    const hold = await open(join(dir, "store.db"));
+    await hold.backup(join(dir, "backup.db"));
+    await hold.close();
+    const restoring = `
+      import { restoreBackup } from "./dist/index.js";
+      await restoreBackup("backup.db", "made/a.db").then(() => console.log("works"), ({ code, message }) => console.log(code, message));`;
+    const { stdout } = run(dir, "--input-type=module", "--eval", restoring);
+    if (hasSqlite) return expect(stdout).toBe("works\n");
+    said(stdout);
+    expect(existsSync(join(dir, "made"))).toBe(false);
+  });
+
+  test("the demo runs, or says so in one line", () => {
+    const dir = installed();
+    mkdirSync(join(dir, "tmp"));
+    const { status, stdout, stderr } = run(dir, "dist/bin/holdfast.js", "demo");
+    expect(readdirSync(join(dir, "tmp"))).toEqual([]);
+    if (hasSqlite) return expect(status).toBe(0);
+    said(stderr);
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+  });
 });
 
 test("without better-sqlite3, the stores that do not need it work", () => {

@@ -52,6 +52,13 @@ export interface DemoReport {
 export async function demo({ keep, silent }: { readonly keep: boolean; readonly silent: boolean }): Promise<DemoReport> {
   if (silent) say = () => {};
   const directory = mkdtempSync(join(tmpdir(), "holdfast-demo-"));
+  try {
+    // Here, where it can be told: a store that cannot be opened would end each process that is started for it.
+    await (await open(join(directory, "agent.db"))).close();
+  } catch (error) {
+    rmSync(directory, { recursive: true, force: true });
+    throw error;
+  }
   say(bold("A support agent refunds two orders. Its process is killed in the middle of its calls, again and again."));
   say(dim(`store   ${join(directory, "agent.db")}  (SQLite, synced at every commit)`));
   say(dim(`ledger  ${join(directory, "ledger.jsonl")}  (what the bank and the mail server really did)`));

@@ -109,6 +109,11 @@ export function explained(db: Driver, tell: Tell): Driver {
   };
 }
 
+/** Throw where the driver cannot be loaded. To be called before a file is made for it. */
+export function checkDriver(name: DriverName = defaultDriver()): void {
+  if (name === "better-sqlite3") loadBetter();
+}
+
 export function defaultDriver(): DriverName {
   return Number.parseInt(process.versions.node, 10) >= 24 ? "node:sqlite" : "better-sqlite3";
 }
@@ -178,7 +183,7 @@ interface BetterDatabase {
 }
 
 function betterDriver(path: string): Driver {
-  const db = openBetter(path);
+  const db = new (loadBetter())(path, { timeout: 20 });
   return {
     name: "better-sqlite3",
     prepare(sql) {
@@ -205,10 +210,18 @@ function betterDriver(path: string): Driver {
   };
 }
 
-function openBetter(path: string): BetterDatabase {
-  let Database: new (path: string, options: object) => BetterDatabase;
+type Better = new (path: string, options: object) => BetterDatabase;
+let better: Better | undefined;
+
+function loadBetter(): Better {
   try {
-    Database = require("better-sqlite3");
+    if (better === undefined) {
+      const loaded = require("better-sqlite3") as Better;
+      // It loads its binary with the first database, and not before.
+      new loaded(":memory:", {}).close();
+      better = loaded;
+    }
+    return better;
   } catch (cause) {
     throw new HoldfastError(
       "UNSUPPORTED",
@@ -217,12 +230,11 @@ function openBetter(path: string): BetterDatabase {
       cause,
     );
   }
-  return new Database(path, { timeout: 20 });
 }
 
 /** npm leaves an optional dependency out if its build fails, so an absent driver is the usual case. */
 function remedyFor(cause: unknown): string {
   return (cause as NodeJS.ErrnoException).code === "MODULE_NOT_FOUND"
     ? "Run `npm install better-sqlite3`. If no ready-made binary fits your system, npm compiles it and needs Python and a C++ compiler."
-    : "It was built for another Node, or not built. Run `npm rebuild better-sqlite3`.";
+    : "It was built for another Node, or its install script did not run. Run `npm rebuild better-sqlite3 --ignore-scripts=false`.";
 }

@@ -16,7 +16,7 @@ import { mark, markedAt, restamp } from "./backup.js";
 import { checkFile } from "./check-thread.js";
 import { translate } from "./committer.js";
 import { dropDraft, newDraft, putInPlace } from "./drafts.js";
-import { type Driver, type DriverName, defaultDriver, failureOf, openDriver } from "./driver.js";
+import { checkDriver, type Driver, type DriverName, defaultDriver, failureOf, openDriver } from "./driver.js";
 import { checkHeaderOf, inspect, kindOf } from "./header.js";
 import { isOpenHere } from "./open-files.js";
 
@@ -45,6 +45,7 @@ export async function restoreSqlite(from: string, to: string, { force, driver = 
   let draft: string | undefined;
   try {
     refuseSource(source);
+    checkDriver(driver);
     mkdirSync(dirname(target), { recursive: true, mode: 0o700 });
     if (lstatSync(target, { throwIfNoEntry: false })) target = realpathSync(target);
     refuseNetworkFileSystem(dirname(target));

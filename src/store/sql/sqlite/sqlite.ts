@@ -26,7 +26,7 @@ import { SqlStore } from "../store.js";
 import { backup, markedAt } from "./backup.js";
 import { translate } from "./committer.js";
 import { type Medium, SqliteDatabase } from "./database.js";
-import { type Driver, type DriverName, failureOf, openDriver } from "./driver.js";
+import { checkDriver, type Driver, type DriverName, failureOf, openDriver } from "./driver.js";
 import { checkIdentity, inspect } from "./header.js";
 import { type Copy, copyToLook, isInUse, isLookOnly, lookOnly } from "./look-only.js";
 import { isOpenHere, stay } from "./open-files.js";
@@ -53,6 +53,7 @@ const OLDEST_SQLITE = [3, 53, 2] as const;
 const CHECKED_WHOLE_BYTES = 16 * 1024 * 1024;
 
 export async function openSqlite(path: string, options: SqliteOptions = {}): Promise<SqlStore> {
+  checkDriver(options.driver);
   const entered = enter(path);
   const { file, leave } = entered;
   if (!isLookOnly(file)) {
