@@ -94,6 +94,9 @@ const orders = {
   async verify() {
     return hold.verify();
   },
+  async about() {
+    return hold.about();
+  },
   async backup({ to, force }) {
     return hold.backup(to, { force });
   },
@@ -112,7 +115,7 @@ const orders = {
     return restoreBackup(from, to, { force });
   },
   async close() {
-    await hold.close();
+    await hold?.close();
   },
   async setuid({ uid }) {
     process.setgid(uid);

@@ -9,23 +9,42 @@
  * LOOK-3  a copy is of one moment. Once the store changes, the copy ends as a store does that was replaced (GONE-1).
  * LOOK-4  of what stands among temporary files, only a directory that this user made for itself alone is removed, with the files in it.
  */
-import { accessSync, constants, existsSync, lstatSync, mkdirSync, readdirSync, rmdirSync, rmSync, statSync, unlinkSync } from "node:fs";
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  unlinkSync,
+} from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError, quote } from "../../../core/errors.js";
+import type { Concern } from "../../port.js";
 import { clearLeft, draftName } from "./drafts.js";
 
 /** Whether this process can only look at a store. */
-export const isLookOnly = (file: string): boolean => !isWritable(file) || (!isWritable(dirname(file)) && !isInUse(file));
+export const isLookOnly = (file: string): boolean => findUnwritable(file) !== undefined;
 
 /** Whether a process has the store open, or was killed while it had. */
 export const isInUse = (file: string): boolean => existsSync(`${file}-wal`) && existsSync(`${file}-shm`);
 
-function isWritable(path: string): boolean {
+/** What stands in the way of writing: one of the files, or the directory where SQLite must make some. */
+function findUnwritable(file: string): string | undefined {
+  const found = [file, `${file}-wal`, `${file}-shm`].find((path) => existsSync(path) && !allows(path, constants.W_OK));
+  return found ?? (isInUse(file) || allows(dirname(file), constants.W_OK) ? undefined : dirname(file));
+}
+
+function allows(path: string, mode: number): boolean {
   try {
-    accessSync(path, constants.W_OK);
+    accessSync(path, mode);
     return true;
   } catch {
     return false;
@@ -33,12 +52,37 @@ function isWritable(path: string): boolean {
 }
 
 /** The error of each write (LOOK-2). */
-export const lookOnly = (file: string): HoldfastError =>
+export function lookOnly(file: string): HoldfastError {
+  const unwritable = findUnwritable(file) ?? file;
+  return new HoldfastError(
+    "IO",
+    `${quote(unwritable)} is read-only for this process, so the store was opened to look only. Nothing was written. Make the file and its directory writable, and open the store again.`,
+    { path: unwritable === dirname(file) ? file : unwritable },
+  );
+}
+
+/** Refuse a store of which this process may not read a file. SQLite would call that a failed disk. */
+export function refuseForbidden(file: string): void {
+  for (const path of [file, `${file}-wal`, `${file}-shm`]) if (existsSync(path) && !allows(path, constants.R_OK)) throw forbidden(path);
+}
+
+export const forbidden = (path: string, cause?: unknown): HoldfastError =>
   new HoldfastError(
     "IO",
-    `${quote(isWritable(file) ? dirname(file) : file)} is read-only for this process, so the store was opened to look only. Nothing was written. Make the file and its directory writable, and open the store again.`,
-    { path: file },
+    `This process may not read ${quote(path)}. Give it the permission, or run it as the user who owns the file.`,
+    { path },
+    cause,
   );
+
+/** Whether there are anchors that this process may not read. They are only witnesses, so a look goes on without them. */
+export const areAnchorsForbidden = (file: string): boolean => existsSync(`${file}-anchors`) && !allows(`${file}-anchors`, constants.R_OK);
+
+/** What a look says about anchors that it did not read. */
+export const anchorsForbidden = (file: string): Concern => ({
+  code: "ANCHORS_UNREAD",
+  message: `This process may not read ${quote(`${file}-anchors`)}, so a lost end of a session is not noticed here.`,
+  fix: "Run it as the user who owns the file, or give it the permission.",
+});
 
 export interface Copy {
   readonly file: string;
@@ -68,7 +112,10 @@ export async function copyToLook(file: string, deadline: number): Promise<Copy> 
       const to = join(directory, basename(file));
       for (const part of PARTS) {
         rmSync(to + part, { force: true });
-        if (existsSync(file + part)) await copyFile(file + part, to + part);
+        if (!existsSync(file + part) || (part === "-anchors" && areAnchorsForbidden(file))) continue;
+        await copyFile(file + part, to + part);
+        // A copy has the mode of its file, and SQLite writes to the copy.
+        chmodSync(to + part, 0o600);
       }
       if (momentOf(file) === before) return { file: to, findChanged: () => (momentOf(file) === before ? undefined : file), remove };
       if (performance.now() > deadline)

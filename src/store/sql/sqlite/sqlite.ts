@@ -19,7 +19,7 @@ import { refuseNetworkFileSystem } from "../../file-system.js";
 import { newIncarnation } from "../../incarnation.js";
 import { monotonicMs } from "../../machine.js";
 import { bytesOf, concernsAbout, filesOf } from "../../place.js";
-import type { Anchor, Scrubbed } from "../../port.js";
+import { type Anchor, noWitnesses, type Scrubbed } from "../../port.js";
 import { identityOf, isMoved, Presence } from "../../presence.js";
 import { Reserve } from "../../reserve.js";
 import { SqlStore } from "../store.js";
@@ -28,7 +28,17 @@ import { translate } from "./committer.js";
 import { type Medium, SqliteDatabase } from "./database.js";
 import { checkDriver, type Driver, type DriverName, failureOf, openDriver } from "./driver.js";
 import { checkIdentity, inspect } from "./header.js";
-import { type Copy, copyToLook, isInUse, isLookOnly, lookOnly } from "./look-only.js";
+import {
+  anchorsForbidden,
+  areAnchorsForbidden,
+  type Copy,
+  copyToLook,
+  forbidden,
+  isInUse,
+  isLookOnly,
+  lookOnly,
+  refuseForbidden,
+} from "./look-only.js";
 import { isOpenHere, stay } from "./open-files.js";
 import { APPLICATION_ID, formatOf, migrations, PAGE_BYTES, STAMPS, stampOf, userVersionOf } from "./schema.js";
 import { SqliteIndex } from "./search/sqlite-index.js";
@@ -103,6 +113,7 @@ async function start(opening: Opening, { busyMs = BUSY_MS, tenant = "", driver, 
   const isReadInPlace = refuses !== undefined && copy === undefined;
   let db: Driver | undefined;
   try {
+    if (copy === undefined) refuseForbidden(file);
     const deadline = performance.now() + busyMs;
     const opened = await retry(deadline, () => openDriver(file, driver));
     db = opened;
@@ -156,7 +167,9 @@ function enter(path: string): Entered {
     return { file, key, leave: stay(key) };
   } catch (error) {
     if (error instanceof HoldfastError) throw error;
-    throw new HoldfastError("IO", `${quote(file)} cannot be opened (${quote((error as Error).message)}).`, {}, error);
+    const { code, path: at = file, message } = error as NodeJS.ErrnoException;
+    if (code === "EACCES" && existsSync(at)) throw forbidden(at, error);
+    throw new HoldfastError("IO", `${quote(file)} cannot be opened (${quote(message)}).`, { path: at }, error);
   }
 }
 
@@ -362,6 +375,7 @@ const lineOf = (witness: string): string => witness.split("@")[0] as string;
 function medium(db: Driver, { file, place, leave, refuses }: Opening, anchors: Anchors, tenant: string, presence: Presence): Medium {
   const reserve = refuses === undefined ? reserveOf(file) : undefined;
   reserve?.keep();
+  const isWithoutAnchors = () => refuses !== undefined && areAnchorsForbidden(place);
   return {
     place,
     presence,
@@ -385,13 +399,14 @@ function medium(db: Driver, { file, place, leave, refuses }: Opening, anchors: A
         format: migrations.length,
         diskBytes: bytesOf(files),
         synced: "a write-ahead log, at every commit",
-        concerns: concernsAbout(dirname(place), files),
+        concerns: [...concernsAbout(dirname(place), files), ...(isWithoutAnchors() ? [anchorsForbidden(place)] : [])],
       };
     },
     traits: { durable: true, oneMachine: true, shared: true },
     now: monotonicMs,
     saved: (line, seq, check) => anchors.note(witnessOf(tenant, line), seq, check),
     async anchors(of) {
+      if (isWithoutAnchors()) return noWitnesses;
       const all = await anchors.read(of && new Set([...of].map((line) => witnessOf(tenant, line))));
       const named = (anchor: Anchor): Anchor => ({ ...anchor, line: lineOf(anchor.line) });
       return {
