@@ -5,8 +5,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError, missingPackage, quote } from "../core/errors.js";
 import type { Holdfast, ToolsOptions } from "../index.js";
 import { open } from "../index.js";
-import { Stopping } from "./stopping.js";
-import { refuseMissing } from "./store.js";
+import { endCleanly, Stopping } from "./stopping.js";
+import { isReadOnly, refuseMissing } from "./store.js";
 
 const HEARD_MS = 1_000;
 
@@ -29,6 +29,7 @@ export async function mcp(o: McpOptions): Promise<void> {
   if (o.tokens !== undefined && o.tenant !== undefined) throw usage("--tenant", "the file with the tokens says which tenant each opens");
   // Whoever is only to look does not make a store by mistyping its name.
   if (o.readOnly) refuseMissing(o.store);
+  if (isReadOnly(o.store)) endCleanly();
   const tools: ToolsOptions = { readOnly: o.readOnly, ...(o.agent !== undefined && { agent: o.agent }) };
   const failed = (error: unknown) => say(error instanceof Error ? (error.stack ?? error.message) : String(error));
   const stop = new Stopping().signal;

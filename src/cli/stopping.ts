@@ -27,3 +27,19 @@ export class Stopping {
     return this.#by;
   }
 }
+
+const CLEANLY = { SIGHUP: 129, ...EXIT_BY } as const;
+let isClean = false;
+
+/**
+ * Let a signal end the process by its exit handlers. They remove the copy that a look at a read-only store makes; without them, it would
+ * stay among the temporary files. A signal that a command handles is left to that command.
+ */
+export function endCleanly(): void {
+  if (isClean) return;
+  isClean = true;
+  for (const [name, code] of Object.entries(CLEANLY))
+    process.on(name, () => {
+      if (process.listenerCount(name) === 1) process.exit(code);
+    });
+}

@@ -1,8 +1,9 @@
 /** Stores as they are named on the command line. */
-import { existsSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { accessSync, constants, existsSync, realpathSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { Holdfast } from "../index.js";
+import { endCleanly } from "./stopping.js";
 
 interface Where {
   readonly store?: string | undefined;
@@ -15,6 +16,7 @@ export async function openStore(
   { make, looks }: { readonly make: boolean; readonly looks: boolean },
 ): Promise<Holdfast> {
   if (!make) refuseMissing(store);
+  if (isReadOnly(store)) endCleanly();
   const { open } = await import("../index.js");
   return open(store, { checks: !looks, ...(tenant !== undefined && { tenant }) });
 }
@@ -23,6 +25,23 @@ export async function openStore(
 export function refuseMissing(store?: string): void {
   if (isMissing(store))
     throw new HoldfastError("NOT_FOUND", `There is no store ${quote(addressOf(store))}. Name one with --store, or HOLDFAST_STORE.`);
+}
+
+/** Whether this process may not write a store in a file, so that it may be copied to be looked at. */
+export function isReadOnly(store?: string): boolean {
+  const address = addressOf(store);
+  if (/^[a-z][a-z0-9+.-]+:/i.test(address) || !existsSync(address)) return false;
+  const file = realpathSync(address);
+  return [dirname(file), file, `${file}-wal`, `${file}-shm`].some((path) => existsSync(path) && !isWritable(path));
+}
+
+function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 const addressOf = (store = process.env["HOLDFAST_STORE"] || ".holdfast/state.db"): string => store;

@@ -1,5 +1,6 @@
 /** Stores that a process may not write: all of it can be looked at, nothing changes, and a write names the place (LOOK-1 to LOOK-3). */
-import { execFile, execFileSync } from "node:child_process";
+import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import {
   chmodSync,
   copyFileSync,
@@ -22,13 +23,16 @@ import { draftName } from "../../src/store/sql/sqlite/drafts.js";
 import { type Child, start } from "./child.mjs";
 import { fresh } from "./places.js";
 
+const bin = fileURLToPath(new URL("../../dist/bin/holdfast.js", import.meta.url));
 const children: Child[] = [];
+const programs: ChildProcess[] = [];
 const mounts: string[] = [];
 const opened: Holdfast[] = [];
 afterEach(async () => {
   vi.restoreAllMocks();
   for (const hold of opened.splice(0)) await hold.close();
   for (const child of children.splice(0)) await child.end();
+  for (const program of programs.splice(0)) program.kill("SIGKILL");
   for (const directory of mounts.splice(0)) execFileSync("umount", [directory]);
 });
 
@@ -285,7 +289,53 @@ test("the command line looks at a store on a read-only mount", async () => {
   const path = join(directory, "store.db");
   await made(path, "closed");
   makeReadOnly(directory);
-  const bin = fileURLToPath(new URL("../../dist/bin/holdfast.js", import.meta.url));
   for (const args of [["ls"], ["show", "a"]])
     expect((await promisify(execFile)(process.execPath, [bin, ...args, "--store", path])).stdout).toMatch(/in-progress/);
+});
+
+/** Makes a program stand still once it has copied a file. */
+const standing = `data:text/javascript,${encodeURIComponent(`
+  import { writeSync } from "node:fs";
+  import fs from "node:fs/promises";
+  import { syncBuiltinESMExports } from "node:module";
+  const { copyFile } = fs;
+  fs.copyFile = async (...args) => {
+    await copyFile(...args);
+    writeSync(1, "stands");
+    await new Promise(() => setInterval(() => {}, 1_000));
+  };
+  syncBuiltinESMExports();`)}`;
+
+test("a signal to the command line leaves no copy; only a kill does", async () => {
+  const directory = mounted();
+  const path = join(directory, "store.db");
+  await made(path, "closed");
+  makeReadOnly(directory);
+  const ended = async (words: string[], signal: NodeJS.Signals) => {
+    const TMPDIR = fresh();
+    const program = spawn(process.execPath, ["--import", standing, bin, ...words, "--store", path], { env: { ...process.env, TMPDIR } });
+    const exited = once(program, "exit");
+    programs.push(program);
+    await once(program.stdout, "data");
+    const before = readdirSync(TMPDIR, { recursive: true }).filter((name) => String(name).endsWith("store.db")).length;
+    program.kill(signal);
+    const [code, by] = await exited;
+    return { before, after: readdirSync(TMPDIR).length, code, by };
+  };
+  const gone = { before: 1, after: 0, by: null };
+  expect(
+    await Promise.all([
+      ended(["verify"], "SIGINT"),
+      ended(["ls"], "SIGTERM"),
+      ended(["verify"], "SIGHUP"),
+      ended(["mcp", "--read-only"], "SIGHUP"),
+      ended(["ls"], "SIGKILL"),
+    ]),
+  ).toEqual([
+    { ...gone, code: 130 },
+    { ...gone, code: 143 },
+    { ...gone, code: 129 },
+    { ...gone, code: 129 },
+    { before: 1, after: 1, code: null, by: "SIGKILL" },
+  ]);
 });

@@ -164,13 +164,15 @@ function isOurs(directory: string): boolean {
   return isWindows || (found.uid === process.getuid?.() && (found.mode & 0o777) === OWNER_ALONE);
 }
 
-/** Each file by its name, and no directory: a copy has none. */
+/** Each file by its name, and no directory: a copy has none. Twice, because a thread may be making one more where a process is ended. */
 function removeFiles(directory: string): void {
-  try {
-    for (const name of readdirSync(directory)) unlinkSync(join(directory, name));
-    rmdirSync(directory);
-  } catch {
-    // It is gone, or it is no copy.
+  for (let round = 0; round < 2; round++) {
+    try {
+      for (const name of readdirSync(directory)) unlinkSync(join(directory, name));
+      rmdirSync(directory);
+    } catch {
+      // It is gone, or it is no copy.
+    }
   }
 }
 
