@@ -293,6 +293,18 @@ test("the command line looks at a store on a read-only mount", async () => {
     expect((await promisify(execFile)(process.execPath, [bin, ...args, "--store", path])).stdout).toMatch(/in-progress/);
 });
 
+test("looks that come one after the other leave one listener for the end of the process", async () => {
+  const directory = mounted();
+  const path = join(directory, "store.db");
+  await made(path, "closed");
+  makeReadOnly(directory);
+  const look = async () => (await open(path)).close();
+  await look();
+  const before = process.listenerCount("exit");
+  for (let n = 0; n < 3; n++) await look();
+  expect(process.listenerCount("exit")).toBe(before);
+});
+
 /** Makes a program stand still once it has copied a file. */
 const standing = `data:text/javascript,${encodeURIComponent(`
   import { writeSync } from "node:fs";

@@ -99,6 +99,8 @@ const STICKY = 0o1000;
 const isWindows = process.platform === "win32";
 /** Copies that are still there. They are removed when the process exits. What a killed process left, the next one removes. */
 const copies = new Set<string>();
+/** One listener for all copies, as long as the process lives. */
+let isRemovedAtExit = false;
 
 export async function copyToLook(file: string, deadline: number): Promise<Copy> {
   const directory = makeDirectory(file);
@@ -133,8 +135,9 @@ function makeDirectory(file: string): string {
     removeLeft();
     const directory = join(tmpdir(), PREFIX + draftName());
     mkdirSync(directory, { mode: OWNER_ALONE });
-    if (copies.size === 0) process.once("exit", removeAll);
     copies.add(directory);
+    if (!isRemovedAtExit) process.once("exit", removeAll);
+    isRemovedAtExit = true;
     return directory;
   } catch (error) {
     throw notCopied(file, error);
