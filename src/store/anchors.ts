@@ -32,6 +32,7 @@ const FORGOTTEN: End = { seq: 0, check: "" };
 
 export class Anchors {
   readonly #path: string;
+  readonly #named: string;
   readonly #storeId: string;
   readonly #isGone: (line: string) => boolean;
   readonly #presence: Presence;
@@ -39,9 +40,10 @@ export class Anchors {
   #fresh = new Map<string, End>();
   #writing: Promise<void> = Promise.resolve();
 
-  /** `isGone` says of a line whether it, or its session, was deleted. */
-  constructor(path: string, storeId: string, isGone: (line: string) => boolean, presence: Presence) {
+  /** `isGone` says of a line whether it, or its session, was deleted. `named`: the file that errors name, where this one is a copy of it. */
+  constructor(path: string, storeId: string, isGone: (line: string) => boolean, presence: Presence, named = path) {
     this.#path = path;
+    this.#named = named;
     this.#storeId = storeId;
     this.#isGone = isGone;
     this.#presence = presence;
@@ -56,7 +58,7 @@ export class Anchors {
   async read(of?: ReadonlySet<string>): Promise<WitnessRows> {
     await this.#write().catch(() => {});
     const text = await this.#text();
-    return new WitnessRows(text, this.#storeId, this.#path, of);
+    return new WitnessRows(text, this.#storeId, this.#named, of);
   }
 
   async close(): Promise<void> {
@@ -71,8 +73,8 @@ export class Anchors {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
       throw new HoldfastError(
         "IO",
-        `The anchors beside the store could not be read (${quote(this.#path)}, ${(error as NodeJS.ErrnoException).code ?? "no plain file"}). Check the disk and the permissions. Anchors only tell a lost end; delete the file to go on without them.`,
-        { path: this.#path },
+        `The anchors beside the store could not be read (${quote(this.#named)}, ${(error as NodeJS.ErrnoException).code ?? "no plain file"}). Check the disk and the permissions. Anchors only tell a lost end; delete the file to go on without them.`,
+        { path: this.#named },
         error,
       );
     }
@@ -122,7 +124,7 @@ export class Anchors {
 
   async #tidy(): Promise<void> {
     const text = await this.#text();
-    const rows = new WitnessRows(text, this.#storeId, this.#path);
+    const rows = new WitnessRows(text, this.#storeId, this.#named);
     if (rows.count > 2 * rows.size + SPARED) await this.#rewrite([...rows], text.length);
   }
 

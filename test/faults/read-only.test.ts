@@ -3,23 +3,28 @@ import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_pro
 import { once } from "node:events";
 import {
   chmodSync,
+  closeSync,
   copyFileSync,
   cpSync,
   existsSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
+  writeSync,
 } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { type Holdfast, open } from "../../src/index.js";
+import { type Holdfast, type HoldfastError, open } from "../../src/index.js";
 import { draftName } from "../../src/store/sql/sqlite/drafts.js";
+import { openDriver } from "../../src/store/sql/sqlite/driver.js";
 import { type Child, start } from "./child.mjs";
 import { fresh } from "./places.js";
 
@@ -291,6 +296,64 @@ test("the command line looks at a store on a read-only mount", async () => {
   makeReadOnly(directory);
   for (const args of [["ls"], ["show", "a"]])
     expect((await promisify(execFile)(process.execPath, [bin, ...args, "--store", path])).stdout).toMatch(/in-progress/);
+});
+
+describe("an error of a look names the store, and not the copy", () => {
+  const spoil = (path: string, at: number, bytes: number) => {
+    const fd = openSync(path, "r+");
+    writeSync(fd, Buffer.alloc(bytes, 7), 0, bytes, at);
+    closeSync(fd);
+  };
+
+  test.each([
+    { what: "a damaged page", spoils: (path: string) => spoil(path, 18 * 8192, 8192) },
+    { what: "a damaged schema", spoils: (path: string) => spoil(path, 100, 400) },
+    { what: "a table that is missing", spoils: (path: string) => change(path, "DROP TABLE pin") },
+    { what: "an id that is missing", spoils: (path: string) => change(path, "DELETE FROM meta") },
+    { what: "a page in the middle of the pages that is cut off", spoils: (path: string) => truncateSync(path, 20 * 8192) },
+  ])("$what", async ({ spoils }) => {
+    const directory = mounted();
+    const path = join(directory, "store.db");
+    await made(path, "closed");
+    spoils(path);
+    makeReadOnly(directory);
+    const error = await open(path).then(
+      () => expect.fail("it was opened"),
+      (thrown: HoldfastError) => thrown,
+    );
+    expect(error).toMatchObject({ code: "CORRUPT", details: { path } });
+    expect(error.message).toContain(path);
+    expect(error.message).not.toContain("holdfast-look");
+  });
+
+  const change = (path: string, sql: string) => {
+    const db = openDriver(path);
+    db.exec(sql);
+    db.close();
+  };
+
+  test("anchors of another store", async () => {
+    const directory = mounted();
+    const [path, other] = [join(directory, "store.db"), join(directory, "other.db")];
+    await made(path, "closed");
+    await made(other, "closed");
+    copyFileSync(`${other}-anchors`, `${path}-anchors`);
+    makeReadOnly(directory);
+    const hold = await looked(path);
+    const told = await hold.verify().then(({ findings }) => JSON.stringify(findings), String);
+    expect(told).toContain(`${path}-anchors`);
+    expect(told).not.toContain("holdfast-look");
+  });
+
+  test("a directory for temporary files without room for what SQLite adds to the copy", async () => {
+    const [directory, tmp] = [mounted(), mounted()];
+    const path = join(directory, "store.db");
+    await made(path, "closed");
+    makeReadOnly(directory);
+    writeFileSync(join(tmp, "filler"), Buffer.alloc(8 * 1024 * 1024 - statSync(path).size - 16 * 1024));
+    const full = { code: "DISK_FULL", details: { path }, message: expect.stringContaining("Set TMPDIR") };
+    await withTmp(tmp, () => expect(open(path)).rejects.toMatchObject(full));
+  });
 });
 
 test("looks that come one after the other leave one listener for the end of the process", async () => {

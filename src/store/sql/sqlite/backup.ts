@@ -29,15 +29,21 @@ const PAGES_AT_ONCE = 256;
 const SYNC_EVERY = 4_096;
 const BUSY_MS = 5_000;
 
+/** A store that is open here. `place`: the store that the caller named, where the file is a copy of it. */
+export interface Source {
+  readonly file: string;
+  readonly place: string;
+}
+
 /** Writes a backup of a store that is open here. */
-export async function backup(file: string, driver: DriverName, path: string, o: BackupOptions): Promise<Backup> {
+export async function backup(source: Source, driver: DriverName, path: string, o: BackupOptions): Promise<Backup> {
   const target = resolve(path);
   let draft: string | undefined;
   try {
     refuse(target, o.force);
     o.signal?.throwIfAborted();
     draft = newDraft(target);
-    await copy(file, driver, draft, o);
+    await copy(source, driver, draft, o);
     const sessions = markAsBackup(draft, driver);
     await checkFile(draft, driver, o.signal);
     o.signal?.throwIfAborted();
@@ -74,7 +80,7 @@ function refuse(target: string, force: boolean): void {
 }
 
 /** B1 */
-async function copy(file: string, driver: DriverName, draft: string, { signal, onProgress }: BackupOptions): Promise<void> {
+async function copy({ file, place }: Source, driver: DriverName, draft: string, { signal, onProgress }: BackupOptions): Promise<void> {
   const written = await open(draft, "r+");
   let db: Driver | undefined;
   let synced = 0;
@@ -88,7 +94,7 @@ async function copy(file: string, driver: DriverName, draft: string, { signal, o
       });
   };
   try {
-    db = openDriver(file, driver);
+    db = openDriver(file, driver, { named: place });
     db.exec("PRAGMA busy_timeout = 20");
     await beginReading(db);
     const all = Number(db.prepare("PRAGMA page_count").get()?.[0]);

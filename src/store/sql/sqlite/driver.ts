@@ -64,9 +64,16 @@ export function failureOf(error: unknown): Failure {
 
 export type DriverName = Driver["name"];
 
-/** Opens a database file with the driver that suits this Node, or with the one that is named. `store` is a store that will be attached. */
-export function openDriver(path: string, name: DriverName = defaultDriver(), store = path): Driver {
-  const tell = explaining(path, store);
+export interface DriverFiles {
+  /** A store that will be attached. */
+  readonly store?: string;
+  /** The file that errors name, where the database is a copy of it. */
+  readonly named?: string;
+}
+
+/** Opens a database file with the driver that suits this Node, or with the one that is named. */
+export function openDriver(path: string, name: DriverName = defaultDriver(), { store = path, named = path }: DriverFiles = {}): Driver {
+  const tell = explaining(named, store);
   return explained(
     tell(() => (name === "node:sqlite" ? nodeDriver(path) : betterDriver(path))),
     tell,

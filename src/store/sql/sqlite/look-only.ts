@@ -190,10 +190,13 @@ const momentOf = (file: string): string =>
     .map((found) => (found ? `${found.dev}:${found.ino}:${found.size}:${found.mtimeNs}` : ""))
     .join(" ");
 
-const notCopied = (file: string, error: unknown): HoldfastError => {
+const FULL: readonly unknown[] = ["ENOSPC", "EDQUOT", "DISK_FULL"];
+
+/** Say that no copy could be made, or that SQLite failed at the copy. */
+export const notCopied = (file: string, error: unknown): HoldfastError => {
   const { code, message } = error as NodeJS.ErrnoException;
   return new HoldfastError(
-    code === "ENOSPC" || code === "EDQUOT" ? "DISK_FULL" : "IO",
+    FULL.includes(code) ? "DISK_FULL" : "IO",
     `${quote(file)} is read-only for this process, and could not be copied to ${quote(tmpdir())} to be looked at (${quote(message)}). Set TMPDIR to a directory with room for it, or copy the store yourself and open the copy.`,
     { path: file },
     error,

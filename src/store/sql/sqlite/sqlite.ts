@@ -37,6 +37,7 @@ import {
   isInUse,
   isLookOnly,
   lookOnly,
+  notCopied,
   refuseForbidden,
 } from "./look-only.js";
 import { isOpenHere, stay } from "./open-files.js";
@@ -108,26 +109,26 @@ interface Opening extends Entered {
 }
 
 async function start(opening: Opening, { busyMs = BUSY_MS, tenant = "", driver, checks = true }: SqliteOptions): Promise<SqlStore> {
-  const { file, key, leave, refuses, copy } = opening;
+  const { file, key, leave, place, refuses, copy } = opening;
   // A copy is ours to write: it is set up as any store, and writes are refused above it.
   const isReadInPlace = refuses !== undefined && copy === undefined;
   let db: Driver | undefined;
   try {
     if (copy === undefined) refuseForbidden(file);
     const deadline = performance.now() + busyMs;
-    const opened = await retry(deadline, () => openDriver(file, driver));
+    const opened = await retry(deadline, () => openDriver(file, driver, { named: place }));
     db = opened;
     await retry(deadline, () => checkVersion(opened));
-    await retry(deadline, () => (isReadInPlace ? setUpToLook(opened, file) : setUp(opened, file)));
+    await retry(deadline, () => (isReadInPlace ? setUpToLook(opened, place) : setUp(opened, place)));
     if (!isReadInPlace) await retry(deadline, () => migrate(opened));
-    const storeId = await retry(deadline, () => storeIdOf(opened, file));
-    await retry(deadline, () => checkSchema(opened, file));
-    await retry(deadline, () => checkTrees(opened, file, checks));
+    const storeId = await retry(deadline, () => storeIdOf(opened, place));
+    await retry(deadline, () => checkSchema(opened, place));
+    await retry(deadline, () => checkTrees(opened, opening, checks));
     if (!isReadInPlace) await retry(deadline, () => becomeStore(opened, file));
     refuseExchanged(file, key);
     const gone = await retry(deadline, () => isGone(opened, tenant));
     const presence = copy === undefined ? presenceOf(file) : new Presence(() => copy.findChanged());
-    const anchors = new Anchors(`${file}-anchors`, storeId, gone, presence);
+    const anchors = new Anchors(`${file}-anchors`, storeId, gone, presence, `${place}-anchors`);
     const database = new SqliteDatabase(opened, medium(opened, opening, anchors, tenant, presence), {
       tenant,
       busyMs,
@@ -138,7 +139,8 @@ async function start(opening: Opening, { busyMs = BUSY_MS, tenant = "", driver, 
   } catch (error) {
     db?.close();
     leave();
-    throw translate(error);
+    const told = translate(error);
+    throw copy !== undefined && (told.code === "IO" || told.code === "DISK_FULL") ? notCopied(place, told) : told;
   }
 }
 
@@ -276,7 +278,7 @@ function migrate(db: Driver): void {
 
 function storeIdOf(db: Driver, file: string): string {
   const storeId = db.prepare("SELECT value FROM meta WHERE key = 'store'").get()?.[0];
-  if (typeof storeId !== "string") throw new HoldfastError("CORRUPT", `${quote(file)} has lost its id.`);
+  if (typeof storeId !== "string") throw new HoldfastError("CORRUPT", `${quote(file)} has lost its id.`, { path: file });
   return storeId;
 }
 
@@ -315,6 +317,7 @@ function checkSchema(db: Driver, file: string): void {
     throw new HoldfastError(
       "CORRUPT",
       `${quote(file)} does not have the tables it should (${quote(odd)}). Somebody changed it; restore a backup.`,
+      { path: file },
     );
 }
 
@@ -322,12 +325,13 @@ function checkSchema(db: Driver, file: string): void {
  * F5. A large file would take too long: there, only the tables that say what else there is are checked, and where somebody is in a hurry
  * not even those; `verify` checks the rest.
  */
-function checkTrees(db: Driver, file: string, isThorough: boolean): void {
+function checkTrees(db: Driver, { file, place }: Opening, isThorough: boolean): void {
   const small = (pragma(db, "page_count") as number) * PAGE_BYTES < CHECKED_WHOLE_BYTES;
   if (!small && !isThorough) return;
   for (const checked of small ? [""] : ["('session')", "('line')", "('tag')", "('mail')", "('doc')", "('pin')"]) {
     const [said = ""] = findingsOf(db.prepare(`PRAGMA integrity_check${checked}`).all(), file);
-    if (said !== "ok") throw new HoldfastError("CORRUPT", `${quote(file)} is damaged (${quote(said)}). Restore a backup.`);
+    if (said !== "ok")
+      throw new HoldfastError("CORRUPT", `${quote(place)} is damaged (${quote(said)}). Restore a backup.`, { path: place });
   }
 }
 
@@ -385,7 +389,7 @@ function medium(db: Driver, { file, place, leave, refuses }: Opening, anchors: A
       // It has a connection of its own, which outlasts the store if that is closed meanwhile.
       const left = stay(identityOf(file));
       try {
-        return await backup(file, db.name, path, o);
+        return await backup({ file, place }, db.name, path, o);
       } finally {
         left();
       }

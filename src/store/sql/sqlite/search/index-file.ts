@@ -170,7 +170,7 @@ function setUp(db: Driver, identity: string): void {
 }
 
 function readerOf(path: string, store: string, driver: DriverName): Driver {
-  const db = openDriver(path, driver, store);
+  const db = openDriver(path, driver, { store });
   db.exec(`PRAGMA busy_timeout = ${BUSY_MS}; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -32000`);
   db.prepare("ATTACH DATABASE ? AS store").run(store);
   db.exec("PRAGMA store.synchronous = FULL; PRAGMA query_only = ON");
