@@ -11,6 +11,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -18,6 +19,8 @@ import {
   writeFileSync,
   writeSync,
 } from "node:fs";
+import promises from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -26,6 +29,7 @@ import { type Holdfast, type HoldfastError, open } from "../../src/index.js";
 import { draftName } from "../../src/store/sql/sqlite/drafts.js";
 import { openDriver } from "../../src/store/sql/sqlite/driver.js";
 import { type Child, start } from "./child.mjs";
+import { failure, instead, mend } from "./failing-calls.js";
 import { fresh } from "./places.js";
 
 const bin = fileURLToPath(new URL("../../dist/bin/holdfast.js", import.meta.url));
@@ -35,6 +39,7 @@ const mounts: string[] = [];
 const opened: Holdfast[] = [];
 afterEach(async () => {
   vi.restoreAllMocks();
+  mend();
   for (const hold of opened.splice(0)) await hold.close();
   for (const child of children.splice(0)) await child.end();
   for (const program of programs.splice(0)) program.kill("SIGKILL");
@@ -354,6 +359,22 @@ describe("an error of a look names the store, and not the copy", () => {
     const full = { code: "DISK_FULL", details: { path }, message: expect.stringContaining("Set TMPDIR") };
     await withTmp(tmp, () => expect(open(path)).rejects.toMatchObject(full));
   });
+});
+
+test("a store that the disk cannot read is named, where it is copied to be looked at", async () => {
+  const directory = mounted();
+  const path = join(directory, "store.db");
+  await made(path, "closed");
+  makeReadOnly(directory);
+  const unread = Object.assign(new Error("EIO: i/o error, copyfile"), { code: "EIO" });
+  vi.spyOn(promises, "copyFile").mockRejectedValue(unread);
+  syncBuiltinESMExports();
+  // From the second page on: the header is read before.
+  const read = instead("readSync", (fd: number, bytes: Buffer, offset: number, length: number, at: number) => {
+    if (length > 8192 && readlinkSync(`/proc/self/fd/${fd}`) === path) throw failure("EIO");
+    return read(fd, bytes, offset, length, at);
+  });
+  await expect(open(path)).rejects.toMatchObject({ code: "IO", details: { path }, message: expect.stringContaining("could not read") });
 });
 
 test("looks that come one after the other leave one listener for the end of the process", async () => {

@@ -1,9 +1,10 @@
 /** A disk that cannot read: the error says so and names the file. It is never called damage, and no list is shorter for it. */
 import { execFile } from "node:child_process";
-import { closeSync, openSync, readlinkSync, writeSync } from "node:fs";
+import { closeSync, copyFileSync, openSync, readlinkSync, writeSync } from "node:fs";
+import { createRequire } from "node:module";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { Holdfast } from "../../src/holdfast.js";
 import { type HoldfastError, open, restoreBackup } from "../../src/index.js";
 import { monotonicMs, thisMachine } from "../../src/store/machine.js";
@@ -11,7 +12,7 @@ import { noWitnesses } from "../../src/store/port.js";
 import { identityOf, Presence } from "../../src/store/presence.js";
 import { translate } from "../../src/store/sql/postgres/failures.js";
 import { type Medium, SqliteDatabase } from "../../src/store/sql/sqlite/database.js";
-import { type Driver, explained, explaining, openDriver } from "../../src/store/sql/sqlite/driver.js";
+import { type Driver, defaultDriver, explained, explaining, openDriver } from "../../src/store/sql/sqlite/driver.js";
 import { stay } from "../../src/store/sql/sqlite/open-files.js";
 import { SqlStore } from "../../src/store/sql/store.js";
 import { failure, instead, mend } from "./failing-calls.js";
@@ -240,6 +241,87 @@ describe("SQLite", () => {
     await expect(open(path)).rejects.toMatchObject({ code: "IO", details: { path }, message: expect.stringContaining("could not read") });
     mend();
     await expect(open(path)).rejects.toMatchObject({ code: "CORRUPT", message: expect.stringContaining("Failed to read ptrmap") });
+  });
+
+  test.each([{ part: "" }, { part: "-wal" }])(
+    "a store of which store.db$part cannot be read is IO at open, with that path",
+    async ({ part }) => {
+      const [draft, path] = [join(fresh(), "store.db"), join(fresh(), "store.db")];
+      const hold = await open(draft);
+      await (await hold.session("a")).checkpoint();
+      // As a process leaves it that is killed.
+      for (const each of ["", "-wal"]) copyFileSync(draft + each, path + each);
+      await hold.close();
+      breakReads(path + part);
+      const error = { code: "IO", details: { path: path + part }, message: expect.stringContaining("could not read") };
+      await expect(open(path)).rejects.toMatchObject(error);
+      mend();
+      await (await open(path)).close();
+    },
+  );
+
+  test("a read that fails before a statement runs has another code: the error names the file, and saves go on", async () => {
+    const { path, driver, hold } = await faulty();
+    const session = await hold.session("a");
+    driver.arm(1, { ...damage, code: "SQLITE_IOERR_CORRUPTFS" });
+    breakReads(`${path}-wal`);
+    session.append({ role: "user", content: "more" });
+    const failed = { code: "IO", details: { path: `${path}-wal` }, message: expect.stringContaining("could not read") };
+    await expect(hold.sessions.list()).rejects.toMatchObject(failed);
+    await expect(session.checkpoint()).rejects.toMatchObject(failed);
+    mend();
+    // The disk reads it again by the time that we look.
+    await expect(hold.sessions.list()).rejects.toMatchObject({ code: "IO", details: { path } });
+    driver.disarm();
+    await session.checkpoint();
+  });
+
+  test("negative control: after a write that failed, nothing more is saved, also where the disk cannot read", async () => {
+    const { path, driver, hold } = await faulty();
+    const session = await hold.session("a");
+    breakReads(path);
+    driver.arm(1, { ...damage, code: "SQLITE_IOERR_WRITE", forever: false });
+    session.append({ role: "user", content: "more" });
+    const failed = { code: "IO", message: expect.stringContaining("close the store and open it again") };
+    await expect(session.checkpoint()).rejects.toMatchObject(failed);
+    mend();
+    await expect(session.checkpoint()).rejects.toMatchObject({ code: "IO" });
+  });
+
+  test("a backup says which of the two files the disk failed at", async () => {
+    const path = join(fresh(), "store.db");
+    await made(path);
+    const hold = await open(path);
+    ended.push(() => hold.close());
+    // SQLite's own interface for copies gives no other code, for both.
+    const failed = Object.assign(new Error("disk I/O error"), { code: "SQLITE_IOERR", errcode: 10 });
+    const own: { backup(): Promise<unknown> } =
+      defaultDriver() === "node:sqlite"
+        ? process.getBuiltinModule("node:sqlite")
+        : createRequire(import.meta.url)("better-sqlite3").prototype;
+    const backup = vi.spyOn(own, "backup").mockRejectedValue(failed);
+    ended.push(() => backup.mockRestore());
+    const target = join(fresh(), "backup.db");
+    breakReads(path);
+    await expect(hold.backup(target)).rejects.toMatchObject({
+      code: "IO",
+      details: { path },
+      message: expect.stringContaining("could not read"),
+    });
+    mend();
+    const unwritten = { code: "IO", details: { path: target }, message: expect.stringContaining("The backup could not be written") };
+    await expect(hold.backup(target)).rejects.toMatchObject(unwritten);
+  });
+
+  test("a backup that cannot be read is named in a restore", async () => {
+    const directory = fresh();
+    const [path, backup] = [join(directory, "store.db"), join(directory, "backup.db")];
+    await made(path);
+    const hold = await open(path);
+    await hold.backup(backup);
+    await hold.close();
+    breakReads(backup);
+    await expect(restoreBackup(backup, join(directory, "restored.db"))).rejects.toMatchObject({ code: "IO", details: { path: backup } });
   });
 
   test("a copy that cannot be read is IO in a restore, and one that is damaged is CORRUPT", async () => {

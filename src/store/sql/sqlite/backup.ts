@@ -22,6 +22,7 @@ import { type Driver, type DriverName, failureOf, openDriver } from "./driver.js
 import { kindOf } from "./header.js";
 import { isOpenHere } from "./open-files.js";
 import { formatOf, PAGE_BYTES, STAMPS, userVersionOf } from "./schema.js";
+import { findUnreadable, Unreadable } from "./unreadable.js";
 
 /** Two megabytes: a few milliseconds, after which others have their turn. */
 const PAGES_AT_ONCE = 256;
@@ -107,7 +108,10 @@ async function copy({ file, place }: Source, driver: DriverName, draft: string, 
     };
     // Drivers do not agree on whether they tell of the beginning and the end.
     step(0);
-    await db.copyTo(draft, PAGES_AT_ONCE, step);
+    await db.copyTo(draft, PAGES_AT_ONCE, step).catch((error: unknown) => {
+      // SQLite says that the disk failed, and not at which of the two files.
+      throw (failureOf(error) === "io" ? findUnreadable(file) : undefined) ?? error;
+    });
     step(all);
   } finally {
     db?.close();
@@ -166,5 +170,12 @@ function failed(error: unknown, target: string): HoldfastError {
     return new HoldfastError("DISK_FULL", `There is no room for the backup at ${quote(target)}. Nothing is left of it.`, {}, error);
   if (typeof code === "string" && /^E[A-Z]+$/.test(code))
     return new HoldfastError("IO", `The backup could not be written to ${quote(target)} (${code}). Nothing is left of it.`, {}, error);
+  if (failureOf(error) === "io" && !(error instanceof Unreadable))
+    return new HoldfastError(
+      "IO",
+      `The backup could not be written to ${quote(target)} (${(error as Error).message}). Nothing is left of it.`,
+      { path: target },
+      error,
+    );
   return translate(error);
 }

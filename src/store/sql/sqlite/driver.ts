@@ -4,7 +4,7 @@
 import { createRequire } from "node:module";
 import { HoldfastError } from "../../../core/errors.js";
 import type { Param, Row } from "../database.js";
-import { findUnreadable } from "./unreadable.js";
+import { findUnreadable, Unreadable } from "./unreadable.js";
 
 export interface Statement {
   /** How many rows it changed. */
@@ -54,6 +54,17 @@ const NAMES: Readonly<Record<string, number>> = {
 /** SQLite could not make the file longer that processes share: the disk is full. */
 const SHMSIZE = { code: "SQLITE_IOERR_SHMSIZE", errcode: 4874 } as const;
 
+/** SQLite could not read. While a statement runs, it calls the second of these damage. */
+const READS = [
+  { code: "SQLITE_IOERR_READ", errcode: 266 },
+  { code: "SQLITE_IOERR_CORRUPTFS", errcode: 8458 },
+] as const;
+
+const isFailedRead = (error: unknown): boolean => {
+  const { code, errcode } = error as { code?: unknown; errcode?: unknown };
+  return READS.some((read) => read.code === code || read.errcode === errcode);
+};
+
 export function failureOf(error: unknown): Failure {
   const { code, errcode } = error as { code?: unknown; errcode?: unknown };
   if (code === SHMSIZE.code || errcode === SHMSIZE.errcode) return "full";
@@ -83,8 +94,13 @@ export function openDriver(path: string, name: DriverName = defaultDriver(), { s
 type Tell = <T>(call: () => T) => T;
 
 /** Make an error name the file, and tell apart what SQLite does not: damage, and a store that the disk cannot read. */
-export const explain = (error: unknown, path: string, store: string): unknown =>
-  (failureOf(error) === "corrupt" ? findUnreadable(store) : undefined) ?? (error instanceof Error ? Object.assign(error, { path }) : error);
+export function explain(error: unknown, path: string, store: string): unknown {
+  const isUnread = isFailedRead(error);
+  const unreadable = isUnread || failureOf(error) === "corrupt" ? findUnreadable(store) : undefined;
+  if (unreadable !== undefined) return unreadable;
+  if (isUnread) return new Unreadable(path, error);
+  return error instanceof Error ? Object.assign(error, { path }) : error;
+}
 
 export const explaining =
   (path: string, store: string): Tell =>

@@ -13,6 +13,7 @@
 import { closeSync, lstatSync, openSync, readSync, statSync } from "node:fs";
 import { HoldfastError, quote } from "../../../core/errors.js";
 import { APPLICATION_ID, formatOf, migrations, stampOf } from "./schema.js";
+import { Unreadable } from "./unreadable.js";
 
 const HEADER_BYTES = 100;
 const MAGIC = "SQLite format 3\0";
@@ -182,7 +183,11 @@ function reading<T>(path: string, use: (read: Read) => T): T {
   try {
     return use((at, bytes) => {
       const buffer = Buffer.alloc(bytes);
-      return buffer.subarray(0, readSync(fd, buffer, 0, bytes, at));
+      try {
+        return buffer.subarray(0, readSync(fd, buffer, 0, bytes, at));
+      } catch (error) {
+        throw new Unreadable(path, error);
+      }
     });
   } finally {
     closeSync(fd);

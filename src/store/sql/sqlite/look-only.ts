@@ -28,7 +28,9 @@ import { basename, dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError, quote } from "../../../core/errors.js";
 import type { Concern } from "../../port.js";
+import { unreadable } from "../../refusals.js";
 import { clearLeft, draftName } from "./drafts.js";
+import { findUnreadable } from "./unreadable.js";
 
 /** Whether this process can only look at a store. */
 export const isLookOnly = (file: string): boolean => findUnwritable(file) !== undefined;
@@ -126,7 +128,9 @@ export async function copyToLook(file: string, deadline: number): Promise<Copy> 
     }
   } catch (error) {
     remove();
-    throw error instanceof HoldfastError ? error : notCopied(file, error);
+    if (error instanceof HoldfastError) throw error;
+    const failed = FULL.includes((error as NodeJS.ErrnoException).code) ? undefined : findUnreadable(file);
+    throw failed === undefined ? notCopied(file, error) : unreadable(failed.path, failed);
   }
 }
 

@@ -43,7 +43,7 @@ import {
 import { isOpenHere, stay } from "./open-files.js";
 import { APPLICATION_ID, formatOf, migrations, PAGE_BYTES, STAMPS, stampOf, userVersionOf } from "./schema.js";
 import { SqliteIndex } from "./search/sqlite-index.js";
-import { findingsOf } from "./unreadable.js";
+import { findingsOf, Unreadable } from "./unreadable.js";
 
 export interface SqliteOptions {
   /** How long a busy file is waited for before a call fails with BUSY. */
@@ -168,7 +168,7 @@ function enter(path: string): Entered {
     const key = identityOf(file);
     return { file, key, leave: stay(key) };
   } catch (error) {
-    if (error instanceof HoldfastError) throw error;
+    if (error instanceof HoldfastError || error instanceof Unreadable) throw translate(error);
     const { code, path: at = file, message } = error as NodeJS.ErrnoException;
     if (code === "EACCES" && existsSync(at)) throw forbidden(at, error);
     throw new HoldfastError("IO", `${quote(file)} cannot be opened (${quote(message)}).`, { path: at }, error);
