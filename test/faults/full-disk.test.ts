@@ -5,12 +5,14 @@ import { appendFileSync, existsSync, readFileSync, rmSync, statfsSync, statSync,
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { type Holdfast, open, type Session } from "../../src/index.js";
+import { failure, instead, mend } from "./failing-calls.js";
 import { fresh } from "./places.js";
 
 const mounts: string[] = [];
 const opened: Holdfast[] = [];
 afterEach(async () => {
   vi.useRealTimers();
+  mend();
   for (const hold of opened.splice(0)) await hold.close().catch(() => {});
   for (const directory of mounts.splice(0)) execFileSync("umount", [directory]);
 });
@@ -172,4 +174,15 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room }) => 
     await expect(hold.sessions.delete("b")).rejects.toMatchObject({ code: "DISK_FULL" });
     expect([existsSync(path), readFileSync(own, "utf8")]).toEqual([true, "mine"]);
   });
+});
+
+test.each(["ENOSPC", "EDQUOT"])("a new SQLite store for which there is no room (%s) is DISK_FULL, with its path", async (code) => {
+  const path = join(fresh(), "store.db");
+  const openSync = instead("openSync", (file: string, flags: string, ...more: unknown[]) => {
+    if (file === path && flags === "ax") throw failure(code);
+    return openSync(file, flags, ...more);
+  });
+  await expect(open(path)).rejects.toMatchObject({ code: "DISK_FULL", details: { path } });
+  mend();
+  await (await open(path)).close();
 });

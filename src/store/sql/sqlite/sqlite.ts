@@ -171,7 +171,8 @@ function enter(path: string): Entered {
     if (error instanceof HoldfastError || error instanceof Unreadable) throw translate(error);
     const { code, path: at = file, message } = error as NodeJS.ErrnoException;
     if (code === "EACCES" && existsSync(at)) throw forbidden(at, error);
-    throw new HoldfastError("IO", `${quote(file)} cannot be opened (${quote(message)}).`, { path: at }, error);
+    const isFull = code === "ENOSPC" || code === "EDQUOT";
+    throw new HoldfastError(isFull ? "DISK_FULL" : "IO", `${quote(file)} cannot be opened (${quote(message)}).`, { path: at }, error);
   }
 }
 
