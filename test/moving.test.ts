@@ -197,7 +197,11 @@ describe.each(pairs)("$name", ({ from, to }) => {
     await source.fork(at.id, { id: "on what differs" });
     const report = await target.import(source.export());
     expect(report.conflicts).toEqual([
-      { id: "a", code: "CONFLICT", message: expect.stringContaining("Delete it here and import again, or import into another tenant or store") },
+      {
+        id: "a",
+        code: "CONFLICT",
+        message: expect.stringContaining("Delete it here and import again, or import into another tenant or store"),
+      },
       { id: "on what differs", code: "CONFLICT", message: expect.stringContaining("import into another tenant or store") },
     ]);
     expect(outcomes(report)).toMatchObject({ c: "known", orphan: "known" });

@@ -14,6 +14,7 @@ import { type FileHandle, open, rename, rm, stat, writeFile } from "node:fs/prom
 import { HoldfastError, quote } from "../core/errors.js";
 import type { Anchor } from "./port.js";
 import type { Presence } from "./presence.js";
+import { exhausted, isExhausted } from "./refusals.js";
 import { furthest, sumOf, WitnessRows } from "./witness-rows.js";
 
 const EVERY_MS = 10_000;
@@ -71,6 +72,7 @@ export class Anchors {
       return await withFile(this.#path, constants.O_RDONLY, whole);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
+      if (isExhausted(error)) throw exhausted(error);
       throw new HoldfastError(
         "IO",
         `The anchors beside the store could not be read (${quote(this.#named)}, ${(error as NodeJS.ErrnoException).code ?? "no plain file"}). Check the disk and the permissions. Anchors only tell a lost end; delete the file to go on without them.`,

@@ -18,3 +18,15 @@ export const unreadable = (path: string, cause: unknown): HoldfastError =>
     { path },
     cause,
   );
+
+/** The system has no descriptor or memory left for now: nothing was done. */
+const EXHAUSTED: readonly unknown[] = ["EMFILE", "ENFILE", "ENOMEM"];
+export const isExhausted = (error: unknown): boolean => EXHAUSTED.includes((error as NodeJS.ErrnoException | undefined)?.code);
+
+export const exhausted = (cause: unknown): HoldfastError =>
+  new HoldfastError(
+    "BUSY",
+    `The system has no open files or memory to give (${quote(cause instanceof Error ? cause.message : String(cause))}). Nothing was written. Close some files or raise the limit, then try again.`,
+    {},
+    cause,
+  );

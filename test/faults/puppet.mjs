@@ -66,6 +66,10 @@ const orders = {
       return { code: error.code };
     }
   },
+  /** Opens a store once more, as another part of a program would. */
+  async "open-again"({ path }) {
+    await (await open(path)).close();
+  },
   async "give-descriptors"() {
     for (const fd of taken.splice(0)) closeSync(fd);
   },

@@ -1,8 +1,11 @@
 /**
  * The thin layer over SQLite: `node:sqlite` on Node 24 and newer, better-sqlite3 before. Both are synchronous; rows are arrays.
  */
+import { closeSync, openSync } from "node:fs";
 import { createRequire } from "node:module";
+import { dirname } from "node:path";
 import { HoldfastError } from "../../../core/errors.js";
+import { exhausted, isExhausted } from "../../refusals.js";
 import type { Param, Row } from "../database.js";
 import { findUnreadable, Unreadable } from "./unreadable.js";
 
@@ -73,6 +76,23 @@ export function failureOf(error: unknown): Failure {
   return (name === undefined ? undefined : FAILURES[NAMES[name] ?? 0]) ?? "other";
 }
 
+function isCannotOpen(error: unknown): boolean {
+  const { code, errcode } = error as { code?: unknown; errcode?: unknown };
+  return typeof errcode === "number"
+    ? (errcode & 255) === NAMES["CANTOPEN"]
+    : typeof code === "string" && code.startsWith("SQLITE_CANTOPEN");
+}
+
+/** SQLite does not say why it cannot open a file. A lack of descriptors shows again where the file's directory is opened. */
+function exhaustedAt(path: string): HoldfastError | undefined {
+  try {
+    closeSync(openSync(dirname(path), "r"));
+    return undefined;
+  } catch (error) {
+    return isExhausted(error) ? exhausted(error) : undefined;
+  }
+}
+
 export type DriverName = Driver["name"];
 
 export interface DriverFiles {
@@ -95,6 +115,8 @@ type Tell = <T>(call: () => T) => T;
 
 /** Make an error name the file, and tell apart what SQLite does not: damage, and a store that the disk cannot read. */
 export function explain(error: unknown, path: string, store: string): unknown {
+  const noDescriptor = isCannotOpen(error) ? exhaustedAt(path) : undefined;
+  if (noDescriptor !== undefined) return noDescriptor;
   const isUnread = isFailedRead(error);
   const unreadable = isUnread || failureOf(error) === "corrupt" ? findUnreadable(store) : undefined;
   if (unreadable !== undefined) return unreadable;
