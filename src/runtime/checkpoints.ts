@@ -137,7 +137,7 @@ export class Checkpoints {
       { key, name: "checkpoints.delete", to: checkName(id, "checkpoint id"), args: {} },
       async (receipt) => {
         const isThere = (await this.get(id)) !== undefined;
-        if (receipt.isKept) receipt.check(await this.#ground.store.apply([], receipt.docs(isThere)), 0);
+        if (receipt.isKept) receipt.check(await this.#ground.store.apply([], receipt.docs(isThere), "frees"), 0);
         // Where another call has removed it meanwhile, the receipt already says that it goes by this one.
         return answer(isThere && ((await this.#delete(id)) || receipt.isKept));
       },

@@ -234,19 +234,19 @@ export function refuseOtherAgent(head: HeadDoc, { id, agent }: Pick<Wanted, "id"
   );
 }
 
-/** Takes the lease of a session that is there, and nothing else. */
-export async function takeLease(ground: Ground, id: SessionId, waitMs: number, signal: AbortSignal | undefined): Promise<Lease> {
+/** Takes the lease of a session that is there, to take something away from it, and nothing else. */
+export async function takeLeaseToFree(ground: Ground, id: SessionId, waitMs: number, signal: AbortSignal | undefined): Promise<Lease> {
   const deadline = performance.now() + waitMs;
   for (;;) {
     signal?.throwIfAborted();
     const row = await ground.store.session(id);
     if (row === undefined) throw noSession(id);
-    const lease = await take(ground, row, { id, agent: undefined, leaseMs: ground.leaseMs }, deadline);
+    const lease = await take(ground, row, { id, agent: undefined, leaseMs: ground.leaseMs, how: "frees" }, deadline);
     if (lease !== undefined) return lease;
   }
 }
 
-type Taking = Pick<Wanted, "id" | "agent" | "leaseMs">;
+type Taking = Pick<Wanted, "id" | "agent" | "leaseMs"> & { readonly how?: "frees" };
 
 async function take(ground: Ground, row: SessionRow, want: Taking, deadline: number): Promise<Lease | undefined> {
   refuseOtherAgent(headOf(row), want);
@@ -280,6 +280,8 @@ async function take(ground: Ground, row: SessionRow, want: Taking, deadline: num
     ground,
     { session: want.id, when: { epoch: before.epoch, until: before.until }, lease },
     (now) => now.lease.text === lease.text,
+    [],
+    want.how,
   );
   return applied.ok ? granted : undefined;
 }
@@ -290,9 +292,10 @@ async function orFound(
   change: Change,
   isDone: (row: SessionRow) => boolean,
   alongside: readonly DocChange[] = [],
+  how?: "frees",
 ): Promise<Applied> {
   try {
-    return await ground.store.apply([change], alongside);
+    return await ground.store.apply([change], alongside, how);
   } catch (error) {
     if (!(error instanceof HoldfastError) || (error.code !== "UNREACHABLE" && error.code !== "IO")) throw error;
     const row = await ground.store.session(change.session).catch(() => undefined);

@@ -181,7 +181,7 @@ export async function forgetArguments({ store }: Ground): Promise<void> {
   let some: DocChange[] = [];
   const write = async () => {
     // Where one of them is changed or gone meanwhile, the others are not to wait for it.
-    if (!(await store.apply([], some)).ok) for (const one of some) await store.apply([], [one]);
+    if (!(await store.apply([], some, "frees")).ok) for (const one of some) await store.apply([], [one], "frees");
     some = [];
   };
   for await (const { id } of documents(store, { kind: RECEIPT })) {

@@ -201,6 +201,8 @@ export interface CaptureQuery {
   readonly hold: boolean;
   /** Other sessions that may be made or changed. */
   readonly also?: readonly string[];
+  /** As for `apply`. */
+  readonly how?: "frees";
 }
 
 /** What is to be done about an agent's sessions at the moment at which they were looked at. */
@@ -386,7 +388,10 @@ export interface Store {
    */
   readonly gone?: AbortSignal;
 
-  apply(changes: readonly Change[], docs?: readonly DocChange[]): Promise<Applied>;
+  /**
+   * `frees`: a step of something that takes away, which a full disk must not stop. What removes a session or a document is one in any case.
+   */
+  apply(changes: readonly Change[], docs?: readonly DocChange[], how?: "frees"): Promise<Applied>;
   /**
    * Looks at an agent's sessions, the oldest first and `limit` at most, and at where each stands, and applies what `decide` answers, all at
    * one moment: nothing changes in between. `decide` answers undefined where nothing is to be done; it is called inside the store's

@@ -2,8 +2,8 @@
  * Room to delete by. On a full disk a delete fails, too: it must write before it frees anything. So a store keeps a file of nothing beside
  * itself, and gives it up when something that frees room meets a full disk.
  *
- * RESERVE-1  only what frees room may use it: saves would use it up, and leave none for a delete. A process that opens the store
- *            may borrow a little of a large one.
+ * RESERVE-1  only what takes away may use it, with each of its steps: deletes, prunes, redactions and gc. Saves would use it up, and leave
+ *            none for a delete. A process that opens the store may borrow a little of a large one.
  * RESERVE-2  it holds nothing. Any process may give it up or make it at any time, and a kill leaves one that is shorter, or none.
  * RESERVE-3  a file or link of the same name that is not a reserve is left alone.
  */
@@ -12,6 +12,7 @@ import { closeSync, constants, lstatSync, openSync, readSync, statfsSync, trunca
 import { open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { HoldfastError, quote } from "../core/errors.js";
+import type { Decision } from "./port.js";
 
 const NOTE = Buffer.from("Holdfast keeps this room to be able to delete when the disk is full. It may be removed.\n");
 /** It is made where so many times its size is free. */
@@ -108,6 +109,10 @@ export class Reserve {
   }
 }
 
+/** RESERVE-1: whether something goes by it, and nothing comes in its place. */
+export const takesAway = ({ changes, docs }: Decision): boolean =>
+  changes.some(({ remove }) => remove) || docs.some(({ remove, put }) => remove && put === undefined);
+
 /** Runs what frees room. On a full disk, each of the measures is followed by another try. `place` is the store. */
 export async function freeing<T>(place: string, run: () => Promise<T>, measures: readonly (() => void)[]): Promise<T> {
   for (const measure of measures) {
@@ -130,7 +135,7 @@ const isFull = (error: unknown): boolean => error instanceof HoldfastError && er
 const noRoom = (place: string, cause: unknown): HoldfastError =>
   new HoldfastError(
     "DISK_FULL",
-    `The disk of ${quote(place)} is full, and to delete needs room, too. This step changed nothing. Free about 20 MB of other files there, delete or prune again, and run gc.`,
+    `The disk of ${quote(place)} is full, and to delete needs room, too. This step changed nothing. Free about 20 MB of other files there, do it again, and run gc.`,
     { path: place },
     cause,
   );

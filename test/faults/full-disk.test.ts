@@ -26,6 +26,8 @@ const kinds = [
     large: 11,
     reserved: 10 * 1024 * 1024,
     room: 2_000_000,
+    /** The whole file is written anew, which needs more room than the reserve has. */
+    scrub: false,
   },
   {
     name: "dir",
@@ -35,6 +37,7 @@ const kinds = [
     large: 1,
     reserved: 512 * 1024,
     room: 200_000,
+    scrub: true,
   },
 ];
 
@@ -50,7 +53,7 @@ function fillWhole(directory: string): void {
 
 const say = (bytes: number) => ({ role: "user" as const, content: randomBytes(bytes / 2).toString("hex") });
 
-describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room }) => {
+describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub }) => {
   /** A store with sessions to delete, on a disk of its own, after the time at which it makes a reserve. */
   async function made() {
     const directory = fresh();
@@ -84,8 +87,20 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room }) => 
     const ballast = join(directory, "ballast");
     const { bavail, bsize } = statfsSync(directory);
     appendFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - room)));
+    await saveUntilFull(live, 7_000);
+  }
+
+  /** Others take all that is left, and the log has no room inside of it either. */
+  async function fillEntirely(directory: string, live: Session): Promise<void> {
+    await fill(directory, live);
+    fillWhole(directory);
+    await live.checkpoint().catch(() => {});
+    await saveUntilFull(live, 200);
+  }
+
+  async function saveUntilFull(live: Session, bytes: number): Promise<void> {
     for (;;) {
-      live.append(say(7_000));
+      live.append(say(bytes));
       const error = await live.checkpoint().then(
         () => undefined,
         (thrown: unknown) => thrown,
@@ -94,6 +109,20 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room }) => 
       expect(error).toMatchObject({ code: "DISK_FULL", retryable: true });
       return;
     }
+  }
+
+  /** An agent with a session and three snapshots of it. */
+  async function addAgent(hold: Holdfast): Promise<readonly string[]> {
+    await hold.agents.save({ id: "ada" });
+    const session = await hold.session("d", { agent: "ada" });
+    const taken: string[] = [];
+    for (let n = 0; n < 3; n++) {
+      session.append({ role: "user", content: `${"kelp ".repeat(500)}${n}` });
+      await session.checkpoint();
+      taken.push((await hold.agents.snapshot("ada")).id);
+    }
+    await session.close();
+    return taken;
   }
 
   test("RESERVE-1: prune, delete and gc free a full disk, and the same process saves again", async () => {
@@ -117,6 +146,55 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room }) => 
     opened.push(again);
     expect((await again.verify()).findings).toEqual([]);
     expect((await again.sessions.list()).items.map(({ id }) => id)).toEqual(["live", "c", "a"]);
+  });
+
+  test.each<{ readonly name: string; readonly free: (hold: Holdfast, snapshots: readonly string[]) => Promise<unknown> }>([
+    { name: "agents.pruneSnapshots", free: (hold) => hold.agents.pruneSnapshots("ada", { keep: 1 }) },
+    { name: "agents.deleteSnapshot", free: (hold, [first = ""]) => hold.agents.deleteSnapshot(first) },
+    { name: "agents.deleteSnapshot with a key", free: (hold, [first = ""]) => hold.agents.deleteSnapshot(first, { key: "k" }) },
+    { name: "agents.delete", free: (hold) => hold.agents.delete("ada") },
+    { name: "sessions.redact", free: (hold) => hold.sessions.redact("d", "kelp", { scrub }) },
+    { name: "checkpoints.prune", free: (hold) => hold.checkpoints.prune("a", { keep: 1 }) },
+    {
+      name: "checkpoints.delete with a key",
+      free: async (hold) => hold.checkpoints.delete((await hold.checkpoints.list("c")).items[1]?.id ?? "", { key: "k" }),
+    },
+    { name: "retention.apply", free: (hold) => hold.retention.apply() },
+    { name: "gc", free: (hold) => hold.gc() },
+  ])("RESERVE-1: $name works on a disk that is entirely full", async ({ free }) => {
+    const { directory, hold, live, path } = await made();
+    const snapshots = await addAgent(hold);
+    await hold.retention.set({ keep: 1, snapshots: { keep: 1 } });
+    await hold.sessions.delete("b");
+    await passTime(path);
+    await fillEntirely(directory, live);
+    await free(hold, snapshots);
+    expect((await hold.verify()).findings).toEqual([]);
+  });
+
+  test("snapshots that pin what a deleted session held are removed first, and the disk is freed", async () => {
+    const { directory, hold, live, path } = await made();
+    await addAgent(hold);
+    await passTime(path);
+    await fillEntirely(directory, live);
+    expect(await hold.sessions.delete("d")).toMatchObject({ deleted: true });
+    expect(await hold.agents.delete("ada")).toMatchObject({ snapshots: 3 });
+    await hold.gc();
+    await live.checkpoint();
+    expect((await hold.verify()).findings).toEqual([]);
+  });
+
+  test("negative control: what does not free room leaves the reserve alone", async () => {
+    const { directory, hold, live, path } = await made();
+    const snapshots = await addAgent(hold);
+    await passTime(path);
+    await fillEntirely(directory, live);
+    const full = { code: "DISK_FULL" };
+    const large = "x".repeat(100_000);
+    await expect(hold.agents.save({ id: "ben", metadata: { large } })).rejects.toMatchObject(full);
+    await expect(hold.sessions.update("a", { metadata: { large } })).rejects.toMatchObject(full);
+    await expect(hold.agents.restore(snapshots[0] ?? "", { takeOver: true })).rejects.toMatchObject(full);
+    expect(statSync(path).size).toBe(reserved);
   });
 
   test("a closed store on a full disk can be opened, and freed", async () => {

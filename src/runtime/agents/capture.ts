@@ -8,6 +8,7 @@ interface Capture {
   readonly agent: string;
   readonly hold: boolean;
   readonly also?: readonly string[];
+  readonly how?: "frees";
 }
 
 /**
@@ -16,11 +17,12 @@ interface Capture {
  */
 export async function capture(
   { store }: Ground,
-  { agent, hold, also }: Capture,
+  { agent, hold, also, how }: Capture,
   decide: (sessions: readonly Present[]) => Decision | undefined,
 ): Promise<Applied> {
   let thrown: unknown;
-  const applied = await store.capture({ agent, hold, limit: MAX_SESSIONS + 1, ...(also && { also }) }, (sessions) => {
+  const query = { agent, hold, limit: MAX_SESSIONS + 1, ...(also && { also }), ...(how && { how }) };
+  const applied = await store.capture(query, (sessions) => {
     thrown = undefined;
     try {
       if (sessions.length > MAX_SESSIONS) throw tooMany(agent);

@@ -40,7 +40,7 @@ export async function deleteAgent(ground: Ground, agent: string, receipt: Receip
     const left = await acted.docs();
     const gone = new Set<string>();
     let before = 0;
-    const applied = await capture(ground, { agent, hold: true, also: children }, (sessions) => {
+    const applied = await capture(ground, { agent, hold: true, also: children, how: "frees" }, (sessions) => {
       gone.clear();
       for (const { session } of sessions) gone.add(session.id);
       for (const child of children) gone.add(child);

@@ -77,7 +77,7 @@ export class Acted {
   async keepMore(): Promise<void> {
     for (;;) {
       const docs = await this.docs();
-      if (docs.length === 0 || (await this.#store.apply([], docs)).ok) return;
+      if (docs.length === 0 || (await this.#store.apply([], docs, "frees")).ok) return;
     }
   }
 }

@@ -4,7 +4,7 @@ import type { SessionId } from "../../core/ids.js";
 import { type Lease, releaseLease } from "../../core/lease.js";
 import type { Ground } from "../ground.js";
 import type { Holder } from "../lease-keeper.js";
-import { takeLease } from "../opening.js";
+import { takeLeaseToFree } from "../opening.js";
 import { leaseRow } from "../rows.js";
 
 class Taken implements Holder {
@@ -45,7 +45,7 @@ export class Leases {
   async take(sessions: readonly SessionId[]): Promise<boolean> {
     const fresh = sessions.filter((id) => !this.#taken.has(id)).toSorted();
     for (const id of fresh) {
-      const lease = await takeLease(this.#ground, id, this.#waitMs, this.#signal);
+      const lease = await takeLeaseToFree(this.#ground, id, this.#waitMs, this.#signal);
       const taken = new Taken(id, lease, this.#ground.leaseMs);
       this.#taken.set(id, taken);
       this.#ground.keeper.add(taken);
@@ -69,7 +69,7 @@ export class Leases {
       if (lost === undefined) {
         const free = leaseRow(id, releaseLease(lease));
         // Where that cannot be said, it runs out by itself.
-        await this.#ground.store.apply([{ session: id, when: { epoch: lease.epoch }, lease: free }]).catch(() => {});
+        await this.#ground.store.apply([{ session: id, when: { epoch: lease.epoch }, lease: free }], [], "frees").catch(() => {});
         await this.#ground.released(id);
       }
       this.#ground.watchers.changed(id);

@@ -256,7 +256,7 @@ class Redacting {
       if (change === undefined && !isOwn) return false;
       const epoch = (this.#leases as Leases).epoch(id);
       const when = { epoch, ...change?.when };
-      const applied = await this.#ground.store.apply([{ session: id, ...change, when, ...(isOwn && { forgets: true }) }]);
+      const applied = await this.#ground.store.apply([{ session: id, ...change, when, ...(isOwn && { forgets: true }) }], [], "frees");
       if (applied.ok) return change !== undefined;
       // The label is anybody's, and was changed in between.
       if (applied.why !== "version") throw superseded(id);
@@ -328,7 +328,8 @@ class Redacting {
     if (reworded.length + drained.length === 0) return false;
     const when = { epoch: (this.#leases as Leases).epoch(this.#session) };
     // In this order: a bell speaks of parts that are there.
-    const applied = await this.#ground.store.apply([{ session: this.#session, when, reworded: [...anew, ...reworded], drained }]);
+    const change = { session: this.#session, when, reworded: [...anew, ...reworded], drained };
+    const applied = await this.#ground.store.apply([change], [], "frees");
     if (!applied.ok) throw superseded(this.#session);
     return true;
   }

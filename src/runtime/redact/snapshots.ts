@@ -56,6 +56,6 @@ async function change(
   const edited = sessions.map(edit);
   const isChanged = edited.some((entry, i) => entry !== sessions[i]);
   const isWritten = isChanged && !dryRun;
-  const isDone = !isWritten || (await store.apply([], [withContents(row, { ...contents, sessions: edited })])).ok;
+  const isDone = !isWritten || (await store.apply([], [withContents(row, { ...contents, sessions: edited })], "frees")).ok;
   return { isChanged, isDone, ofAgent: [row.text, JSON.stringify(rest.agent), rest.damaged ?? ""] };
 }

@@ -45,7 +45,7 @@ import type {
 } from "../port.js";
 import { Presence } from "../presence.js";
 import { noBackup, storeClosed } from "../refusals.js";
-import { freeing, Reserve } from "../reserve.js";
+import { freeing, Reserve, takesAway } from "../reserve.js";
 import { Approach } from "./approach.js";
 import { Blobs } from "./blobs.js";
 import { entryOf } from "./catalogue.js";
@@ -258,15 +258,16 @@ export class DirStore implements Store {
 
   // ---- writing
 
-  apply(changes: readonly Change[], docs: readonly DocChange[] = none): Promise<Applied> {
+  apply(changes: readonly Change[], docs: readonly DocChange[] = none, how?: "frees"): Promise<Applied> {
     if (this.#closed) return Promise.reject(storeClosed());
     const submit = () => this.#committer.submit((writer) => writer.apply({ changes, docs }));
-    return changes.some(({ remove }) => remove) ? this.#removing(submit) : submit();
+    return how === "frees" || takesAway({ changes, docs }) ? this.#removing(submit) : submit();
   }
 
-  async capture({ agent, limit }: CaptureQuery, decide: (sessions: readonly Present[]) => Decision | undefined): Promise<Applied> {
+  async capture({ agent, limit, how }: CaptureQuery, decide: (sessions: readonly Present[]) => Decision | undefined): Promise<Applied> {
     this.#open();
-    return this.#committer.submit((writer) => writer.capture(this.#reader.presents(agent, limit), decide));
+    const submit = () => this.#committer.submit((writer) => writer.capture(this.#reader.presents(agent, limit), decide));
+    return how === "frees" ? this.#removing(submit) : submit();
   }
 
   async replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Promise<boolean> {
@@ -321,7 +322,7 @@ export class DirStore implements Store {
     this.#open();
     if (dryRun) return this.#survey.sweep(limit, undefined, new Set(), after);
     return this.#tenure.keep(async () => {
-      const writer = await this.#committer.submit((ours) => ({ answer: ours, saves: [] }));
+      const writer = await this.#removing(() => this.#committer.submit((ours) => ({ answer: ours, saves: [] })));
       return writer.whileSweeping((since) => this.#survey.sweep(limit, (digest) => this.#blobs.remove(digest), since, after));
     });
   }
@@ -501,14 +502,14 @@ export class DirStore implements Store {
     this.#open();
     await this.#committer.drain();
     this.#presence.check();
-    const bytes = this.#index.compact();
+    const bytes = await this.#removing(async () => this.#index.compact());
     await this.#reserve.makeAgain();
     return { count: 0, bytes };
   }
 
   async scrub(holds: (text: string) => boolean): Promise<Scrubbed> {
     this.#open();
-    return this.#committer.submit((writer) => writer.scrub(this.#root, holds));
+    return this.#removing(() => this.#committer.submit((writer) => writer.scrub(this.#root, holds)));
   }
 
   async close(): Promise<void> {

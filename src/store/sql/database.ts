@@ -42,7 +42,7 @@ export interface Job<T> {
   readonly settle?: () => Steps<T | undefined>;
   /** Told the answer once it is committed, before anybody else is. It does not throw. */
   readonly committed?: (answer: T) => void;
-  /** It is one of very many that only take away. */
+  /** It takes away, or is a step of something that does: on a full disk it may use the reserve (RESERVE-1). */
   readonly removes?: true;
 }
 

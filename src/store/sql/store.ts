@@ -81,12 +81,12 @@ export class SqlStore implements Store {
 
   // ---- writing
 
-  apply(changes: readonly Change[], docs: readonly DocChange[] = none): Promise<Applied> {
+  apply(changes: readonly Change[], docs: readonly DocChange[] = none, how?: "frees"): Promise<Applied> {
     if (this.#closed) return Promise.reject(storeClosed());
     const only = changes.length === 1 && docs.length === 0 ? changes[0] : undefined;
     const save = only && justASave(only);
     const quick = save && this.#db.append(only as Change, save);
-    return quick ?? this.#db.write(this.#writer.apply({ changes, docs }, (begun) => this.#db.applied(changes, begun)));
+    return quick ?? this.#db.write(this.#writer.apply({ changes, docs }, (begun) => this.#db.applied(changes, begun), how));
   }
 
   async capture(query: CaptureQuery, decide: (sessions: readonly Present[]) => Decision | undefined): Promise<Applied> {

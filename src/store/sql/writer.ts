@@ -19,6 +19,7 @@ import {
   type Replacement,
   TURN_MAIL,
 } from "../port.js";
+import { takesAway } from "../reserve.js";
 import { change, changed, look, row, rowsOf } from "./asks.js";
 import type { Ask, Begun, Database, Dialect, Job, Lock, Param, Row, Steps } from "./database.js";
 import { Docs } from "./docs.js";
@@ -54,7 +55,7 @@ export class Writer {
   // ---- apply
 
   /** `committed` is told of the lines that were begun. */
-  apply({ changes, docs }: Decision, committed: (begun: readonly Begun[]) => void): Job<Applied> {
+  apply({ changes, docs }: Decision, committed: (begun: readonly Begun[]) => void, how?: "frees"): Job<Applied> {
     let begun: Begun[] = [];
     return {
       locks: changes.flatMap(locksOf),
@@ -67,7 +68,7 @@ export class Writer {
       committed: (applied) => {
         if (applied.ok) committed(begun);
       },
-      ...(changes.some(({ remove }) => remove) && { removes: true }),
+      ...((how === "frees" || takesAway({ changes, docs })) && { removes: true }),
     };
   }
 
@@ -85,7 +86,7 @@ export class Writer {
 
   /** `committed` is told what was decided, and of the lines that were begun. */
   capture(
-    { agent, limit, hold, also = [] }: CaptureQuery,
+    { agent, limit, hold, also = [], how }: CaptureQuery,
     decide: (sessions: readonly Present[]) => Decision | undefined,
     lockAll: Database["lockAll"],
     committed: (decided: Decision, begun: readonly Begun[]) => void,
@@ -111,6 +112,7 @@ export class Writer {
       committed: (applied) => {
         if (applied.ok && decided !== undefined) committed(decided, begun);
       },
+      ...(how === "frees" && { removes: true }),
     };
   }
 

@@ -232,8 +232,10 @@ export class SqliteDatabase implements Database {
   }
 
   async scrub(): Promise<Scrubbed> {
-    await this.#committer.drain();
-    return this.#medium.scrub(this.#busyMs);
+    return this.#removing(async () => {
+      await this.#committer.drain();
+      return this.#medium.scrub(this.#busyMs);
+    });
   }
 
   async close(): Promise<void> {
