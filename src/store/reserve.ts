@@ -3,12 +3,14 @@
  * itself, and gives it up when something that frees room meets a full disk.
  *
  * RESERVE-1  only what takes away may use it, with each of its steps: deletes, prunes, redactions and gc. Saves would use it up, and leave
- *            none for a delete. A process that opens the store may borrow a little of a large one.
+ *            none for a delete. A process that opens the store may borrow from it: it may be about to delete.
  * RESERVE-2  it holds nothing. Any process may give it up or make it at any time, and a kill leaves one that is shorter, or none.
  * RESERVE-3  a file or link of the same name that is not a reserve is left alone.
+ * RESERVE-4  a process that borrows takes a little at a time, and puts it back when it closes the store, as far as there is room: any number
+ *            of looks leave it as it was.
  */
 import { randomBytes } from "node:crypto";
-import { closeSync, constants, lstatSync, openSync, readSync, statfsSync, truncateSync, unlinkSync } from "node:fs";
+import { closeSync, constants, fstatSync, ftruncateSync, lstatSync, openSync, readSync, statfsSync, unlinkSync, writeSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { HoldfastError, quote } from "../core/errors.js";
@@ -17,7 +19,8 @@ import type { Decision } from "./port.js";
 const NOTE = Buffer.from("Holdfast keeps this room to be able to delete when the disk is full. It may be removed.\n");
 /** It is made where so many times its size is free. */
 const SPARE = 4;
-const LENT_BYTES = 512 * 1024;
+/** SQLite needs 32 KB to open a store, and as much again for each 32 MB of its log. */
+const LENT_BYTES = 64 * 1024;
 /** A process that is soon over makes none. */
 const FIRST_MS = 10_000;
 const EVERY_MS = 60_000;
@@ -28,6 +31,7 @@ export class Reserve {
   readonly #isWorth: () => boolean;
   #timer: NodeJS.Timeout | undefined;
   #isGiven = false;
+  #lentBytes = 0;
 
   /** `isWorth` says whether the store is large enough for one. */
   constructor(path: string, bytes: number, isWorth: () => boolean = () => true) {
@@ -72,7 +76,7 @@ export class Reserve {
   /** Gives it up. Answers whether it was there. */
   give(): boolean {
     try {
-      if (!this.#isThere()) return false;
+      this.#within(constants.O_RDONLY, () => {});
       unlinkSync(this.#path);
       this.#isGiven = true;
       return true;
@@ -81,24 +85,54 @@ export class Reserve {
     }
   }
 
-  /** Gives up a little of it, to open a store by: what opens it may be about to delete. Answers whether there was so much. */
+  /** Lends a little of it, to open a store by. Answers whether there was any left. */
   lend(): boolean {
     try {
-      const size = this.#isThere() ? lstatSync(this.#path).size : 0;
-      if (size < 2 * LENT_BYTES) return false;
-      truncateSync(this.#path, size - LENT_BYTES);
-      return true;
+      return this.#within(constants.O_RDWR, (fd) => {
+        const { size } = fstatSync(fd);
+        // The note stays, so that there is something to put it back to.
+        const lent = Math.min(LENT_BYTES, size - NOTE.length);
+        if (lent <= 0) return false;
+        ftruncateSync(fd, size - lent);
+        this.#lentBytes += lent;
+        return true;
+      });
     } catch {
       return false;
     }
   }
 
-  /** RESERVE-3 */
-  #isThere(): boolean {
-    const fd = openSync(this.#path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0));
+  /** RESERVE-4: puts back what it has lent. Where it was given up or made again since, nothing is owed. */
+  takeBack(): void {
+    const owed = this.#lentBytes;
+    this.#lentBytes = 0;
+    if (owed === 0) return;
+    try {
+      this.#within(constants.O_RDWR | constants.O_APPEND, (fd) => {
+        const bytes = randomBytes(Math.max(0, Math.min(owed, this.#bytes - fstatSync(fd).size)));
+        for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
+      });
+    } catch {
+      // Others took the room meanwhile: it stays shorter.
+    }
+  }
+
+  /** Whether something stands in its place. */
+  get isFound(): boolean {
+    return lstatSync(this.#path, { throwIfNoEntry: false }) !== undefined;
+  }
+
+  get path(): string {
+    return this.#path;
+  }
+
+  /** RESERVE-3: throws where it is not there. */
+  #within<T>(flags: number, run: (fd: number) => T): T {
+    const fd = openSync(this.#path, flags | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0));
     try {
       const found = Buffer.alloc(NOTE.length);
-      return readSync(fd, found, 0, found.length, 0) === found.length && found.equals(NOTE);
+      if (readSync(fd, found, 0, found.length, 0) < found.length || !found.equals(NOTE)) throw new Error(`${this.#path} is no reserve`);
+      return run(fd);
     } finally {
       closeSync(fd);
     }
@@ -130,12 +164,21 @@ export async function freeing<T>(place: string, run: () => Promise<T>, measures:
   }
 }
 
-const isFull = (error: unknown): boolean => error instanceof HoldfastError && error.code === "DISK_FULL";
+export const isFull = (error: unknown): boolean => error instanceof HoldfastError && error.code === "DISK_FULL";
 
 const noRoom = (place: string, cause: unknown): HoldfastError =>
   new HoldfastError(
     "DISK_FULL",
     `The disk of ${quote(place)} is full, and to delete needs room, too. This step changed nothing. Free about 20 MB of other files there, do it again, and run gc.`,
+    { path: place },
+    cause,
+  );
+
+/** `reserve`: the path of one that could not be used, or is used up. */
+export const noRoomToOpen = (place: string, reserve: string | undefined, cause: unknown): HoldfastError =>
+  new HoldfastError(
+    "DISK_FULL",
+    `The disk of ${quote(place)} is full. To open the store needs some room, too. Nothing was changed. Free about 20 MB of other files there, and open it again.${reserve === undefined ? "" : ` You may remove ${quote(reserve)}, too.`}`,
     { path: place },
     cause,
   );

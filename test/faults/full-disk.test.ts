@@ -1,7 +1,18 @@
 /** A full disk is freed from inside: deletes, prunes and gc use the reserve, saves do not (RESERVE-1 to RESERVE-3). */
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { appendFileSync, existsSync, readFileSync, rmSync, statfsSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { type Holdfast, open, type Session } from "../../src/index.js";
@@ -213,6 +224,39 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub
     expect((await again.verify()).findings).toEqual([]);
   });
 
+  test("RESERVE-4: looks at a store on a full disk leave the reserve as it was", async () => {
+    const { directory, hold, path } = await made();
+    await passTime(path);
+    await hold.close();
+    for (let n = 0; n < 25; n++) {
+      fillWhole(directory);
+      const look = await open(at(directory));
+      opened.push(look);
+      expect((await look.sessions.list()).items).toHaveLength(4);
+      await look.close();
+      expect(statSync(path).size, `look ${n}`).toBe(reserved);
+    }
+    const again = await open(at(directory));
+    opened.push(again);
+    expect(await again.sessions.delete("b")).toMatchObject({ deleted: true });
+  });
+
+  test("a store is opened and freed by what is left of a reserve", async () => {
+    const { directory, hold, path } = await made();
+    await passTime(path);
+    await hold.close();
+    truncateSync(path, 400_000);
+    fillWhole(directory);
+    const again = await open(at(directory));
+    opened.push(again);
+    for (const id of ["live", "a"]) expect(await again.sessions.delete(id)).toMatchObject({ deleted: true });
+    await again.gc();
+    const session = await again.session("b");
+    session.append(say(3_000));
+    await session.checkpoint();
+    expect((await again.verify()).findings).toEqual([]);
+  });
+
   test("gc makes the reserve again once there is room", async () => {
     const { directory, hold, live, path } = await made();
     await passTime(path);
@@ -263,4 +307,65 @@ test.each(["ENOSPC", "EDQUOT"])("a new SQLite store for which there is no room (
   await expect(open(path)).rejects.toMatchObject({ code: "DISK_FULL", details: { path } });
   mend();
   await (await open(path)).close();
+});
+
+describe("sqlite, to be opened", () => {
+  const [{ at }] = kinds as [(typeof kinds)[0]];
+  const note = "Holdfast keeps this room to be able to delete when the disk is full. It may be removed.\n";
+
+  /** A closed store, and beside it a reserve of so many bytes, on a disk that is entirely full. */
+  async function closed(bytes: number) {
+    const directory = fresh();
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=2m", "tmpfs", directory]);
+    mounts.push(directory);
+    const hold = await open(at(directory));
+    const session = await hold.session("a");
+    session.append(say(1_000));
+    await session.checkpoint();
+    await hold.close();
+    const path = join(directory, "store.db-reserve");
+    if (bytes > 0) writeFileSync(path, Buffer.concat([Buffer.from(note), randomBytes(bytes - note.length)]));
+    fillWhole(directory);
+    return { directory, path };
+  }
+
+  async function look(directory: string, meanwhile: () => void = () => {}): Promise<void> {
+    const hold = await open(at(directory));
+    opened.push(hold);
+    expect((await hold.sessions.list()).items).toHaveLength(1);
+    meanwhile();
+    await hold.close();
+  }
+
+  test("RESERVE-4: where others take what was borrowed, a look costs little, and the last of the reserve still opens the store", async () => {
+    const { directory, path } = await closed(300 * 1024);
+    for (let n = 0; n < 4; n++) {
+      const { size } = statSync(path);
+      await look(directory, () => fillWhole(directory));
+      expect(size - statSync(path).size).toBeLessThanOrEqual(64 * 1024);
+      fillWhole(directory);
+    }
+    truncateSync(path, 40 * 1024);
+    fillWhole(directory);
+    await look(directory);
+  });
+
+  test("where there is no reserve, the error says what to do", async () => {
+    const { directory } = await closed(0);
+    await expect(look(directory)).rejects.toMatchObject({
+      code: "DISK_FULL",
+      details: { path: at(directory) },
+      message: expect.stringMatching(/To open the store needs some room.* Free .* open it again/),
+    });
+    rmSync(join(directory, "ballast"));
+    await look(directory);
+  });
+
+  test("where the reserve cannot be borrowed from, the error names it", async () => {
+    const { directory, path } = await closed(300 * 1024);
+    renameSync(path, `${path}.real`);
+    symlinkSync(`${path}.real`, path);
+    await expect(look(directory)).rejects.toMatchObject({ code: "DISK_FULL", message: expect.stringContaining("store.db-reserve") });
+    expect(statSync(path).size).toBe(300 * 1024);
+  });
 });

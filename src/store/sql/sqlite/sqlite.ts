@@ -21,7 +21,7 @@ import { monotonicMs } from "../../machine.js";
 import { bytesOf, concernsAbout, filesOf } from "../../place.js";
 import { type Anchor, noWitnesses, type Scrubbed } from "../../port.js";
 import { identityOf, isMoved, Presence } from "../../presence.js";
-import { Reserve } from "../../reserve.js";
+import { isFull, noRoomToOpen, Reserve } from "../../reserve.js";
 import { SqlStore } from "../store.js";
 import { backup, markedAt } from "./backup.js";
 import { translate } from "./committer.js";
@@ -67,13 +67,7 @@ export async function openSqlite(path: string, options: SqliteOptions = {}): Pro
   checkDriver(options.driver);
   const entered = enter(path);
   const { file, leave } = entered;
-  if (!isLookOnly(file)) {
-    return start({ ...entered, place: file }, options).catch((error: unknown) => {
-      // To open a store, SQLite needs some room beside it.
-      if (error instanceof HoldfastError && error.code === "DISK_FULL" && reserveOf(file).lend()) return openSqlite(path, options);
-      throw error;
-    });
-  }
+  if (!isLookOnly(file)) return startByReserve(path, entered, options, reserveOf(file));
   const refuses = lookOnly(file);
   if (isInUse(file)) {
     return start({ ...entered, place: file, refuses }, options).catch((error: unknown) => {
@@ -96,6 +90,18 @@ export async function openSqlite(path: string, options: SqliteOptions = {}): Pro
   return start({ file: copy.file, key, leave: end, place: file, refuses, copy }, options);
 }
 
+/** To open a store, SQLite needs some room beside it. On a full disk the reserve lends it, a little at a time (RESERVE-4). */
+async function startByReserve(path: string, entered: Entered, options: SqliteOptions, reserve: Reserve): Promise<SqlStore> {
+  const { file } = entered;
+  try {
+    return await start({ ...entered, place: file, reserve }, options);
+  } catch (error) {
+    if (isFull(error) && reserve.lend()) return startByReserve(path, enter(path), options, reserve);
+    reserve.takeBack();
+    throw isFull(error) ? noRoomToOpen(file, reserve.isFound ? reserve.path : undefined, error) : error;
+  }
+}
+
 const reserveOf = (file: string): Reserve =>
   new Reserve(`${file}-reserve`, RESERVE_BYTES, () => bytesOf([file, `${file}-wal`]) >= RESERVE_BYTES);
 
@@ -106,6 +112,8 @@ interface Opening extends Entered {
   /** The error of each write, where the store can only be looked at. */
   readonly refuses?: HoldfastError;
   readonly copy?: Copy;
+  /** Room to delete by, and to open the store by, on a full disk. */
+  readonly reserve?: Reserve;
 }
 
 async function start(opening: Opening, { busyMs = BUSY_MS, tenant = "", driver, checks = true }: SqliteOptions): Promise<SqlStore> {
@@ -377,8 +385,13 @@ function isGone(db: Driver, tenant: string): (witness: string) => boolean {
 const witnessOf = (tenant: string, line: string): string => (tenant === "" ? line : `${line}@${digest(tenant).slice(0, 16)}`);
 const lineOf = (witness: string): string => witness.split("@")[0] as string;
 
-function medium(db: Driver, { file, place, leave, refuses }: Opening, anchors: Anchors, tenant: string, presence: Presence): Medium {
-  const reserve = refuses === undefined ? reserveOf(file) : undefined;
+function medium(
+  db: Driver,
+  { file, place, leave, refuses, reserve }: Opening,
+  anchors: Anchors,
+  tenant: string,
+  presence: Presence,
+): Medium {
   reserve?.keep();
   const isWithoutAnchors = () => refuses !== undefined && areAnchorsForbidden(place);
   return {
@@ -436,6 +449,8 @@ function medium(db: Driver, { file, place, leave, refuses }: Opening, anchors: A
         db.close();
       } finally {
         leave();
+        // SQLite has removed what it needed beside the store.
+        reserve?.takeBack();
       }
     },
   };
