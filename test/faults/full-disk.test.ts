@@ -4,7 +4,9 @@ import { randomBytes } from "node:crypto";
 import {
   appendFileSync,
   existsSync,
+  readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmSync,
   statfsSync,
@@ -62,6 +64,15 @@ function fillWhole(directory: string): void {
   }
 }
 
+const openFiles = (): readonly string[] =>
+  readdirSync("/proc/self/fd").flatMap((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return [];
+    }
+  });
+
 const say = (bytes: number) => ({ role: "user" as const, content: randomBytes(bytes / 2).toString("hex") });
 
 describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub }) => {
@@ -90,7 +101,14 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub
   async function passTime(path: string, bytes = reserved): Promise<void> {
     vi.advanceTimersByTime(10_000);
     vi.useRealTimers();
-    await vi.waitFor(() => expect(statSync(path).size).toBe(bytes), { interval: 5 });
+    await vi.waitFor(
+      () => {
+        expect(statSync(path).size).toBe(bytes);
+        // The room of a file that is still open is not free when it is removed.
+        expect(openFiles()).not.toContain(path);
+      },
+      { interval: 5, timeout: 10_000 },
+    );
   }
 
   /** Others fill the disk up to a little, and saves take that. */
@@ -255,6 +273,25 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub
     session.append(say(3_000));
     await session.checkpoint();
     expect((await again.verify()).findings).toEqual([]);
+  });
+
+  test("ROOM-1: deletes and gc free a full disk also after one save that is longer than the reserve", async () => {
+    const { directory, hold, live, path } = await made();
+    await passTime(path);
+    const big = await hold.session("big");
+    const { bavail, bsize } = statfsSync(directory);
+    const bytes = 3 * reserved;
+    appendFileSync(join(directory, "ballast"), Buffer.alloc(bavail * bsize - bytes - 1.5 * room));
+    for (let n = 0; n < bytes; n += 50_000) big.append(say(50_000));
+    await big.checkpoint();
+    await fillEntirely(directory, live);
+    for (const id of ["a", "b", "c"]) expect(await hold.sessions.delete(id)).toMatchObject({ deleted: true });
+    expect(await hold.sessions.delete("big")).toMatchObject({ deleted: true });
+    await hold.gc();
+    await live.checkpoint();
+    const left = statfsSync(directory);
+    expect(left.bavail * left.bsize).toBeGreaterThan(2 * reserved);
+    expect((await hold.verify()).findings).toEqual([]);
   });
 
   test("gc makes the reserve again once there is room", async () => {

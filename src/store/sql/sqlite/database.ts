@@ -5,7 +5,7 @@ import type { LineId } from "../../../core/ids.js";
 import type { Save } from "../../../core/save.js";
 import type { About, Anchor, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits, Witnesses } from "../../port.js";
 import type { Presence } from "../../presence.js";
-import { freeing, type Reserve } from "../../reserve.js";
+import { freeing, isFull, type Reserve } from "../../reserve.js";
 import type { Ask, Begun, Database, Dialect, Job, Param, Row } from "../database.js";
 import { Appender } from "./append.js";
 import { Committer, translate } from "./committer.js";
@@ -43,6 +43,9 @@ export interface SqliteSettings {
   readonly refuses?: HoldfastError;
 }
 
+/** So many pages take some milliseconds. */
+const SHRUNK_PAGES = 1_000;
+
 export class SqliteDatabase implements Database {
   readonly traits: Traits;
   readonly dialect: Dialect;
@@ -69,7 +72,9 @@ export class SqliteDatabase implements Database {
     this.#lines = new LineKeys(db, this.#statements, tenant);
     this.#appender = new Appender(this.#statements, this.#lines, tenant, (save) => this.#saved(save));
     this.#watch = new Watch(db);
-    this.#room = new Room(db);
+    this.#room = new Room(db, medium.place);
+    // A process that was killed may have left a long log on a full disk.
+    if (refuses === undefined) this.#room.letGo();
   }
 
   get gone(): AbortSignal {
@@ -77,7 +82,7 @@ export class SqliteDatabase implements Database {
   }
 
   append(change: Change, { save, refs }: NewSave): Promise<Applied> | undefined {
-    return refs.length > 0 ? undefined : this.#committer.submit(this.#appender.append(change, save));
+    return refs.length > 0 ? undefined : this.#writing(this.#committer.submit(this.#appender.append(change, save)));
   }
 
   write<T>({ steps, refused, committed, removes }: Job<T>): Promise<T> {
@@ -89,22 +94,41 @@ export class SqliteDatabase implements Database {
       }
     };
     const submit = () => this.#committer.submit({ simple: false, refused, run, ...(committed && { committed }) });
-    return removes ? this.#removing(submit) : submit();
+    return removes ? this.#removing(submit) : this.#writing(submit());
+  }
+
+  /** After a full disk: the log moves into the file again as soon as there is room for it. */
+  #writing<T>(written: Promise<T>): Promise<T> {
+    return this.#room.isHeld ? written.finally(() => this.#room.letGo()) : written;
   }
 
   /**
-   * On a full disk, first the log is emptied, then the reserve is given up. Much is written by what takes away: moved into the file a little
-   * at a time, its share of the log keeps no save waiting.
+   * On a full disk, first the log is emptied, then the reserve is given up. The log is emptied after that only if the reserve alone was not
+   * enough: the file may grow by all of it. Much is written by what takes away: moved into the file a little at a time, its share of the log
+   * keeps no save waiting.
    */
   async #removing<T>(submit: () => Promise<T>): Promise<T> {
-    const giveUpReserve = () => {
-      this.#medium.reserve?.give();
-      this.#room.emptyLog();
-    };
-    const known = await freeing(this.#medium.place, submit, [() => this.#room.emptyLog(), giveUpReserve]);
+    const emptyLog = () => this.#room.emptyLog();
+    const known = await freeing(this.#medium.place, submit, [emptyLog, () => void this.#medium.reserve?.give(), emptyLog]);
     await breathe();
+    if (this.#room.isHeld && this.#room.isShrinkable) await this.#shrink();
     this.#room.shortenLog();
     return known;
+  }
+
+  /** Makes the file shorter, so that the log can be moved into it. */
+  async #shrink(): Promise<void> {
+    try {
+      while ((await this.#giveBack(SHRUNK_PAGES)).count > 0) await breathe();
+    } catch (error) {
+      // What was to be removed is removed. `gc` tries again.
+      if (!isFull(error)) throw error;
+    }
+    this.#room.emptyLog();
+  }
+
+  #giveBack(limit: number): Promise<Freed> {
+    return this.#committer.submit({ simple: true, refused: () => false, run: () => this.#room.giveBack(limit) });
   }
 
   #ask({ text, params, changes }: Ask): readonly Row[] {
@@ -221,9 +245,9 @@ export class SqliteDatabase implements Database {
   }
 
   async compact(limit: number): Promise<Freed> {
-    const freed = await this.#removing(() =>
-      this.#committer.submit({ simple: true, refused: () => false, run: () => this.#room.giveBack(limit) }),
-    );
+    // It would use up the room to delete by, and free nothing (ROOM-1).
+    if (this.#room.isHeld && !this.#room.isShrinkable) return { count: 0, bytes: 0 };
+    const freed = await this.#removing(() => this.#giveBack(limit));
     if (freed.count < limit) {
       this.#room.emptyLog();
       await this.#medium.reserve?.makeAgain();

@@ -2,7 +2,12 @@
  * Giving room back. What is deleted leaves free pages in the file, which the next saves use; to make the file smaller, pages from its end
  * are moved there a few at a time. Stores made before that was noted for them have no way but to be copied whole, which stops writers: that
  * is only done where it is soon over.
+ *
+ * ROOM-1  the log is moved into the file only where the disk has room for all that the file grows by. Half of it would take the room that a
+ *         delete needs, and free nothing. Meanwhile deletes go on in the log, and make what there is to move smaller.
  */
+import { statfsSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 import type { Freed } from "../../port.js";
 import { translate } from "./committer.js";
 import { type Driver, failureOf } from "./driver.js";
@@ -11,12 +16,22 @@ import { type Driver, failureOf } from "./driver.js";
 const COPIED_BYTES = 16 * 1024 * 1024;
 const INCREMENTAL = 2;
 const MOVED_PAGES = 100;
+/** After so many pages in the log SQLite moves it by itself: its own default. */
+const LOG_PAGES = 1_000;
 
 export class Room {
   readonly #db: Driver;
+  readonly #file: string;
+  #isHeld = false;
 
-  constructor(db: Driver) {
+  constructor(db: Driver, file: string) {
     this.#db = db;
+    this.#file = file;
+  }
+
+  /** Whether the log stays where it is, because the disk has no room for it in the file (ROOM-1). */
+  get isHeld(): boolean {
+    return this.#isHeld;
   }
 
   /** Makes the file so many pages shorter at most. */
@@ -45,14 +60,49 @@ export class Room {
    */
   shortenLog(): void {
     const [, pages = 0, moved = 0] = this.#checkpoint("NOOP");
-    if (pages - moved >= MOVED_PAGES) this.#checkpoint("PASSIVE");
+    if (pages - moved >= MOVED_PAGES && this.#fits(() => this.#number("page_count"))) this.#checkpoint("PASSIVE");
   }
 
   /** Makes the log empty: only then is the file shorter. Where others read or write just now, that is left to them. */
   emptyLog(): void {
+    if (!this.letGo()) return;
     // Most of it without keeping anybody from writing; what is left is soon done.
     this.#checkpoint("PASSIVE");
     this.#checkpoint("TRUNCATE");
+  }
+
+  /** Lets SQLite move the log by itself, after some commit, or keeps it from that: where there is room for it, and where not (ROOM-1). */
+  letGo(): boolean {
+    const fits = this.#fits(() => this.#number("page_count"));
+    if (fits !== this.#isHeld) return fits;
+    this.#isHeld = !fits;
+    try {
+      this.#db.exec(`PRAGMA wal_autocheckpoint = ${fits ? LOG_PAGES : 0}`);
+    } catch {
+      // The store was closed meanwhile.
+    }
+    return fits;
+  }
+
+  /**
+   * Whether the log can be moved into the file once the file is shorter by its free pages. Each page that is in use may have to be moved to
+   * the front for that, which the log grows by.
+   */
+  get isShrinkable(): boolean {
+    return this.#fits(() => 2 * (this.#number("page_count") - this.#number("freelist_count")));
+  }
+
+  /** Whether there is room for a file of so many pages. */
+  #fits(pages: () => number): boolean {
+    try {
+      const grows = pages() * this.#number("page_size") - statSync(this.#file).size;
+      if (grows <= 0) return true;
+      const { bavail, bsize } = statfsSync(dirname(this.#file));
+      return bavail * bsize >= grows;
+    } catch {
+      // What is wrong there is told by what is tried next.
+      return true;
+    }
   }
 
   /** Answers whether somebody was in the way, how many pages are in the log, and how many of them are in the file. */
