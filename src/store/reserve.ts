@@ -30,7 +30,6 @@ export class Reserve {
   readonly #bytes: number;
   readonly #isWorth: () => boolean;
   #timer: NodeJS.Timeout | undefined;
-  #isGiven = false;
   #lentBytes = 0;
 
   /** `isWorth` says whether the store is large enough for one. */
@@ -43,13 +42,16 @@ export class Reserve {
   /** Makes it soon, and again whenever it is missing, until `close`. */
   keep(): void {
     this.#timer ??= setTimeout(() => {
-      void this.#make();
-      this.#timer = setInterval(() => void this.#make(), EVERY_MS).unref();
+      void this.make();
+      this.#timer = setInterval(() => void this.make(), EVERY_MS).unref();
     }, FIRST_MS).unref();
   }
 
-  /** Makes it where there is room for it. Nothing fails because it cannot be made. */
-  async #make(): Promise<void> {
+  /**
+   * Makes it, unless it is whole, where there is room for it: soon after a store is opened, and with each `gc`. Many processes are over
+   * before that, or never run `gc`, so it is for each to make what another gave up. Nothing fails because it cannot be made.
+   */
+  async make(): Promise<void> {
     try {
       const { bavail, bsize } = statfsSync(dirname(this.#path));
       if (bavail * bsize < SPARE * this.#bytes || !this.#isWorth()) return;
@@ -68,17 +70,11 @@ export class Reserve {
     }
   }
 
-  /** Makes it again at once, if it was given up here. */
-  async makeAgain(): Promise<void> {
-    if (this.#isGiven) await this.#make();
-  }
-
   /** Gives it up. Answers whether it was there. */
   give(): boolean {
     try {
       this.#within(constants.O_RDONLY, () => {});
       unlinkSync(this.#path);
-      this.#isGiven = true;
       return true;
     } catch {
       return false;

@@ -305,6 +305,33 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub
     expect(existsSync(path)).toBe(true);
   });
 
+  test.each([
+    { name: "was given up", left: undefined },
+    { name: "is shorter than it was", left: 100_000 },
+  ])("gc of another process makes a reserve again that $name", async ({ left }) => {
+    const { directory, hold, path } = await made();
+    await passTime(path);
+    await hold.close();
+    if (left === undefined) rmSync(path);
+    else truncateSync(path, left);
+    const again = await open(at(directory));
+    opened.push(again);
+    expect(statSync(path, { throwIfNoEntry: false })?.size).toBe(left);
+    await again.gc({ dryRun: true });
+    expect(statSync(path, { throwIfNoEntry: false })?.size).toBe(left);
+    await again.gc();
+    expect(statSync(path).size).toBe(reserved);
+  });
+
+  test("negative control: gc makes no reserve on a disk that has little room", async () => {
+    const { directory, hold, path } = await made();
+    vi.useRealTimers();
+    const { bavail, bsize } = statfsSync(directory);
+    appendFileSync(join(directory, "ballast"), Buffer.alloc(bavail * bsize - 2 * reserved));
+    await hold.gc();
+    expect(existsSync(path)).toBe(false);
+  });
+
   test("negative control: without a reserve a delete fails, says what to do, and works once there is room", async () => {
     const { directory, hold, live } = await made();
     vi.useRealTimers();

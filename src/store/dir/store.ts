@@ -503,7 +503,7 @@ export class DirStore implements Store {
     await this.#committer.drain();
     this.#presence.check();
     const bytes = await this.#removing(async () => this.#index.compact());
-    await this.#reserve.makeAgain();
+    await this.#reserve.make();
     return { count: 0, bytes };
   }
 

@@ -250,7 +250,7 @@ export class SqliteDatabase implements Database {
     const freed = await this.#removing(() => this.#giveBack(limit));
     if (freed.count < limit) {
       this.#room.emptyLog();
-      await this.#medium.reserve?.makeAgain();
+      await this.#medium.reserve?.make();
     }
     return freed;
   }
