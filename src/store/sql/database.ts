@@ -87,8 +87,6 @@ export interface Dialect {
   readonly lastOfEach: string;
   /** What is added to the join of tags with their sessions. */
   readonly tagsOfTenant: string;
-  /** A column that rows are filtered by while the table is read in the order of its numbers. */
-  readonly byNumber: (column: string) => string;
   /** The store's clock as a column, and the parameters that stand in it. */
   readonly clock: { readonly column: string; readonly params: () => readonly Param[] };
   /** What is added to a search for sessions `s` to be claimed, and to looking at one of them before it is. */

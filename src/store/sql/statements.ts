@@ -37,8 +37,7 @@ export const tail = "coalesce((SELECT seq FROM save WHERE line = ? ORDER BY seq 
 export type Statements = ReturnType<typeof statementsIn>;
 
 export function statementsIn(dialect: Dialect) {
-  const { fresh, spend, text, savesWithin, lastSave, lastSaveNo, lastOfEach, messages, clock, claimable, claiming, locking, byNumber } =
-    dialect;
+  const { fresh, spend, text, savesWithin, lastSave, lastSaveNo, lastOfEach, messages, clock, claimable, claiming, locking } = dialect;
   /** That something refers to a blob `b`. By the blob first, in SQLite too: it would go over all lines of the tenant for each blob. */
   const isReferred = (b: string) =>
     `EXISTS (SELECT 1 FROM ref r CROSS JOIN line l WHERE r.digest = ${b}.digest AND l.no = r.line AND l.tenant = ${b}.tenant)`;
@@ -101,7 +100,7 @@ export function statementsIn(dialect: Dialect) {
     linesOfSession: `SELECT ${lineColumns} FROM session s JOIN line l ON l.session = s.no WHERE s.tenant = ? AND s.id = ? ORDER BY l.no DESC`,
     linesOfOrigin: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.origin_line = ? ORDER BY l.no DESC`,
     oldestOfOrigin: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.origin_line = ? AND l.no > ? ORDER BY l.no LIMIT ${most}`,
-    allLines: `SELECT ${lineColumns} FROM ${lines} WHERE ${byNumber("l.tenant")} = ? AND l.no < ? ORDER BY l.no DESC LIMIT ${most}`,
+    allLines: `SELECT ${lineColumns} FROM ${lines} WHERE l.tenant = ? AND l.no < ? ORDER BY l.no DESC LIMIT ${most}`,
     lineKey: "SELECT no, origin_seq FROM line WHERE tenant = ? AND id = ?",
     insertLine: `INSERT INTO line (no, tenant, id, session, origin_line, origin_seq, body) VALUES (${fresh("line")}, ?, ?, ?, ?, ?, ?) RETURNING no`,
     spendLine: spend("line"),

@@ -31,7 +31,6 @@ export const postgresDialect: Dialect = {
   lastSave: { join: LAST_SAVE, order: "" },
   lastOfEach: LAST_SAVE,
   tagsOfTenant: " AND t.tenant = s.tenant",
-  byNumber: (column) => column,
   clock: { column: NOW, params: () => [] },
   // Nobody can tell whether a holder on another machine is dead: its lease has to run out. One that lasts longer than any can is of a time
   // when the clock was wrong.

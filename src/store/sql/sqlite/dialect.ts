@@ -20,8 +20,6 @@ export const sqliteDialect = (now: () => number): Dialect => ({
   lastSave: { join: "LEFT JOIN save v ON v.line = l.no", order: "ORDER BY v.seq DESC LIMIT 1" },
   lastOfEach: "LEFT JOIN save v ON v.line = l.no AND v.seq = (SELECT w.seq FROM save w WHERE w.line = l.no ORDER BY w.seq DESC LIMIT 1)",
   tagsOfTenant: "",
-  // SQLite looks for no index over a column with a plus in front. It would take the one over ids, and sort all that the tenant has.
-  byNumber: (column) => `+${column}`,
   // Whoever claims can tell whether a holder on this machine is dead, however long its lease lasts.
   claimable: "",
   claiming: "",
