@@ -67,10 +67,11 @@ async function made(address: string, how: "closed" | "killed"): Promise<void> {
   const path = address.replace(/^dir:/, "");
   const draft = join(fresh(), "draft");
   const hold = await open(address.replace(path, draft));
-  const session = await hold.session("a");
+  const session = await hold.session("a", { agent: "ann" });
   for (let n = 0; n < 3; n++) {
     session.append({ role: "user", content: "words" });
     await session.checkpoint();
+    if (n === 1) await hold.agents.snapshot("ann");
   }
   const copy = () => {
     for (const part of ["", "-wal", "-shm", "-anchors"])
@@ -98,10 +99,31 @@ async function allOf(hold: Holdfast): Promise<unknown> {
     exported: rows.some((row) => row.includes("words")),
     findings: (await hold.verify()).findings,
     looked: (await hold.about()).sessions.looked,
+    dryRuns: await dryRuns(hold),
   };
 }
 
-const all = { sessions: ["a"], messages: 3, checkpoints: 3, found: 3, exported: true, findings: [], looked: 1 };
+/** What would be changed can be asked for. */
+async function dryRuns(hold: Holdfast): Promise<unknown> {
+  const [snapshot] = (await hold.agents.snapshots("ann")).items;
+  return [
+    (await hold.sessions.delete("a", { dryRun: true })).checkpoints,
+    (await hold.agents.restore(snapshot?.id as string, { dryRun: true })).sessions[0]?.outcome,
+    (await hold.checkpoints.prune("a", { keep: 1, dryRun: true })).removed,
+    (await hold.gc({ dryRun: true })).blobs,
+  ];
+}
+
+const all = {
+  sessions: ["a"],
+  messages: 3,
+  checkpoints: 3,
+  found: 3,
+  exported: true,
+  findings: [],
+  looked: 1,
+  dryRuns: [3, "moved", 2, 0],
+};
 
 const files = (directory: string) =>
   readdirSync(directory, { recursive: true, withFileTypes: true })

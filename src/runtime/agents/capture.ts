@@ -1,8 +1,10 @@
 /** Deciding about an agent's sessions at one moment, with errors that go to whoever asked. */
 import { HoldfastError, quote } from "../../core/errors.js";
-import type { Applied, Decision, Present } from "../../store/port.js";
+import type { Applied, Decision, Present, SessionRow } from "../../store/port.js";
 import type { Ground } from "../ground.js";
 import { MAX_SESSIONS } from "./snapshot.js";
+
+const AT_ONCE = 1_000;
 
 interface Capture {
   readonly agent: string;
@@ -34,6 +36,21 @@ export async function capture(
   });
   if (thrown !== undefined) throw thrown;
   return applied;
+}
+
+/** Looks at the agent's sessions one after the other, for a caller that changes nothing: a store that cannot be written answers, too. */
+export async function lookAt({ store }: Ground, agent: string): Promise<readonly Present[]> {
+  const found: Present[] = [];
+  for (let before: number | undefined; ; ) {
+    const rows: readonly SessionRow[] = await store.sessions({ agent, limit: AT_ONCE, ...(before !== undefined && { before }) });
+    for (const { id } of rows) {
+      const present = await store.present(id);
+      if (present !== undefined) found.push(present);
+    }
+    if (found.length > MAX_SESSIONS) throw tooMany(agent);
+    if (rows.length < AT_ONCE) return found;
+    before = rows.at(-1)?.no;
+  }
 }
 
 const tooMany = (agent: string): HoldfastError =>

@@ -18,7 +18,7 @@ import type { Ground } from "../ground.js";
 import { inThisIncarnation } from "../opening.js";
 import type { KeyOption, Receipt } from "../receipts.js";
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, leaseOf, leaseRow, newLine, rootDigest } from "../rows.js";
-import { capture } from "./capture.js";
+import { capture, lookAt } from "./capture.js";
 import { type AgentRecord, putAgent, recordOf, soundAgent, versionIn } from "./record.js";
 import { type Contents, contentsOf, type Entry, entryOf, newSnapshot, noSnapshot, type Snapshot, snapshotOf } from "./snapshot.js";
 
@@ -98,14 +98,10 @@ export class Restore {
     const verified = await this.#verify();
     const now = await this.#ground.now();
     await this.#ground.learnIncarnation();
-    let report: RestoreReport | undefined;
-    await capture(this.#ground, { agent: this.#snapshot.agent, hold: false }, (sessions) => {
-      const outcomes = this.#outcomes(sessions, verified);
-      const held = sessions.filter((present) => this.#holderOf(present, now) && outcomes.get(present.session.id) === "moved");
-      report = this.#report(outcomes, held.length === 0 ? undefined : { held: held.map(({ session }) => session.id) });
-      return undefined;
-    });
-    return report as RestoreReport;
+    const sessions = await lookAt(this.#ground, this.#snapshot.agent);
+    const outcomes = this.#outcomes(sessions, verified);
+    const held = sessions.filter((present) => this.#holderOf(present, now) && outcomes.get(present.session.id) === "moved");
+    return this.#report(outcomes, held.length === 0 ? undefined : { held: held.map(({ session }) => session.id) });
   }
 
   async run(newId: () => string, receipt: Receipt<RestoredKept>): Promise<RestoreReport> {
