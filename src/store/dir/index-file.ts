@@ -7,6 +7,8 @@
  *     row that is not whole.
  * X3  readers follow it as it grows, and begin again when it was exchanged.
  * X4  a session is listed once, however often rows announce it, take it back and announce it again.
+ * X5  no row is overlooked. A reader believes the file's times only where they tell (STAMP-1). A process that has taken the lock looks into
+ *     the file: it appends behind the last row, and would write over one that it does not know.
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, fstatSync, ftruncateSync, lstatSync } from "node:fs";
@@ -15,6 +17,7 @@ import { Catalogue, type Entry, entryOf, isSameEntry } from "./catalogue.js";
 import { openFile, putOpenFile, readPieces, readRange, syncFile, writeAll } from "./files.js";
 import { type IndexRow, indexRow, isEntries, parseIndexRow } from "./index-rows.js";
 import type { SessionDoc } from "./session-file.js";
+import { stampOf } from "./stamps.js";
 
 const FORMAT = 1;
 const LINE_BREAK = 10;
@@ -27,8 +30,8 @@ interface Read {
   last: readonly Entry[];
   inode: number;
   size: number;
-  /** When the file was last touched, as far as is known, and its first and last rows. */
-  changed: string;
+  /** How the file stood when it was last looked into, where that tells; and its first and last rows. */
+  stamp: string | undefined;
   first: Buffer;
   end: Buffer;
   /** How many entries were read, older ones of the same sessions too; and rows that say something else. */
@@ -42,7 +45,7 @@ const nothingRead = (): Read => ({
   last: [],
   inode: 0,
   size: 0,
-  changed: "",
+  stamp: undefined,
   first: Buffer.alloc(0),
   end: Buffer.alloc(0),
   rows: 0,
@@ -99,16 +102,23 @@ export class IndexFile {
     return false;
   }
 
-  /** X3. False: it has to be loaded, or made again. */
+  /** X3, X5: for a reader. False: it has to be loaded, or made again. */
   follow(): boolean {
     const found = lstatSync(this.#path, { throwIfNoEntry: false, bigint: true });
     if (found === undefined || Number(found.ino) !== this.#read.inode) return false;
-    // Inodes are used again, and what was announced is taken back: the same file and as long is not the same, unless nobody touched it.
-    const changed = `${found.ctimeNs}`;
-    if (changed !== this.#read.changed) {
+    // Inodes are used again, and what was announced is taken back: the same file and as long is not the same.
+    const stamp = stampOf(found);
+    if (stamp === undefined || stamp !== this.#read.stamp) {
       if (!this.#grow()) return false;
-      this.#read.changed = changed;
+      this.#read.stamp = stamp;
     }
+    this.#askLast();
+    return true;
+  }
+
+  /** X5: for a process that has taken the lock. False: it has to be made again. */
+  catchUp(): boolean {
+    if (this.#read.inode === 0 || !this.#grow()) return this.load();
     this.#askLast();
     return true;
   }

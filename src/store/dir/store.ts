@@ -208,7 +208,7 @@ export class DirStore implements Store {
       const isUnchanged = isAgain && number - 1 === this.#knewAt;
       this.#sessions.beginWriting({ isUnchanged });
       this.#journals.beginWriting();
-      const isSound = this.#index.follow() || this.#index.load();
+      const isSound = this.#index.catchUp();
       if (!isSound && this.#rebuiltAt !== this.#lock.number - 1) {
         this.#rebuilding = this.#rebuild(undefined).finally(() => {
           this.#rebuilding = undefined;

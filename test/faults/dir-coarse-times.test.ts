@@ -1,0 +1,87 @@
+/** File systems whose times rise in steps: two changes in one step have the same times, and neither may be overlooked. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, expect, test } from "vitest";
+import { entryOf } from "../../src/store/dir/catalogue.js";
+import { IndexFile } from "../../src/store/dir/index-file.js";
+import { indexRow } from "../../src/store/dir/index-rows.js";
+import { openDir } from "../../src/store/dir/open.js";
+import { newDoc, type SessionDoc } from "../../src/store/dir/session-file.js";
+import { bootId } from "../../src/store/machine.js";
+import { begin, digestOf, Fixture } from "../../src/testing/fixture.js";
+import { instead, mend } from "./failing-calls.js";
+import { fresh } from "./places.js";
+
+afterEach(mend);
+
+/** All that is changed has one time: long ago, or within the step that has not ended yet. */
+function stopTime(when: "long ago" | "now"): void {
+  const ms = when === "now" ? Date.now() + 3_600_000 : 1_000_000_000_001;
+  const ns = BigInt(ms) * 1_000_000n;
+  const lstat = instead("lstatSync", (path: string, options?: object) => {
+    const found = lstat(path, options) as Record<string, unknown> | undefined;
+    if (found === undefined) return undefined;
+    const isBig = typeof found["size"] === "bigint";
+    return Object.assign(found, isBig ? { ctimeNs: ns, mtimeNs: ns, ctimeMs: BigInt(ms) } : { ctimeMs: ms, mtimeMs: ms });
+  });
+}
+
+test("X5: two processes whose changes have one time know of each other's sessions, and gc removes nothing of theirs", async () => {
+  const path = join(fresh(), "store");
+  const [a, b] = [await openDir(path), await openDir(path)];
+  await a.apply([begin("first")]);
+  const ids = async (store: typeof a) => (await store.sessions({ limit: 10 })).map(({ id }) => id);
+  expect([await ids(a), await ids(b)]).toEqual([["first"], ["first"]]);
+  stopTime("long ago");
+  const f = new Fixture("of-b");
+  // Both look once under this time, as a dashboard does.
+  expect([await ids(a), await ids(b)]).toEqual([["first"], ["first"]]);
+  await b.apply([f.begin(), f.save({ items: 1, mark: true, blob: "body" })]);
+  expect(await ids(a)).toEqual(["of-b", "first"]);
+  await a.apply([begin("of-a")]);
+  await b.apply([begin("of-b-again")]);
+  for (const store of [a, b]) expect(await ids(store)).toEqual(["of-b-again", "of-a", "of-b", "first"]);
+  await a.sweep(100, false);
+  expect(await a.blob(digestOf("body"))).toBeDefined();
+  expect(await a.check()).toEqual([]);
+  await a.close();
+  await b.close();
+});
+
+const docOf = (id: string): SessionDoc => {
+  const { head, label } = begin(id) as Pick<SessionDoc, "head" | "label">;
+  return { ...newDoc(id), no: 1, head, label };
+};
+
+/** An index with a last row that another process takes back, and puts one in its place that is as long. */
+function exchanged() {
+  const path = join(fresh(), "index.jsonl");
+  const head = [indexRow({ index: 1, store: "s", made: "m" }), indexRow({ boot: bootId() })].join("");
+  let made = "a";
+  const put = () => writeFileSync(path, head + indexRow([entryOf(docOf(made))]));
+  put();
+  const index = new IndexFile(path, "s", (id) => (id === made ? docOf(id) : undefined));
+  expect(index.load()).toBe(true);
+  const listed = () => [...index.catalogue.sessions({ limit: 10 })].map(({ id }) => id);
+  const exchange = () => {
+    made = "b";
+    put();
+  };
+  return { index, listed, exchange };
+}
+
+test("X5: a reader looks into an index that was touched a moment ago, also where its size and its times are the same", () => {
+  const { index, listed, exchange } = exchanged();
+  stopTime("now");
+  expect([index.follow(), listed()]).toEqual([true, ["a"]]);
+  exchange();
+  expect([index.follow() || index.load(), listed()]).toEqual([true, ["b"]]);
+});
+
+test("X5: the process that takes the lock looks into the index, whatever its size and its times say", () => {
+  const { index, listed, exchange } = exchanged();
+  stopTime("long ago");
+  expect([index.follow(), listed()]).toEqual([true, ["a"]]);
+  exchange();
+  expect([index.catchUp(), listed()]).toEqual([true, ["b"]]);
+});
