@@ -1,12 +1,14 @@
 /** File systems whose times rise in steps: two changes in one step have the same times, and neither may be overlooked. */
-import { writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
+import type { Save } from "../../src/core/save.js";
 import { entryOf } from "../../src/store/dir/catalogue.js";
 import { IndexFile } from "../../src/store/dir/index-file.js";
 import { indexRow } from "../../src/store/dir/index-rows.js";
 import { openDir } from "../../src/store/dir/open.js";
 import { newDoc, type SessionDoc } from "../../src/store/dir/session-file.js";
+import { watchDue, watchSession } from "../../src/store/dir/watch.js";
 import { bootId } from "../../src/store/machine.js";
 import { begin, digestOf, Fixture } from "../../src/testing/fixture.js";
 import { instead, mend } from "./failing-calls.js";
@@ -14,7 +16,10 @@ import { fresh } from "./places.js";
 
 afterEach(mend);
 
-/** All that is changed has one time: long ago, or within the step that has not ended yet. */
+/**
+ * All that is changed has one time: long ago, or within the step that has not ended yet. A document that is exchanged has the number of the
+ * file that it takes the place of, as file systems give it out again.
+ */
 function stopTime(when: "long ago" | "now"): void {
   const ms = when === "now" ? Date.now() + 3_600_000 : 1_000_000_000_001;
   const ns = BigInt(ms) * 1_000_000n;
@@ -22,7 +27,8 @@ function stopTime(when: "long ago" | "now"): void {
     const found = lstat(path, options) as Record<string, unknown> | undefined;
     if (found === undefined) return undefined;
     const isBig = typeof found["size"] === "bigint";
-    return Object.assign(found, isBig ? { ctimeNs: ns, mtimeNs: ns, ctimeMs: BigInt(ms) } : { ctimeMs: ms, mtimeMs: ms });
+    const ino = path.includes("documents") ? { ino: isBig ? 1n : 1 } : undefined;
+    return Object.assign(found, ino, isBig ? { ctimeNs: ns, mtimeNs: ns, ctimeMs: BigInt(ms) } : { ctimeMs: ms, mtimeMs: ms });
   });
 }
 
@@ -84,4 +90,54 @@ test("X5: the process that takes the lock looks into the index, whatever its siz
   expect([index.follow(), listed()]).toEqual([true, ["a"]]);
   exchange();
   expect([index.catchUp(), listed()]).toEqual([true, ["b"]]);
+});
+
+test("STAMP-1: a reader sees a document that was changed twice in one step, and what it pins", async () => {
+  const path = join(fresh(), "store");
+  const [a, b] = [await openDir(path), await openDir(path)];
+  const f = new Fixture("s");
+  await b.apply([f.begin(), f.save({ items: 1, mark: true }), f.save({ items: 1, mark: true })]);
+  const [first, second] = f.saves as [Save, Save];
+  const put = (version: number, seq: number) => ({ of: null, version, text: `text ${version}`, body: null, pins: [{ line: f.line, seq }] });
+  const change = (when: object, ...of: Parameters<typeof put>) => b.apply([], [{ kind: "k", id: "d", when, put: put(...of) }]);
+  stopTime("now");
+  await change({ absent: true }, 1, first.seq);
+  const seen = async () => [(await a.docs({ kind: "k", limit: 5 })).map(({ text }) => text), (await a.pins(f.line)).map(({ seq }) => seq)];
+  expect(await seen()).toEqual([["text 1"], [first.seq]]);
+  await b.apply([], [{ kind: "k", id: "d", when: {}, remove: true }]);
+  await change({ absent: true }, 2, second.seq);
+  expect(await seen()).toEqual([["text 2"], [second.seq]]);
+  await a.close();
+  await b.close();
+});
+
+/** Counts how often a watch wakes. */
+function watched(begin: (wake: () => void) => () => void) {
+  const woken = { times: 0 };
+  const stop = begin(() => {
+    woken.times += 1;
+  });
+  return { woken, stop };
+}
+
+test("STAMP-1: a row of the index that has the time of the row before it wakes who waits for what is due", async () => {
+  const root = fresh();
+  const index = join(root, "index.jsonl");
+  writeFileSync(index, "one\n");
+  stopTime("long ago");
+  const { woken, stop } = watched((wake) => watchDue(join(root, "waiting"), index, wake));
+  appendFileSync(index, "two\n");
+  await vi.waitFor(() => expect(woken.times).toBeGreaterThan(0), 20_000);
+  stop();
+});
+
+test("STAMP-1: mail that has the time of the last look wakes who waits for a session", async () => {
+  const directory = fresh();
+  const inbox = join(directory, "inbox");
+  mkdirSync(inbox);
+  stopTime("now");
+  const { woken, stop } = watched((wake) => watchSession(directory, wake));
+  writeFileSync(join(inbox, "m.json"), "{}");
+  await vi.waitFor(() => expect(woken.times).toBeGreaterThan(0), 20_000);
+  stop();
 });

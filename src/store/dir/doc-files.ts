@@ -18,6 +18,7 @@ import { nameOf } from "./names.js";
 import { byLine, PinIndex } from "./pin-index.js";
 import { sealedText, unsealed } from "./sealed.js";
 import { DAMAGED } from "./session-file.js";
+import { stampOf } from "./stamps.js";
 
 export interface FiledDoc extends Omit<Doc, "pins"> {
   readonly no: number;
@@ -30,7 +31,8 @@ export type DocStep =
   | { readonly kind: string; readonly id: string; readonly ends: number };
 
 interface Seen {
-  readonly file: string;
+  /** Which file it was read from, where that tells. */
+  readonly file: string | undefined;
   readonly doc: FiledDoc;
 }
 
@@ -169,8 +171,7 @@ export class DocFiles {
         makeDirectory(join(this.#root, nameOf(step.kind)));
         putFile(path, sealedText(step.put));
         // Known without being read again: from here on it is made, and nothing may make it seem otherwise.
-        const file = signatureOf(path);
-        this.#note(path, file === undefined ? undefined : { file, doc: step.put });
+        this.#note(path, { file: undefined, doc: step.put });
       }
     } else if (found === undefined || found.no === step.ends) {
       // Before it goes: none has its number again.
@@ -209,10 +210,11 @@ export class DocFiles {
 
   /** What stands at a path, if it is not what was there before. */
   #read(path: string, known: Seen | undefined): Seen | undefined {
-    const file = signatureOf(path);
+    const found = lstatSync(path, { throwIfNoEntry: false, bigint: true });
+    const file = found && stampOf(found);
     if (file !== undefined && known?.file === file) return known;
-    const doc = file === undefined ? undefined : readDoc(path);
-    return this.#note(path, file === undefined || doc === undefined ? undefined : { file, doc });
+    const doc = found === undefined ? undefined : readDoc(path);
+    return this.#note(path, doc === undefined ? undefined : { file, doc });
   }
 
   #note(path: string, seen: Seen | undefined): Seen | undefined {
@@ -227,12 +229,6 @@ export class DocFiles {
 }
 
 const isOfKind = (path: string, kind: string | undefined): boolean => kind === undefined || basename(dirname(path)) === nameOf(kind);
-
-/** Which file stands at a path: inodes are used again, so its times and size count as well. */
-function signatureOf(path: string): string | undefined {
-  const found = lstatSync(path, { throwIfNoEntry: false, bigint: true });
-  return found && `${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`;
-}
 
 /** One that is damaged has no number. */
 const DAMAGED_NO = -1;

@@ -2,6 +2,7 @@
 import { type FSWatcher, lstatSync, watch } from "node:fs";
 import { join } from "node:path";
 import { namesIn } from "./files.js";
+import { stampOf } from "./stamps.js";
 
 const EVERY_MS = 200;
 
@@ -47,17 +48,13 @@ function attempt(signature: (directory: string) => string, directory: string): s
   }
 }
 
-function fileSignature(path: string): string {
-  const found = lstatSync(path, { throwIfNoEntry: false });
-  return found === undefined ? "" : `${found.ino} ${found.mtimeMs}`;
-}
-
 function sessionSignature(directory: string): string {
   const names = [...namesIn(directory).filter((name) => name.endsWith(".jsonl")), "session.json", "inbox"];
-  return names
-    .map((name) => {
-      const found = lstatSync(join(directory, name), { throwIfNoEntry: false });
-      return found && `${name} ${found.ino} ${found.size} ${found.mtimeMs}`;
-    })
-    .join("\n");
+  return names.map((name) => `${name} ${fileSignature(join(directory, name))}`).join("\n");
+}
+
+/** STAMP-1: what was touched a moment ago counts as changed at the next look too. */
+function fileSignature(path: string): string {
+  const found = lstatSync(path, { throwIfNoEntry: false, bigint: true });
+  return found === undefined ? "" : (stampOf(found) ?? `touched ${performance.now()}`);
 }
