@@ -1,4 +1,5 @@
 /** Writes and syncs that fail under a store in a directory: never acknowledged, taken back where that can be, and nothing after a failed sync. */
+import { cpSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { openDir } from "../../src/store/dir/open.js";
@@ -276,6 +277,37 @@ test.each(["ended", "made anew", "changed"] as const)(
     const again = await openDir(path);
     await again.apply([begin("c")]);
     expect([(await again.doc("k", "a"))?.text, (await again.doc("k", "b"))?.text]).toEqual([expected, "first"]);
+    await again.close();
+  },
+);
+
+test.each(["lists first", "writes first"])(
+  "S2: a change of several that is made and not finished is not forgotten when the index is made again, by a process that %s",
+  async (what) => {
+    const { path, f: a, store } = await made();
+    const [f, g] = [new Fixture("one"), new Fixture("Two")];
+    const change = { session: "a", when: {}, head: { ...begin("a").head, line: a.line, status: "waiting", text: "new" } };
+    // Made, and not put in place: the disk is full by then.
+    const rename = instead("renameSync", (from: string, to: string) => {
+      if (to.endsWith("session.json")) throw failure("ENOSPC");
+      rename(from, to);
+    });
+    expect(await store.apply([change, f.begin(), f.save({ items: 1, mark: true, blob: "body" }), g.begin()])).toEqual({ ok: true });
+    mend();
+    expect(await store.check()).toEqual([]);
+    // As a power cut leaves it.
+    const left = join(fresh(), "store");
+    cpSync(path, left, { recursive: true });
+    for (const name of readdirSync(left)) if (name === "index.jsonl" || name.startsWith("lock-")) rmSync(join(left, name));
+    await store.close();
+    const again = await openDir(left);
+    const listed = async () => (await again.sessions({ limit: 10 })).map(({ id, no }) => `${id} ${no}`);
+    if (what === "lists first") expect(await listed()).toEqual(["Two 3", "one 2", "a 1"]);
+    await again.apply([begin("new")]);
+    expect(await listed()).toEqual(["new 4", "Two 3", "one 2", "a 1"]);
+    await again.sweep(100, false);
+    expect(await again.blob(digestOf("body"))).toBeDefined();
+    expect(await again.check()).toEqual([]);
     await again.close();
   },
 );

@@ -5,7 +5,7 @@ import { Inbox } from "./inbox.js";
 import type { IndexFile } from "./index-file.js";
 import { nameOf, pathOfName } from "./names.js";
 import { type SessionDoc, sessionRow } from "./session-file.js";
-import { type Found, readDoc, type SessionFiles } from "./session-files.js";
+import type { Found, SessionFiles } from "./session-files.js";
 import type { Waiting } from "./waiting.js";
 
 interface Candidate {
@@ -89,7 +89,7 @@ export class Due {
   /** A name that is no id says which directory it is, and the file there says whose. */
   #docOf(name: string): Found {
     if (nameOf(name) === name) return this.#sessions.find(name);
-    const found = readDoc(join(this.#root, pathOfName(name)), undefined);
+    const found = this.#sessions.at(join(this.#root, pathOfName(name)));
     if (found === undefined || found === "damaged") return found;
     return nameOf(found.id) === name ? this.#sessions.find(found.id) : "damaged";
   }

@@ -7,7 +7,7 @@ import { type Entry, entryOf } from "./catalogue.js";
 import { isUnseen } from "./failures.js";
 import { namesIn, openFile, readRange } from "./files.js";
 import { sessionPath } from "./names.js";
-import { readDoc } from "./session-files.js";
+import type { SessionFiles } from "./session-files.js";
 
 const AT_ONCE = 200;
 
@@ -21,16 +21,17 @@ export function sessionDirectories(root: string): string[] {
     .flatMap((bucket) => namesIn(join(sessions, bucket)).map((name) => join(sessions, bucket, name)));
 }
 
-export async function readAllEntries(root: string, onProgress: Progress | undefined): Promise<Entry[]> {
+export async function readAllEntries(root: string, sessions: SessionFiles, onProgress: Progress | undefined): Promise<Entry[]> {
   const entries: Entry[] = [];
-  const directories = sessionDirectories(root);
+  // S2: in this order. What is put in its place in between is found there.
+  const directories = [...new Set([...sessions.unfinished, ...sessionDirectories(root)])];
   let unnumbered = 0;
   for (const [i, directory] of directories.entries()) {
     if (i % AT_ONCE === 0) {
       onProgress?.(i, directories.length);
       await breathe();
     }
-    const found = readDoc(directory, undefined);
+    const found = sessions.at(directory);
     if (found === undefined) continue;
     // One that cannot be read, or stands where it does not belong, is listed all the same: somebody has to be told.
     if (found !== "damaged" && directory === join(root, sessionPath(found.id))) entries.push(entryOf(found));

@@ -48,10 +48,20 @@ export class SessionFiles {
     if (known !== undefined) return known;
     // Before the session's own file: it may be put in its place, and be gone, in between.
     const pending = this.#pending()?.sessions.find((doc) => doc.id === id);
-    const found = readDoc(this.directory(id), id);
-    const doc = pending !== undefined && (found === undefined || found === "damaged" || found.version < pending.version) ? pending : found;
+    const doc = later(readDoc(this.directory(id), id), pending);
     if (this.#writes && doc !== undefined && doc !== "damaged") this.#remember(doc);
     return doc;
+  }
+
+  /** What stands in a session's directory, whosever it is, or will once a change that is made is put in place (S2). */
+  at(directory: string): Found {
+    const pending = this.#pending()?.sessions.find(({ id }) => this.directory(id) === directory);
+    return later(readDoc(directory, undefined), pending);
+  }
+
+  /** The directories of a change that is made, and not yet put in place: they may not be there yet. */
+  get unfinished(): readonly string[] {
+    return this.#pending()?.sessions.map(({ id }) => this.directory(id)) ?? [];
   }
 
   /** As {@link find}, for who needs it sound. */
@@ -106,8 +116,7 @@ export class SessionFiles {
   finish(): void {
     const pending = this.#pending();
     for (const doc of pending?.sessions ?? []) {
-      const found = readDoc(this.directory(doc.id), doc.id);
-      if (found === undefined || found === "damaged" || found.version < doc.version) this.#place(doc, true);
+      if (later(readDoc(this.directory(doc.id), doc.id), doc) === doc) this.#place(doc, true);
       // Put there by one who was killed before it could say so to the disk.
       else syncDirectory(this.directory(doc.id));
     }
@@ -146,8 +155,12 @@ export class SessionFiles {
   }
 }
 
+/** S2: the higher version counts. */
+const later = (found: Found, pending: SessionDoc | undefined): Found =>
+  pending !== undefined && (found === undefined || found === "damaged" || found.version < pending.version) ? pending : found;
+
 /** What stands in a session's directory. `id` undefined: whatever it is. */
-export function readDoc(directory: string, id: string | undefined): Found {
+function readDoc(directory: string, id: string | undefined): Found {
   const path = join(directory, "session.json");
   if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return undefined;
   checkDirectory(dirname(directory));

@@ -182,7 +182,7 @@ export class DirStore implements Store {
   }
 
   async #rebuild(at: number | undefined): Promise<void> {
-    const entries = await readAllEntries(this.#root, this.#options.onProgress);
+    const entries = await readAllEntries(this.#root, this.#sessions, this.#options.onProgress);
     // Whoever writes by now knows more than what was read before.
     if (this.#writer !== undefined) return;
     this.#index.reset(entries);

@@ -16,7 +16,7 @@ import { blobPath } from "./names.js";
 import type { Reader } from "./reader.js";
 import { sessionDirectories } from "./rebuild.js";
 import { type Seal, textBytes } from "./save-rows.js";
-import { readDoc, type SessionFiles } from "./session-files.js";
+import type { SessionFiles } from "./session-files.js";
 
 export interface Surveyed {
   readonly root: string;
@@ -156,7 +156,7 @@ export class Survey {
 
   #checkSession(directory: string, isWriter: boolean, found: string[]): void {
     const { sessions, index, due } = this.#of;
-    const doc = readDoc(directory, undefined);
+    const doc = sessions.at(directory);
     if (doc === "damaged") found.push(`${quote(join(directory, "session.json"))} is damaged.`);
     // Another may be writing: then the index runs ahead, and readers follow.
     if (doc === undefined || doc === "damaged" || !isWriter) return;
