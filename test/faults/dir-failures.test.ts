@@ -311,3 +311,65 @@ test.each(["lists first", "writes first"])(
     await again.close();
   },
 );
+
+/** Lets the sync of the directory fail, once, after the index was written anew and put in place. */
+function failTheIndex(): { readonly isDone: () => boolean } {
+  let [isPlaced, isDone] = [false, false];
+  const rename = instead("renameSync", (from: string, to: string) => {
+    rename(from, to);
+    if (to.endsWith("index.jsonl")) isPlaced = true;
+  });
+  const sync = instead("fsyncSync", (fd: number) => {
+    if (isPlaced && !isDone) {
+      isDone = true;
+      throw failure("EIO");
+    }
+    return sync(fd);
+  });
+  return { isDone: () => isDone };
+}
+
+test.each(["compact", "made"])("C5: an index that was written anew, and not synced, is the last that is written (%s)", async (what) => {
+  const { path, f, store } = await made();
+  const long = "x".repeat(3_000);
+  const head = (n: number) => ({ ...begin("a").head, line: f.line, status: `${n % 2}${long}`, text: `${n}` });
+  const status = (n: number) => ({ session: "a", when: {}, head: head(n) });
+  for (let n = 0; n < 9; n++) await store.apply([status(n)]);
+  const { isDone } = failTheIndex();
+  if (what === "compact") await expect(store.compact()).rejects.toMatchObject({ code: "IO" });
+  else {
+    for (let n = 9; !isDone(); n++) await store.apply([status(n)]).catch((error: unknown) => expect(error).toMatchObject({ code: "IO" }));
+  }
+  mend();
+  // Else it would be acknowledged, and announced in a file that no other process finds.
+  const g = new Fixture("b");
+  const next = [g.begin(), g.save({ items: 1, mark: true, blob: "body" })];
+  await expect(store.apply(next)).rejects.toMatchObject({ code: "IO" });
+  await store.close();
+  const again = await openDir(path);
+  expect((await again.sessions({ limit: 5 })).map(({ id }) => id)).toEqual(["a"]);
+  expect(await again.apply(next)).toEqual({ ok: true });
+  expect(await again.check()).toEqual([]);
+  await again.close();
+});
+
+test("an index that was put in place is the one that is written, also where its inode cannot be asked for after that", async () => {
+  const { path, store } = await made();
+  let isPlaced = false;
+  const rename = instead("renameSync", (from: string, to: string) => {
+    rename(from, to);
+    if (to.endsWith("index.jsonl")) isPlaced = true;
+  });
+  const fstat = instead("fstatSync", (...args: unknown[]) => {
+    if (isPlaced) throw failure("ENOMEM");
+    return fstat(...args);
+  });
+  await store.scrub(() => false).catch(() => {});
+  expect(isPlaced).toBe(true);
+  mend();
+  expect(await store.apply([begin("b")])).toEqual({ ok: true });
+  const other = await openDir(path);
+  expect((await other.sessions({ limit: 5 })).map(({ id }) => id)).toEqual(["b", "a"]);
+  await other.close();
+  await store.close();
+});

@@ -206,7 +206,7 @@ interface PutOptions {
   /** False where it need not outlive a power cut. */
   readonly lasting?: boolean;
   /** Called once the draft is there, and before it becomes the file. */
-  readonly drafted?: () => void;
+  readonly drafted?: (fd: number) => void;
 }
 
 /** What a file is to hold: one piece, or several that are read one after another. */
@@ -216,7 +216,7 @@ const piecesOf = (content: Content): Iterable<Uint8Array> =>
   typeof content === "string" ? [Buffer.from(content)] : content instanceof Uint8Array ? [content] : content;
 
 /** Writes and syncs a draft, and calls `place` with its path. Answers its descriptor; the caller closes it. */
-function putDraft(path: string, content: Content, drafted: (() => void) | undefined, place: (draft: string) => void): number {
+function putDraft(path: string, content: Content, drafted: PutOptions["drafted"], place: (draft: string) => void): number {
   const draft = draftName(path);
   const fd = openSync(draft, O_RDWR | O_CREAT | O_EXCL, 0o600);
   try {
@@ -227,7 +227,7 @@ function putDraft(path: string, content: Content, drafted: (() => void) | undefi
     }
     // A draft that could not be synced is thrown away, and nothing is lost by it: this is a failure, and no doubt.
     fsyncSync(fd);
-    drafted?.();
+    drafted?.(fd);
     place(draft);
     return fd;
   } catch (error) {

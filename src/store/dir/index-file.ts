@@ -14,6 +14,7 @@ import { randomBytes } from "node:crypto";
 import { closeSync, fstatSync, ftruncateSync, lstatSync } from "node:fs";
 import { bootId } from "../machine.js";
 import { Catalogue, type Entry, entryOf, isSameEntry } from "./catalogue.js";
+import { Unsure } from "./failures.js";
 import { openFile, putOpenFile, readPieces, readRange, syncFile, writeAll } from "./files.js";
 import { type IndexRow, indexRow, isEntries, parseIndexRow } from "./index-rows.js";
 import type { SessionDoc } from "./session-file.js";
@@ -256,7 +257,8 @@ export class IndexFile {
     if (!this.#isLong()) return;
     try {
       this.rewrite();
-    } catch {
+    } catch (error) {
+      if (error instanceof Unsure) throw error;
       // There is no room for a second one now: the long one is as good.
     }
   }
@@ -284,13 +286,27 @@ export class IndexFile {
     const rows = [indexRow({ index: FORMAT, store: this.#store, made }), indexRow({ boot: bootId() })];
     for (const entry of catalogue.entries()) rows.push(indexRow([entry]));
     const bytes = Buffer.from(rows.join(""));
-    const fd = putOpenFile(this.#path, bytes);
+    const { fd, inode } = this.#exchange(bytes);
     const [first, end] = [rows[0], rows.at(-1)].map((row) => Buffer.from(row as string)) as [Buffer, Buffer];
-    this.#read = { ...nothingRead(), catalogue, size: bytes.length, first, end, rows: rows.length, boot: bootId() };
-    this.#read.inode = fstatSync(fd).ino;
+    this.#read = { ...nothingRead(), catalogue, inode, size: bytes.length, first, end, rows: rows.length, boot: bootId() };
     this.#close();
     this.#fd = fd;
     return Math.max(0, size - bytes.length);
+  }
+
+  /** Puts another file in its place. All that can fail but the last sync comes before that. */
+  #exchange(bytes: Buffer): { readonly fd: number; readonly inode: number } {
+    let inode = 0;
+    const drafted = (fd: number) => {
+      inode = fstatSync(fd).ino;
+    };
+    try {
+      return { fd: putOpenFile(this.#path, bytes, { drafted }), inode };
+    } catch (error) {
+      // It stands there, and perhaps not for good. The file that is open here has no name any more: nothing may be written to it.
+      if (error instanceof Unsure) this.#close();
+      throw error;
+    }
   }
 
   /** For `compact`: rewrites where that frees something. */

@@ -502,7 +502,9 @@ export class DirStore implements Store {
     this.#open();
     await this.#committer.drain();
     this.#presence.check();
-    const bytes = await this.#removing(async () => this.#index.compact());
+    // C5: through the committer. The store must know where the index was exchanged and the sync failed.
+    const compact = () => this.#committer.submit(() => ({ answer: this.#index.compact(), saves: none }));
+    const bytes = this.#writer === undefined ? 0 : await this.#removing(compact);
     await this.#reserve.make();
     return { count: 0, bytes };
   }
