@@ -1,6 +1,6 @@
 /** Writes and syncs that fail under a store in a directory: never acknowledged, taken back where that can be, and nothing after a failed sync. */
 import { cpSync, readdirSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { openDir } from "../../src/store/dir/open.js";
 import type { Store } from "../../src/store/port.js";
@@ -372,4 +372,27 @@ test("an index that was put in place is the one that is written, also where its 
   expect((await other.sessions({ limit: 5 })).map(({ id }) => id)).toEqual(["b", "a"]);
   await other.close();
   await store.close();
+});
+
+test("C5: mail that was taken in, and could not be synced where it is kept, is the last that is written", async () => {
+  const { path, f, store } = await made();
+  await store.post("a", { id: "m", text: "m", due: 0 });
+  let isMoved = false;
+  const rename = instead("renameSync", (from: string, to: string) => {
+    rename(from, to);
+    if (basename(dirname(to)) === "done") isMoved = true;
+  });
+  const sync = instead("fsyncSync", (fd: number) => {
+    if (isMoved) throw failure("EIO");
+    return sync(fd);
+  });
+  await expect(store.apply([{ ...f.peek({ items: 1 }), drained: ["m"] }])).rejects.toMatchObject({ code: "IO" });
+  expect(isMoved).toBe(true);
+  mend();
+  await expect(store.apply([begin("b")])).rejects.toMatchObject({ code: "IO" });
+  await store.close();
+  const again = await openDir(path);
+  expect(await again.inbox("a", { dueBy: 1, limit: 5 })).toEqual([]);
+  expect(await again.check()).toEqual([]);
+  await again.close();
 });

@@ -218,12 +218,14 @@ export class Writer {
     }
   }
 
-  /** After the commit: what fails here is done again with the next change, or is no harm. */
+  /** After the commit: what fails here is done again with the next change, or is no harm. A failed sync is not done again. */
   #clearMail({ docs, removed }: Plan): void {
     try {
       for (const doc of docs) if (doc.drained.length > 0) this.#inbox(doc).clear(doc.drained);
       for (const doc of removed) this.#inbox(doc).removeAll();
-    } catch {}
+    } catch (error) {
+      if (error instanceof Unsure) throw error;
+    }
     this.#settleMarkers([...docs.filter(({ drained }) => drained.length > 0), ...removed].map(({ id }) => nameOf(id)));
   }
 
@@ -497,7 +499,8 @@ function groundOf({ sessions, journals, index }: Parts): Ground {
       try {
         new Inbox(sessions.directory(doc.id), doc.no).clear(doc.drained);
         return [];
-      } catch {
+      } catch (error) {
+        if (error instanceof Unsure) throw error;
         return doc.drained;
       }
     },
