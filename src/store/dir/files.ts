@@ -232,9 +232,16 @@ function putDraft(path: string, content: Content, drafted: PutOptions["drafted"]
     return fd;
   } catch (error) {
     closeSync(fd);
-    remove(draft);
+    discard(draft);
     throw error;
   }
+}
+
+/** Removes a draft. One that stays is no file of the store, so nothing fails because of it. */
+function discard(draft: string): void {
+  try {
+    unlinkSync(draft);
+  } catch {}
 }
 
 const within = <T>(path: string, lasting: boolean, change: () => T): T => (lasting ? changeDirectory(dirname(path), change) : change());
@@ -264,7 +271,7 @@ export function addFile(path: string, content: Content, { lasting = true, drafte
     try {
       const fd = putDraft(path, content, drafted, (draft) => {
         linkSync(draft, path);
-        remove(draft);
+        discard(draft);
       });
       closeSync(fd);
       return true;

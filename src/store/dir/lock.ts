@@ -8,6 +8,8 @@
  *     Another machine, another container, or doubt: it is not.
  * O4  a process that waits for the lock says so (lock-queue.ts). The holder looks whether one waits, and releases the lock.
  * O5  of those who wait the first takes the lock, and a process that has released it waits behind them.
+ * O6  a call that fails while the lock is taken leaves it held here, or free. A living process that does not know that it holds the lock
+ *     would lock out all others, and itself.
  *
  * The names need not outlive a power cut, which ends every holder. The content does: a lock that says nothing is not free.
  */
@@ -77,7 +79,13 @@ export class Lock {
   look(): Newest {
     const { number, isReleased } = this.#newest();
     const holder = number === 0 ? undefined : this.#read(number);
-    return { number, isFree: number === 0 || isReleased || isFree(holder, this.#machine.isDead), holder };
+    // O6: one that was linked here, and could be neither taken nor removed.
+    const isLeft = this.#number === undefined && this.#isOwn(holder);
+    return { number, isFree: number === 0 || isReleased || isLeft || isFree(holder, this.#machine.isDead), holder };
+  }
+
+  #isOwn(holder: Holder | undefined): boolean {
+    return holder?.owner?.nonce === this.#machine.self.nonce;
   }
 
   #newest(): { readonly number: number; readonly isReleased: boolean } {
@@ -115,28 +123,43 @@ export class Lock {
         await sleep(ahead.length === 0 ? 2 : 5 + Math.random() * 10);
       }
     } finally {
-      place.leave();
+      // O6: one that stays is removed as that of a process which does not come.
+      attempt(() => place.leave());
     }
   }
 
   #tryTake(before: Newest): boolean {
     const number = before.number + 1;
     if (!this.#add(number)) return false;
-    // A process that was slow may have linked a number that others took and removed long ago.
-    if (this.#newest().number !== number) {
-      remove(this.#path(number));
-      return false;
-    }
-    this.#isAgain = before.holder?.owner?.nonce === this.#machine.self.nonce;
+    const identity = this.#confirm(number);
+    if (identity === undefined) return false;
+    this.#isAgain = this.#isOwn(before.holder);
     this.#number = number;
     this.#last = number;
-    this.#identity = identityOf(this.#path(number));
+    this.#identity = identity;
+    // O6: the next holder removes what stays.
+    attempt(() => this.#clearAway(number));
+    return true;
+  }
+
+  /** The identity of the lock that was just linked here. Undefined where it does not count: then it is gone. */
+  #confirm(number: number): string | undefined {
+    let identity = "";
+    try {
+      // A process that was slow may have linked a number that others took and removed long ago.
+      if (this.#newest().number === number) identity = identityOf(this.#path(number));
+    } finally {
+      if (identity === "") attempt(() => remove(this.#path(number)));
+    }
+    return identity === "" ? undefined : identity;
+  }
+
+  #clearAway(number: number): void {
     for (const name of namesIn(this.#root)) {
       const older = Number(NAME.exec(name)?.[1] ?? number) < number;
       // Drafts of those who were killed, and perhaps of one who is just trying: it will find that it has to wait.
       if (older || (isDraft(name) && name.startsWith("lock-"))) remove(join(this.#root, name));
     }
-    return true;
   }
 
   #add(number: number): boolean {
@@ -146,16 +169,10 @@ export class Lock {
       // The draft was cleared away by one who was first.
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
       // Linked, and what came after failed: it must not stand in our own way.
-      if (this.#isOurs(number)) remove(this.#path(number));
+      attempt(() => {
+        if (this.#isOwn(this.#read(number))) remove(this.#path(number));
+      });
       throw error;
-    }
-  }
-
-  #isOurs(number: number): boolean {
-    try {
-      return this.#read(number)?.owner?.nonce === this.#machine.self.nonce;
-    } catch {
-      return false;
     }
   }
 
@@ -209,6 +226,13 @@ export class Lock {
 function isFree(holder: Holder | undefined, isDead: (owner: Owner, oneMachine: boolean) => boolean): boolean {
   if (holder === undefined || typeof holder !== "object") return false;
   return holder.host === hostname() && holder.machine === machineId() && typeof holder.owner === "object" && isDead(holder.owner, true);
+}
+
+/** Does what is no harm where it fails. */
+function attempt(run: () => void): void {
+  try {
+    run();
+  } catch {}
 }
 
 let knownMachine: string | undefined;

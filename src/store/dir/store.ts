@@ -198,9 +198,9 @@ export class DirStore implements Store {
 
   async #take(): Promise<Writer> {
     this.#presence.check();
-    await this.#lock.take(this.#options.busyMs);
-    this.#tenure.begin();
     try {
+      await this.#lock.take(this.#options.busyMs);
+      this.#tenure.begin();
       await this.#rebuilding;
       await this.#options.bringUpToDate();
       const { number, isAgain } = this.#lock;
