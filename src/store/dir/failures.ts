@@ -35,7 +35,7 @@ export function translate(error: unknown): HoldfastError {
   const code = codeOf(error);
   const path = (error as NodeJS.ErrnoException | undefined)?.path;
   if (isUnreadable(error)) return unreadable(path ?? "a file of the store", error);
-  if (error instanceof Unsure || code === "EIO") {
+  if (error instanceof Unsure) {
     return new HoldfastError(
       "IO",
       `The disk failed (${said}). Whether the last write is kept is unknown; close the store and open it again.`,
@@ -43,6 +43,13 @@ export function translate(error: unknown): HoldfastError {
       error,
     );
   }
+  if (code === "EIO")
+    return new HoldfastError(
+      "IO",
+      `The disk failed (${said}). The change was not made. Check the disk, then try again.`,
+      path === undefined ? {} : { path },
+      error,
+    );
   if (FULL.includes(code))
     return new HoldfastError(
       "DISK_FULL",
@@ -79,5 +86,5 @@ export function missingPath(error: unknown): string | undefined {
 /** Whether a file could not be looked at: the disk failed, or the system had no descriptor or memory. That says nothing of the file. */
 export const isUnseen = (error: unknown): boolean => isUnreadable(error) || EXHAUSTED.includes(codeOf(error));
 
-/** Whether nothing more may be written after this failure. */
-export const isLasting = (error: unknown): boolean => error instanceof Unsure || (codeOf(error) === "EIO" && !isUnreadable(error));
+/** Whether nothing more may be written after this failure. A call that failed in any other way has changed nothing (W5). */
+export const isLasting = (error: unknown): boolean => error instanceof Unsure;

@@ -5,6 +5,8 @@
  * W2  a rename, a link or a new file is there for good once its directory was synced: alone it can vanish in a power cut.
  * W3  links are not followed, and nothing but a plain file is read or waited at.
  * W4  files are for their owner alone.
+ * W5  a call that failed has changed nothing, or the store learns that it did. So only a failed sync leaves doubt, and what was begun can be
+ *     taken back after any other failure.
  *
  * All calls block. A save is one small write and one sync: through the thread pool each would cost several times as much.
  */
@@ -179,9 +181,46 @@ export class OpenDirectory {
   }
 
   close(): void {
-    if (this.#fd !== undefined) closeSync(this.#fd);
+    if (this.#fd !== undefined) closeSafely(this.#fd);
   }
 }
+
+/** Closes a file that was synced, or only read: nothing more can be lost by it, and no change may seem to have failed. */
+function closeSafely(fd: number): void {
+  try {
+    closeSync(fd);
+  } catch {}
+}
+
+/**
+ * W5: makes a change of names. Where the disk failed, `isMade` looks whether it was made all the same. Then it counts, and the sync of its
+ * directory says whether it lasts.
+ */
+function changeNames(change: () => void, isMade: () => boolean): void {
+  try {
+    change();
+  } catch (error) {
+    if (codeOf(error) !== "EIO" || !seen(isMade, error)) throw error;
+  }
+}
+
+function seen(isMade: () => boolean, failed: unknown): boolean {
+  try {
+    return isMade();
+  } catch {
+    throw new Unsure(failed);
+  }
+}
+
+/** Whether the file that is open stands at a path. */
+const isAt = (fd: number, path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.ino === fstatSync(fd).ino;
+
+/** Puts an open draft in the place of a file. W5 */
+export const renameDraft = (fd: number, draft: string, path: string): void =>
+  changeNames(
+    () => renameSync(draft, path),
+    () => isAt(fd, path),
+  );
 
 /** Makes a change in a directory, and makes it last (W2). False as an answer: nothing was changed. */
 export function changeDirectory<T>(path: string, change: () => T): T {
@@ -216,7 +255,7 @@ const piecesOf = (content: Content): Iterable<Uint8Array> =>
   typeof content === "string" ? [Buffer.from(content)] : content instanceof Uint8Array ? [content] : content;
 
 /** Writes and syncs a draft, and calls `place` with its path. Answers its descriptor; the caller closes it. */
-function putDraft(path: string, content: Content, drafted: PutOptions["drafted"], place: (draft: string) => void): number {
+function putDraft(path: string, content: Content, drafted: PutOptions["drafted"], place: (draft: string, fd: number) => void): number {
   const draft = draftName(path);
   const fd = openSync(draft, O_RDWR | O_CREAT | O_EXCL, 0o600);
   try {
@@ -228,10 +267,10 @@ function putDraft(path: string, content: Content, drafted: PutOptions["drafted"]
     // A draft that could not be synced is thrown away, and nothing is lost by it: this is a failure, and no doubt.
     fsyncSync(fd);
     drafted?.(fd);
-    place(draft);
+    place(draft, fd);
     return fd;
   } catch (error) {
-    closeSync(fd);
+    closeSafely(fd);
     discard(draft);
     throw error;
   }
@@ -248,7 +287,7 @@ const within = <T>(path: string, lasting: boolean, change: () => T): T => (lasti
 
 /** W1 */
 export function putFile(path: string, content: Content, options: PutOptions = {}): void {
-  closeSync(putOpenFile(path, content, options));
+  closeSafely(putOpenFile(path, content, options));
 }
 
 /** The same. Answers the new file's descriptor: it cannot fail to be opened after it was put in place. */
@@ -256,11 +295,11 @@ export function putOpenFile(path: string, content: Content, { lasting = true, dr
   let fd: number | undefined;
   try {
     within(path, lasting, () => {
-      fd = putDraft(path, content, drafted, (draft) => renameSync(draft, path));
+      fd = putDraft(path, content, drafted, (draft, made) => renameDraft(made, draft, path));
     });
     return fd as unknown as number;
   } catch (error) {
-    if (fd !== undefined) closeSync(fd);
+    if (fd !== undefined) closeSafely(fd);
     throw error;
   }
 }
@@ -269,11 +308,14 @@ export function putOpenFile(path: string, content: Content, { lasting = true, dr
 export function addFile(path: string, content: Content, { lasting = true, drafted }: PutOptions = {}): boolean {
   return within(path, lasting, () => {
     try {
-      const fd = putDraft(path, content, drafted, (draft) => {
-        linkSync(draft, path);
+      const fd = putDraft(path, content, drafted, (draft, made) => {
+        changeNames(
+          () => linkSync(draft, path),
+          () => isAt(made, path),
+        );
         discard(draft);
       });
-      closeSync(fd);
+      closeSafely(fd);
       return true;
     } catch (error) {
       if (codeOf(error) === "EEXIST") return false;
@@ -286,7 +328,12 @@ export function addFile(path: string, content: Content, { lasting = true, drafte
 export function makeDirectory(path: string): void {
   if (checkDirectory(path)) return;
   try {
-    changeDirectory(dirname(path), () => mkdirSync(path, { mode: 0o700 }));
+    changeDirectory(dirname(path), () =>
+      changeNames(
+        () => mkdirSync(path, { mode: 0o700 }),
+        () => checkDirectory(path),
+      ),
+    );
   } catch (error) {
     if (codeOf(error) === "ENOENT") {
       makeDirectory(dirname(path));
@@ -305,10 +352,13 @@ export function checkDirectory(path: string): boolean {
   return found !== undefined;
 }
 
-/** Removes a file that may be gone already. */
+/** Removes a file that may be gone already. W5 */
 export function remove(path: string): void {
   try {
-    unlinkSync(path);
+    changeNames(
+      () => unlinkSync(path),
+      () => lstatSync(path, { throwIfNoEntry: false }) === undefined,
+    );
   } catch (error) {
     if (codeOf(error) !== "ENOENT") throw error;
   }

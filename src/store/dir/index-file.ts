@@ -268,11 +268,19 @@ export class IndexFile {
     try {
       writeAll(this.#fd as number, bytes, this.#read.size);
     } catch (error) {
-      ftruncateSync(this.#fd as number, this.#read.size);
+      this.#cutBack();
       throw error;
     }
     this.#read.size += bytes.length;
     this.#read.end = bytes;
+  }
+
+  #cutBack(): void {
+    try {
+      ftruncateSync(this.#fd as number, this.#read.size);
+    } catch (error) {
+      throw new Unsure(error);
+    }
   }
 
   #isLong(): boolean {

@@ -13,7 +13,7 @@ import { HoldfastError, quote } from "../../core/errors.js";
 import type { LineId } from "../../core/ids.js";
 import { firstSeq, type Save } from "../../core/save.js";
 import type { Replacement, SaveQuery } from "../port.js";
-import { Unsure } from "./failures.js";
+import { codeOf, Unsure } from "./failures.js";
 import {
   addFile,
   changeDirectory,
@@ -22,6 +22,7 @@ import {
   openFile,
   readPieces,
   readRange,
+  remove,
   syncDirectory,
   syncFile,
   writeAll,
@@ -255,7 +256,7 @@ export class JournalFile {
   dropUncommitted(): void {
     if (this.#fd === undefined || this.#whole === this.#end || this.#size !== this.#whole) return;
     this.#truncate(this.#end);
-    syncFile(this.#fd);
+    this.#sync();
   }
 
   /** K1: all that does not count. Answers the name of the file that has it now. */
@@ -265,7 +266,7 @@ export class JournalFile {
     let n = 1;
     while (!addFile(`${path}.tail-${n}`, readPieces(fd, this.#end, this.#size))) n += 1;
     this.#truncate(this.#end);
-    syncFile(fd);
+    this.#sync();
     return `${path}.tail-${n}`;
   }
 
@@ -316,7 +317,10 @@ export class JournalFile {
       this.#inode = fstatSync(this.#fd).ino;
       this.#toBeginning = true;
     } catch (error) {
+      const isMade = this.#fd !== undefined;
       this.close();
+      // Else the next write would find a file that is there, and whose directory was never synced.
+      if (isMade) remove(this.path);
       throw error;
     }
   }
@@ -333,7 +337,7 @@ export class JournalFile {
       throw new Unsure(error);
     }
     // A cut that a power failure takes back would bring a refused save to count.
-    syncFile(this.#fd as number);
+    this.#sync();
   }
 
   /** The file to be synced, or undefined where its directory must be as well: then `sync` does both. */
@@ -341,9 +345,13 @@ export class JournalFile {
     return this.#directory === undefined ? this.#fd : undefined;
   }
 
+  #sync(): void {
+    syncFile(this.#fd as number);
+  }
+
   sync(): void {
     if (this.#fd === undefined) return;
-    syncFile(this.#fd);
+    this.#sync();
     this.#directory?.sync();
     this.#closeDirectory();
   }
@@ -355,13 +363,22 @@ export class JournalFile {
 
   #truncate(end: number): void {
     this.#change = ++changes;
-    ftruncateSync(this.#fd as number, end);
+    this.#shorten(end);
     let count = this.#spans.length;
     while (count > 0 && this.#spans.at(count - 1).end > end) count -= 1;
     this.#spans.keep(count);
     if (this.#end > end) this.#end = end;
     this.#whole = Math.min(this.#whole, end);
     this.#size = end;
+  }
+
+  #shorten(end: number): void {
+    try {
+      ftruncateSync(this.#fd as number, end);
+    } catch (error) {
+      // Where the disk failed, no look tells how much of the file it has cut.
+      throw codeOf(error) === "EIO" ? new Unsure(error) : error;
+    }
   }
 
   /** The newest saves behind a number, at most `limit`, newest first. */
@@ -393,14 +410,14 @@ export class JournalFile {
   clear(): void {
     if (this.#fd === undefined || this.#size === 0) return;
     this.#truncate(0);
-    syncFile(this.#fd);
+    this.#sync();
     this.#toBeginning = true;
   }
 
   /** What a killed process wrote last may be in memory only: whoever builds on it syncs it first. */
   syncOnce(): void {
     if (this.#fd === undefined || this.#directory !== undefined) return;
-    syncFile(this.#fd);
+    this.#sync();
     syncDirectory(dirname(this.path));
   }
 
@@ -412,7 +429,7 @@ export class JournalFile {
     this.#truncate(first.start);
     // With nothing left before it, the next append writes its header again.
     if (this.#spans.length === 0 && this.#toBeginning) this.#truncate(0);
-    syncFile(this.#fd as number);
+    this.#sync();
   }
 
   /**

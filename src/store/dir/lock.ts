@@ -13,7 +13,7 @@
  *
  * The names need not outlive a power cut, which ends every holder. The content does: a lock that says nothing is not free.
  */
-import { linkSync, readFileSync } from "node:fs";
+import { linkSync, lstatSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -101,7 +101,8 @@ export class Lock {
 
   /** Takes the lock, or asks for it and waits. */
   async take(busyMs: number): Promise<void> {
-    if (this.#number !== undefined) return;
+    if (this.#number !== undefined && !this.#isReleased(this.#number)) return;
+    this.#number = undefined;
     const place = new QueuePlace(this.#root);
     const began = performance.now();
     let free = { number: -1, since: 0 };
@@ -190,8 +191,17 @@ export class Lock {
   /** O2 */
   release(): void {
     if (this.#number === undefined) return;
-    linkSync(this.#path(this.#number), this.#path(this.#number, ".free"));
+    try {
+      linkSync(this.#path(this.#number), this.#path(this.#number, ".free"));
+    } catch (error) {
+      // Where the disk failed it may have been released all the same: from then on others write.
+      if (!this.#isReleased(this.#number)) throw error;
+    }
     this.#number = undefined;
+  }
+
+  #isReleased(number: number): boolean {
+    return lstatSync(this.#path(number, ".free"), { throwIfNoEntry: false }) !== undefined;
   }
 
   /** For the end of the store, also where the lock could not be released: its holder writes no more. */

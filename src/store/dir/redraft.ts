@@ -2,9 +2,9 @@
  * A journal that is written anew while others go on appending to it (K3). What it holds up to now is copied a little at a time into a draft,
  * with other saves in the place of some; at the end, and at once, what was appended meanwhile follows, and the files are exchanged.
  */
-import { closeSync, fdatasync, renameSync } from "node:fs";
+import { closeSync, fdatasync, fdatasyncSync } from "node:fs";
 import { setImmediate as breathe } from "node:timers/promises";
-import { createFile, draftName, openToRead, readPieces, remove, syncFile, writeAll } from "./files.js";
+import { createFile, draftName, openToRead, readPieces, remove, renameDraft, writeAll } from "./files.js";
 
 /**
  * A stretch of the file as it stands, damage too; or what stands there from now on, asked for when its turn comes, and undefined where what
@@ -76,8 +76,9 @@ export class Redraft {
   /** Puts the draft in the place of the journal, with what stands behind `from` and before `to` of it by now. */
   exchange(from: number, to: number): void {
     for (const bytes of readPieces(this.#fd, from, to, COPIED_AT_ONCE)) this.#put(bytes);
-    syncFile(this.#made);
-    renameSync(this.#draft, this.#path);
+    // As any draft: one that could not be synced is thrown away, and nothing is lost by it.
+    fdatasyncSync(this.#made);
+    renameDraft(this.#made, this.#draft, this.#path);
   }
 
   /** In any case: a draft that was not put in place goes. */

@@ -59,6 +59,7 @@ import { Journals } from "./journals.js";
 import { Lock } from "./lock.js";
 import { Reader } from "./reader.js";
 import { type Progress, readAllEntries } from "./rebuild.js";
+import type { SessionDoc } from "./session-file.js";
 import { SessionFiles } from "./session-files.js";
 import { Survey } from "./survey.js";
 import { Tenure } from "./tenure.js";
@@ -441,10 +442,19 @@ export class DirStore implements Store {
   #readOf<T>(id: string, look: () => T): Promise<T> {
     return this.#read(() => {
       const found = this.#sessions.find(id);
-      if (found !== undefined && found !== "damaged" && this.#index.correct(found) && this.#writer !== undefined)
-        this.#index.announce([entryOf(found)]);
+      if (found !== undefined && found !== "damaged" && this.#index.correct(found) && this.#writer !== undefined) this.#announce(found);
       return look();
     });
+  }
+
+  /** Says what was corrected to other processes. A read does not fail because it cannot be written. */
+  #announce(found: SessionDoc): void {
+    if (this.#committer.hasFailed) return;
+    try {
+      this.#index.announce([entryOf(found)]);
+    } catch (error) {
+      if (error instanceof Unsure) this.#committer.fail(error);
+    }
   }
 
   async #read<T>(look: () => T): Promise<T> {
