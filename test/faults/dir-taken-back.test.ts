@@ -1,7 +1,7 @@
-/** A disk that fails once. What was taken back whole is no harm: the same store goes on. */
-import { readdirSync } from "node:fs";
+/** A disk that fails once. What was taken back whole is no harm: the same store goes on. What is unsure ends its writing, and no other's. */
+import { fstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { Lock } from "../../src/store/dir/lock.js";
 import { openDir } from "../../src/store/dir/open.js";
 import { all } from "../../src/testing/case.js";
@@ -103,6 +103,97 @@ test.each(["mkdirSync", "renameSync", "linkSync", "unlinkSync"].flatMap((name) =
     }
   },
 );
+
+/** Lets syncs of this kind fail from now on. Answers the files whose sync has failed. */
+function failSyncs(name: "fdatasyncSync" | "fdatasync"): { readonly failed: Set<number>; readonly retried: number[] } {
+  const found = { failed: new Set<number>(), retried: [] as number[] };
+  let isFailing = true;
+  for (const each of ["fdatasyncSync", "fsyncSync"]) {
+    const sync = instead(each, (fd: number) => {
+      const { ino } = fstatSync(fd);
+      if (found.failed.has(ino)) found.retried.push(ino);
+      if (isFailing && each === name) {
+        isFailing = false;
+        found.failed.add(ino);
+        throw failure("EIO");
+      }
+      return sync(fd);
+    });
+  }
+  const sync = instead("fdatasync", (fd: number, done: (error: Error | null) => void) => {
+    const { ino } = fstatSync(fd);
+    if (found.failed.has(ino)) found.retried.push(ino);
+    if (!isFailing || name !== "fdatasync") return sync(fd, done);
+    isFailing = false;
+    found.failed.add(ino);
+    setImmediate(done, failure("EIO"));
+  });
+  return found;
+}
+
+test.each(["fdatasyncSync", "fdatasync"] as const)(
+  "K4: a journal whose %s failed is not synced again; another process writes it anew, and goes on",
+  async (name) => {
+    const { path, f, store } = await made();
+    const g = new Fixture("g");
+    await store.apply([g.begin(), g.save({ items: 1 })]);
+    const other = await openDir(path, { busyMs: 60_000 });
+    const found = failSyncs(name);
+    // Two of one tick are synced side by side.
+    const saves = name === "fdatasync" ? [f, g] : [f];
+    for (const answer of await Promise.allSettled(saves.map((each) => store.apply([each.save({ items: 1 })]))))
+      expect(answer).toMatchObject({ status: "rejected", reason: { code: "IO" } });
+    expect(found.failed.size).toBe(1);
+    // C5, and the lock is released all the same.
+    await expect(store.apply([begin("more")])).rejects.toMatchObject({ code: "IO" });
+    for (const each of saves) expect(await other.apply([each.save({ items: 1 })])).toEqual({ ok: true });
+    for (const each of saves) expect(await other.saves(each.line, all)).toEqual(each.saves);
+    await expect(store.apply([begin("more")])).rejects.toMatchObject({ code: "IO" });
+    expect([found.retried, await other.check()]).toEqual([[], []]);
+    await store.close();
+    await other.close();
+    expect(found.retried).toEqual([]);
+  },
+);
+
+test("K4: a process that cannot say which journal was not synced keeps the lock until it can", async () => {
+  const { path, f, store } = await made();
+  const other = await openDir(path, { busyMs: 1 });
+  failSyncs("fdatasyncSync");
+  let tries = 0;
+  const open = instead("openSync", (file: string, ...more: unknown[]) => {
+    if (!file.endsWith(".unsynced")) return open(file, ...more);
+    tries += 1;
+    throw failure("EIO");
+  });
+  await expect(store.apply([f.save({ items: 1 })])).rejects.toMatchObject({ code: "IO" });
+  await vi.waitFor(() => expect(tries).toBeGreaterThan(2), { timeout: 20_000 });
+  await expect(other.apply([begin("b")])).rejects.toMatchObject({ code: "BUSY" });
+  mend();
+  await vi.waitFor(async () => expect(await other.apply([begin("b")])).toEqual({ ok: true }), { timeout: 20_000 });
+  await store.close();
+  await other.close();
+});
+
+test("C5: a store that has failed reads what other processes do, also of the change that failed", async () => {
+  const { path, store } = await made();
+  const other = await openDir(path, { busyMs: 60_000 });
+  let isPlaced = false;
+  const rename = instead("renameSync", (from: string, to: string) => {
+    rename(from, to);
+    if (to.endsWith("session.json")) isPlaced = true;
+  });
+  const sync = instead("fsyncSync", (fd: number) => {
+    if (isPlaced) throw failure("EIO");
+    return sync(fd);
+  });
+  await expect(store.apply([begin("b")])).rejects.toMatchObject({ code: "IO" });
+  mend();
+  expect(await other.apply([begin("c")])).toEqual({ ok: true });
+  for (const each of [store, other]) expect((await each.sessions({ limit: 5 })).map(({ id }) => id)).toEqual(["c", "b", "a"]);
+  await store.close();
+  await other.close();
+});
 
 test("O2: a release that was made and reported as failed leaves no second holder", async () => {
   const path = fresh();

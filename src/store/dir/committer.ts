@@ -2,7 +2,8 @@
  * Runs what changes the store, one after another, and answers when it will last.
  *
  * C4  what comes in one tick is written together and synced together, but succeeds and fails apart.
- * C5  after a failed sync, or a write that could not be taken back, nothing more is written through this store.
+ * C5  after a failed sync, or a write that could not be taken back, nothing more is written through this store. It releases the lock, as a
+ *     kill would. After any other failure all is as before, and the store goes on.
  * C6  nor after a file or directory of the store is no longer the one that was opened. What was written to it is not acknowledged (GONE-1).
  */
 import { HoldfastError } from "../../core/errors.js";
@@ -82,6 +83,11 @@ export class Committer {
   /** As long as nothing has to be waited for it goes on at once: a turn of the queue costs as much as a save. */
   #run(): void {
     while (this.#queue.length > 0) {
+      // C5: nor is the lock taken again, once it was released.
+      if (this.#failed) {
+        for (const { reject } of this.#queue.splice(0)) reject(this.#failed);
+        break;
+      }
       const writer = this.#writerOf();
       const waits = writer instanceof Promise ? this.#await(writer) : this.#runGroup(writer, this.#queue.splice(0, MAX_GROUP));
       if (waits !== undefined) {

@@ -342,6 +342,12 @@ export class IndexFile {
   abandon(): void {
     this.#close();
   }
+
+  /** The same, where it is unknown whether the last change was made: who reads on here reads all of it again. */
+  forsake(): void {
+    this.#close();
+    this.#read.inode = 0;
+  }
 }
 
 const retracted = (id: string): Entry => ({

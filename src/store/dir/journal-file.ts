@@ -5,6 +5,7 @@
  * K2       a save whose seal says `with` counts once its session's file has reached that version, one that says `more` with the save
  *          that follows it; until then nothing else stands behind them.
  * K3       a file changes in place only at its end. To change what stands before, it is written anew and exchanged.
+ * K4       a file whose sync failed is not synced again, but written anew by the next writer (unsynced.ts).
  */
 import { closeSync, fstatSync, ftruncateSync, lstatSync, type Stats } from "node:fs";
 import { dirname } from "node:path";
@@ -31,6 +32,7 @@ import { readSaves, type Wants } from "./read-saves.js";
 import { type Piece, Redraft } from "./redraft.js";
 import { bytesBefore, isAsRead, type Seal, saveText, sealOf } from "./save-rows.js";
 import { type Span, Spans } from "./spans.js";
+import type { Unsynced } from "./unsynced.js";
 import { walkBack } from "./walk.js";
 
 const MORE = { more: true } as const;
@@ -52,6 +54,7 @@ export class JournalFile {
   readonly line: LineId;
   readonly path: string;
   readonly #writes: boolean;
+  readonly #unsynced: Unsynced;
   #fd: number | undefined;
   #inode = 0;
   #spans = new Spans();
@@ -65,10 +68,11 @@ export class JournalFile {
   #directory: OpenDirectory | undefined;
   #change = ++changes;
 
-  constructor(line: LineId, path: string, { writes }: { readonly writes: boolean }) {
+  constructor(line: LineId, path: string, { writes, unsynced }: { readonly writes: boolean; readonly unsynced: Unsynced }) {
     this.line = line;
     this.path = path;
     this.#writes = writes;
+    this.#unsynced = unsynced;
   }
 
   // ---- looking
@@ -345,8 +349,18 @@ export class JournalFile {
     return this.#directory === undefined ? this.#fd : undefined;
   }
 
+  /** K4 */
+  failedToSync(): void {
+    this.#unsynced.add(this.path);
+  }
+
   #sync(): void {
-    syncFile(this.#fd as number);
+    try {
+      syncFile(this.#fd as number);
+    } catch (error) {
+      this.failedToSync();
+      throw error;
+    }
   }
 
   sync(): void {
@@ -462,6 +476,19 @@ export class JournalFile {
     pieces.push({ from: copied, to: this.#end });
     const of = { end: this.#end, change: this.#change };
     return Object.assign(new Redraft(this.path, pieces), { of });
+  }
+
+  /** K4: all of it, as it stands, in a file of its own. Has to be looked at again. */
+  renew(): void {
+    if (this.#fd === undefined) return;
+    const of = { end: this.#size, change: this.#change };
+    const redraft = Object.assign(new Redraft(this.path, [{ from: 0, to: this.#size }]), { of });
+    try {
+      redraft.copyNow();
+      this.exchange(redraft);
+    } finally {
+      redraft.end();
+    }
   }
 
   isUnmoved({ end, change }: Moment): boolean {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Standing } from "./catalogue.js";
 import { JournalFile } from "./journal-file.js";
 import { nameOf } from "./names.js";
+import { forgetUnsynced, isUnsynced, Unsynced } from "./unsynced.js";
 
 const OPEN = 256;
 /** Saves whose places are remembered, over all journals: about 100 MB. */
@@ -11,6 +12,9 @@ const PLACES = 2_000_000;
 export class Journals {
   readonly #files = new Map<string, JournalFile>();
   readonly #directory: (session: string) => string;
+  readonly unsynced = new Unsynced();
+  /** Files that were looked at for K4. */
+  readonly #sound = new WeakSet<JournalFile>();
   #writes = false;
   /** Written, and not yet synced. */
   readonly dirty = new Set<JournalFile>();
@@ -27,11 +31,24 @@ export class Journals {
   of(line: Pick<Standing, "id" | "home">, version: number): JournalFile {
     let file = this.#files.get(line.id);
     if (file === undefined) {
-      file = new JournalFile(line.id, this.path(line), { writes: this.#writes });
+      file = new JournalFile(line.id, this.path(line), { writes: this.#writes, unsynced: this.unsynced });
       this.#makeRoom();
     } else this.#files.delete(line.id);
     this.#files.set(line.id, file);
     file.look(version);
+    return file;
+  }
+
+  /** The same, to write to it. K4: one whose sync failed is written anew before. */
+  toWrite(line: Pick<Standing, "id" | "home">, version: number): JournalFile {
+    const file = this.of(line, version);
+    if (this.#sound.has(file)) return file;
+    if (isUnsynced(file.path)) {
+      file.renew();
+      forgetUnsynced(file.path);
+      file.look(version);
+    }
+    this.#sound.add(file);
     return file;
   }
 

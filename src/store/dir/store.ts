@@ -241,18 +241,21 @@ export class DirStore implements Store {
 
   /** Releases the lock. From here on this process reads as any other, until it writes again. */
   #endWriting(): void {
-    if (this.#committer.hasFailed || !this.#presence.isThere()) return;
+    if (!this.#presence.isThere()) return;
     this.#writer = undefined;
     this.#sessions.endWriting();
     this.#journals.endWriting();
     try {
       // The process that waits goes on in it at once.
-      if (!this.#lock.isWanted) this.#index.close();
+      if (!this.#committer.hasFailed && !this.#lock.isWanted) this.#index.close();
     } catch (error) {
-      if (error instanceof Unsure) return this.#committer.fail(error);
+      if (error instanceof Unsure) this.#committer.fail(error);
       // There is no room to say that it was closed: the next process looks more closely.
     }
-    this.#index.abandon();
+    // C5: this store writes no more. Others do, as after a kill.
+    if (this.#committer.hasFailed) this.#index.forsake();
+    else this.#index.abandon();
+    this.#journals.unsynced.mark();
     this.#lock.release();
     this.#tenure.stop();
   }
@@ -544,9 +547,19 @@ export class DirStore implements Store {
     this.#index.abandon();
     try {
       // A lock in another store's directory is not ours to write.
-      if (isThere) this.#lock.release();
+      if (isThere && this.#isMarked()) this.#lock.release();
     } finally {
       this.#lock.leave();
+    }
+  }
+
+  /** K4: else the lock is kept until this process ends. */
+  #isMarked(): boolean {
+    try {
+      this.#journals.unsynced.mark();
+      return true;
+    } catch {
+      return false;
     }
   }
 

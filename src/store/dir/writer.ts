@@ -182,7 +182,7 @@ export class Writer {
   /** A new line: nothing is left under its name, and what it begins at will last. */
   #prepare(line: LineId, home: string, origin: Place | null): void {
     const { journals, index } = this.#parts;
-    journals.of({ id: line, home }, 0).clear();
+    journals.toWrite({ id: line, home }, 0).clear();
     const from = origin && index.catalogue.line(origin.line);
     if (from) this.#journal(from.id, from.home);
   }
@@ -272,7 +272,7 @@ export class Writer {
     const { journals, sessions, index } = this.#parts;
     const doc = sessions.get(home);
     if (doc === undefined && index.catalogue.line(id) !== undefined) throw lost(home);
-    const journal = journals.of({ id, home }, doc?.version ?? 0);
+    const journal = journals.toWrite({ id, home }, doc?.version ?? 0);
     if (this.#ready.has(journal)) return journal;
     if (journal.strayBytes > 0) this.#setAside(journal);
     journal.dropUncommitted();
@@ -294,7 +294,7 @@ export class Writer {
     if (this.#settled.has(id)) return;
     const doc = this.#parts.sessions.get(id);
     for (const line of doc?.lines ?? []) {
-      const journal = this.#parts.journals.of({ id: line.id, home: id }, doc?.version ?? 0);
+      const journal = this.#parts.journals.toWrite({ id: line.id, home: id }, doc?.version ?? 0);
       if (!journal.hasUncommitted) continue;
       if (journal.strayBytes > 0) this.#setAside(journal);
       journal.dropUncommitted();
@@ -324,12 +324,16 @@ export class Writer {
   async #syncTogether(): Promise<void> {
     const { dirty } = this.#parts.journals;
     const later = [...dirty].filter((journal) => journal.fdToSync !== undefined);
-    const syncs = Promise.allSettled(later.map((journal) => syncLater(journal.fdToSync as number)));
-    for (const journal of dirty) if (journal.fdToSync === undefined) journal.sync();
-    const failed = (await syncs).find(({ status }) => status === "rejected");
+    const syncNew = async (): Promise<void> => {
+      for (const journal of dirty) if (journal.fdToSync === undefined) journal.sync();
+    };
+    // All are waited for, also where one fails at once: after that their files may be closed.
+    const answers = await Promise.allSettled([...later.map((journal) => syncLater(journal.fdToSync as number)), syncNew()]);
+    for (const [i, { status }] of answers.entries()) if (status === "rejected") later[i]?.failedToSync();
+    const failed = answers.find((answer) => answer.status === "rejected");
     const written = [...dirty];
     dirty.clear();
-    if (failed !== undefined) throw new Unsure((failed as PromiseRejectedResult).reason);
+    if (failed !== undefined) throw failed.reason instanceof Unsure ? failed.reason : new Unsure(failed.reason);
     for (const journal of written) this.#checkInPlace(journal);
   }
 
