@@ -104,13 +104,34 @@ export class Reserve {
     this.#lentBytes = 0;
     if (owed === 0) return;
     try {
-      this.#within(constants.O_RDWR | constants.O_APPEND, (fd) => {
-        const bytes = randomBytes(Math.max(0, Math.min(owed, this.#bytes - fstatSync(fd).size)));
-        for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
-      });
+      this.#within(constants.O_RDWR | constants.O_APPEND, (fd) => this.#grow(fd, owed));
     } catch {
       // Others took the room meanwhile: it stays shorter.
     }
+  }
+
+  /** Puts all the room that is left into it, up to its size: what comes next would take that room, and free nothing. */
+  keepRest(): void {
+    try {
+      if (!this.#isWorth()) return;
+      if (!this.isFound) {
+        const fd = openSync(this.#path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600);
+        try {
+          writeSync(fd, NOTE);
+        } finally {
+          closeSync(fd);
+        }
+      }
+      this.#within(constants.O_RDWR | constants.O_APPEND, (fd) => this.#grow(fd, this.#bytes));
+    } catch {
+      // There is no more.
+    }
+  }
+
+  /** By so many bytes at most, a little at a time: so it takes what there is. */
+  #grow(fd: number, most: number): void {
+    for (let left = Math.min(most, this.#bytes - fstatSync(fd).size); left > 0; )
+      left -= writeSync(fd, randomBytes(Math.min(left, LENT_BYTES)));
   }
 
   /** Whether something stands in its place. */

@@ -275,7 +275,8 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub
     expect((await again.verify()).findings).toEqual([]);
   });
 
-  test("ROOM-1: deletes and gc free a full disk also after one save that is longer than the reserve", async () => {
+  /** A full disk, and before that one save that is longer than the reserve. */
+  async function madeWithLongLog() {
     const { directory, hold, live, path } = await made();
     await passTime(path);
     const big = await hold.session("big");
@@ -285,6 +286,11 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub
     for (let n = 0; n < bytes; n += 50_000) big.append(say(50_000));
     await big.checkpoint();
     await fillEntirely(directory, live);
+    return { directory, hold, live };
+  }
+
+  test("ROOM-1: deletes and gc free a full disk also after one save that is longer than the reserve", async () => {
+    const { directory, hold, live } = await madeWithLongLog();
     for (const id of ["a", "b", "c"]) expect(await hold.sessions.delete(id)).toMatchObject({ deleted: true });
     expect(await hold.sessions.delete("big")).toMatchObject({ deleted: true });
     await hold.gc();
@@ -292,6 +298,27 @@ describe.each(kinds)("$name", ({ at, reserve, reserved, disk, large, room, scrub
     const left = statfsSync(directory);
     expect(left.bavail * left.bsize).toBeGreaterThan(2 * reserved);
     expect((await hold.verify()).findings).toEqual([]);
+  });
+
+  test("ROOM-1: so do they if each is a process of its own, which moves the log when it closes the store", async () => {
+    const { directory, hold } = await madeWithLongLog();
+    await hold.close();
+    const each = async (run: (hold: Holdfast) => Promise<unknown>) => {
+      const again = await open(at(directory));
+      opened.push(again);
+      await run(again);
+      await again.close();
+    };
+    for (const id of ["a", "b", "c", "big"]) await each((again) => again.sessions.delete(id));
+    await each((again) => again.gc());
+    await each(async (again) => {
+      const session = await again.session("live");
+      session.append(say(3_000));
+      await session.checkpoint();
+      expect((await again.verify()).findings).toEqual([]);
+    });
+    const left = statfsSync(directory);
+    expect(left.bavail * left.bsize).toBeGreaterThan(2 * reserved);
   });
 
   test("gc makes the reserve again once there is room", async () => {

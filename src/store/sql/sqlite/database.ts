@@ -265,6 +265,8 @@ export class SqliteDatabase implements Database {
   async close(): Promise<void> {
     this.#watch.end();
     await this.#committer.drain();
+    // SQLite moves the log when the last connection is closed, also where there is no room for all of it (ROOM-1).
+    if (this.#room.isHeld && !this.gone.aborted && !this.#room.letGo()) this.#medium.reserve?.keepRest();
     await this.#medium.close();
   }
 }
