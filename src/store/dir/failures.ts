@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { HoldfastError, quote } from "../../core/errors.js";
-import { unreadable } from "../refusals.js";
+import { exhausted, isExhausted, unreadable } from "../refusals.js";
 
 /**
  * Something may have been written, or not: a sync failed, or what was half done could not be taken back. Nothing more is written
@@ -17,8 +17,6 @@ export class Unsure extends Error {
 export const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException | undefined)?.code;
 
 const FULL: readonly unknown[] = ["ENOSPC", "EDQUOT", "EFBIG"];
-/** The system has no descriptor or memory left for now: nothing was done. */
-const EXHAUSTED: readonly unknown[] = ["EMFILE", "ENFILE", "ENOMEM"];
 const NOT_A_FILE: readonly unknown[] = ["ELOOP", "ENXIO", "EISDIR", "ENOTDIR"];
 const READ_ONLY: readonly unknown[] = ["EROFS", "EACCES", "EPERM"];
 
@@ -57,17 +55,11 @@ export function translate(error: unknown): HoldfastError {
       {},
       error,
     );
-  if (EXHAUSTED.includes(code))
-    return new HoldfastError(
-      "BUSY",
-      `The system has no open files or memory to give (${said}). Nothing was written. Close some files or raise the limit, then try again.`,
-      {},
-      error,
-    );
+  if (isExhausted(error)) return exhausted(error);
   if (READ_ONLY.includes(code))
     return new HoldfastError(
       "IO",
-      `The store cannot be read or written (${said}). Check the permissions of its directory.`,
+      `The system does not allow it (${said}). Check the permissions of the store, and whether it is on a read-only mount.`,
       path === undefined ? {} : { path },
       error,
     );
@@ -84,7 +76,7 @@ export function missingPath(error: unknown): string | undefined {
 }
 
 /** Whether a file could not be looked at: the disk failed, or the system had no descriptor or memory. That says nothing of the file. */
-export const isUnseen = (error: unknown): boolean => isUnreadable(error) || EXHAUSTED.includes(codeOf(error));
+export const isUnseen = (error: unknown): boolean => isUnreadable(error) || isExhausted(error);
 
 /** Whether nothing more may be written after this failure. A call that failed in any other way has changed nothing (W5). */
 export const isLasting = (error: unknown): boolean => error instanceof Unsure;
