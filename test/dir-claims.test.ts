@@ -151,7 +151,7 @@ function makeOld(path: string, sessions: readonly string[]): void {
   }
   rmSync(join(path, "waiting"), { recursive: true });
   const birth = join(path, "holdfast.json");
-  writeFileSync(birth, readFileSync(birth, "utf8").replace('"format":3', '"format":1'));
+  writeFileSync(birth, readFileSync(birth, "utf8").replace('"format":4', '"format":1'));
 }
 
 test.each(["", "acme"])("a store of the first format (tenant %j) is brought up to date by the first who writes", async (tenant) => {
@@ -173,7 +173,7 @@ test.each(["", "acme"])("a store of the first format (tenant %j) is brought up t
   expect(await store.inbox("Waits", { dueBy: 0, limit: 10 })).toEqual([mail("m")]);
   expect(formatOf(), "reading changes nothing").toBe(1);
   await store.apply([begin("new", { agent: "x", due: 3 })]);
-  expect(formatOf()).toBe(3);
+  expect(formatOf()).toBe(4);
   expect(marked(path)).toEqual([nameOf("Waits")]);
   expect(await claim(store, 3)).toEqual(["Waits", "new"]);
   expect(await store.check()).toEqual([]);
@@ -192,7 +192,7 @@ test("one who opened it before a newer format was written does not write to it",
   const store = await openDir(path);
   const birth = join(path, "holdfast.json");
   const text = readFileSync(birth, "utf8");
-  writeFileSync(birth, text.replace('"format":3', '"format":4'));
+  writeFileSync(birth, text.replace('"format":4', '"format":5'));
   await expect(store.apply([begin("a")])).rejects.toMatchObject({ code: "NEWER_FORMAT" });
   writeFileSync(birth, text);
   expect(await store.apply([begin("a")])).toEqual({ ok: true });

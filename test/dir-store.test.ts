@@ -182,7 +182,7 @@ describe("the directory", () => {
     await session.checkpoint();
     await session.close();
     await hold.close();
-    expect(JSON.parse(readFileSync(join(path, "holdfast.json"), "utf8"))).toMatchObject({ format: 3 });
+    expect(JSON.parse(readFileSync(join(path, "holdfast.json"), "utf8"))).toMatchObject({ format: 4 });
     const files = readdirSync(ofSession(path, "order-42"));
     const [journal = ""] = files.filter((name) => name.endsWith(".jsonl"));
     expect(files.sort()).toEqual([journal, "session.json"].sort());
@@ -217,7 +217,7 @@ describe("the directory", () => {
     await made(path, 1);
     const file = join(path, "holdfast.json");
     const text = readFileSync(file, "utf8");
-    writeFileSync(file, text.replace('"format":3', '"format":4'));
+    writeFileSync(file, text.replace('"format":4', '"format":5'));
     await expect(openDir(path)).rejects.toMatchObject({ code: "NEWER_FORMAT" });
     writeFileSync(file, "{}");
     await expect(openDir(path)).rejects.toMatchObject({ code: "NOT_A_STORE" });

@@ -12,7 +12,7 @@ import { type Digest, digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { checkName } from "../core/ids.js";
 import { encode, type Json, sortedText } from "../core/json.js";
-import type { Applied, DocChange, DocRow } from "../store/port.js";
+import { type Applied, type DocChange, type DocRow, RECEIPT } from "../store/port.js";
 import { unlessDamaged } from "./damage.js";
 import { documents } from "./documents.js";
 import type { Ground } from "./ground.js";
@@ -26,7 +26,6 @@ export interface KeyOption {
   readonly key?: string;
 }
 
-export const RECEIPT = "receipt";
 const DAY_MS = 24 * 60 * 60 * 1_000;
 /** For how long a key is known at least. */
 export const KEY_VALID_MS = 7 * DAY_MS;

@@ -4,7 +4,7 @@ import { HoldfastError, quote } from "../core/errors.js";
 import { type LineId, MAX_SEQ, placeId, type SessionId, sessionId } from "../core/ids.js";
 import { refsOf } from "../core/refs.js";
 import { firstSeq, isGap, open, type Save } from "../core/save.js";
-import { AGENT, type DocRow, type LineRow, noWitnesses, type SessionRow, SNAPSHOT, type Witnesses } from "../store/port.js";
+import { AGENT, type DocRow, type LineRow, noWitnesses, RECEIPT, type SessionRow, SNAPSHOT, type Witnesses } from "../store/port.js";
 import { agentOf } from "./agents/record.js";
 import { contentsOf } from "./agents/snapshot.js";
 import { breathe } from "./breathe.js";
@@ -15,7 +15,7 @@ import { readMail } from "./inbox.js";
 import { hole } from "./journal.js";
 import { callback, options } from "./options.js";
 import type { Past } from "./past.js";
-import { RECEIPT, verifyReceipt } from "./receipts.js";
+import { verifyReceipt } from "./receipts.js";
 import { policyOf, RETENTION, STORE_RETENTION } from "./retention/stored.js";
 import { labelOf, leaseOf, lineOf, rootDigest } from "./rows.js";
 

@@ -159,6 +159,10 @@ export interface Doc {
 export const AGENT = "agent";
 /** The kind of documents that stand for snapshots: `counts` counts them. */
 export const SNAPSHOT = "snapshot";
+/** The kind of documents that say what was done under a key: of these there are most. */
+export const RECEIPT = "receipt";
+/** Kinds that pin nothing. A store need not look at their documents to know what is pinned, and may refuse one that has pins. */
+export const PINS_NOTHING: ReadonlySet<string> = new Set([AGENT, RECEIPT]);
 
 /** As it is listed. Numbers rise in the order of making, and none is used twice. */
 export interface DocRow extends Omit<Doc, "pins" | "body"> {

@@ -4,9 +4,9 @@ import { MockLanguageModelV3 } from "ai/test";
 import { expect, test } from "vitest";
 import { Holdfast as Hold } from "../../src/holdfast.js";
 import { type Holdfast, HoldfastError, open } from "../../src/index.js";
-import { RECEIPT } from "../../src/runtime/receipts.js";
 import { thisMachine } from "../../src/store/machine.js";
 import { MemoryStore } from "../../src/store/memory.js";
+import { RECEIPT } from "../../src/store/port.js";
 import { everyCrash, scriptedModel } from "../../src/testing/index.js";
 import { wrapped } from "../support/wrapped.js";
 

@@ -2,8 +2,13 @@
  * Documents beside the sessions (agents, snapshots), a file each: documents/<kind>/<name>.json.
  *
  * A change of one is made when its file is exchanged or removed; one of several, or together with sessions, by commit.json
- * (session-files.ts). The writer knows what there is; everybody else looks again at every call. One that is asked for by its id is read;
- * where all are gone over, those are read that are not the files they were.
+ * (session-files.ts). One that is asked for by its id is read, and no other. Where all of a kind are gone over, those are read that are not
+ * the files they were; a process that reads does so at every call, one that writes once, and from then on it knows that kind.
+ *
+ * DOCS-1  what is pinned is asked of all documents that may pin something. A writer has gone over them since it took the lock. Agents and
+ *         receipts pin nothing (PINS_NOTHING): receipts are most of what there is, and are left out.
+ * DOCS-2  a file counts as the one that was read if inode, size and times are the same, and it had stood for a while when it was read
+ *         (STAMP-1). Inodes are used again, and times may be coarse.
  *
  * Of one that is damaged, kind and name are known from its path: it can be written over and removed. Whose it is, its number and what it
  * pins are not; nor is an id that is no plain name, unless its remains still tell it.
@@ -12,7 +17,8 @@ import { lstatSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { type CheckpointId, type Place, placeId } from "../../core/ids.js";
-import { AGENT, type Doc, type DocQuery, type DocRow, type Pin } from "../port.js";
+import { type Doc, type DocQuery, type DocRow, PINS_NOTHING, type Pin } from "../port.js";
+import { DocNumbers, LAST } from "./doc-numbers.js";
 import { changeDirectory, checkDirectory, isDraft, makeDirectory, namesIn, putFile, readFile, remove } from "./files.js";
 import { nameOf } from "./names.js";
 import { byLine, PinIndex } from "./pin-index.js";
@@ -31,40 +37,40 @@ export type DocStep =
   | { readonly kind: string; readonly id: string; readonly ends: number };
 
 interface Seen {
-  /** Which file it was read from, where that tells. */
+  /** DOCS-2: which file it was read from, where that tells. */
   readonly file: string | undefined;
   readonly doc: FiledDoc;
 }
-
-const LAST = "last.json";
 
 export class DocFiles {
   readonly #root: string;
   /** Steps of a change that is made, and not yet put in place. */
   readonly #pending: () => readonly DocStep[];
-  /** By path. */
-  #seen = new Map<string, Seen>();
+  readonly #numbers: DocNumbers;
+  /** Of kinds that were gone over: by the name of the kind, and then by path. */
+  readonly #kinds = new Map<string, Map<string, Seen>>();
   /** Of all that was seen. */
-  #pins = new PinIndex();
+  readonly #pins = new PinIndex();
   /** Paths of those that are damaged, and may have pinned something. */
   readonly #damaged = new Set<string>();
+  /** For the writer: names of kinds that it knows, and whether these are all that may pin something. */
+  readonly #known = new Set<string>();
+  #knowsPins = false;
   #writes = false;
 
   constructor(root: string, pending: () => readonly DocStep[]) {
     this.#root = join(root, "documents");
     this.#pending = pending;
+    this.#numbers = new DocNumbers(this.#root, () => this.#highest());
   }
 
   /** From here on no other process writes. `isUnchanged`: nor did one since this process wrote last. */
   beginWriting({ isUnchanged }: { readonly isUnchanged: boolean }): void {
-    if (!isUnchanged) {
-      // All of it anew: a file that was seen before may be of another time.
-      this.#seen = new Map();
-      this.#pins = new PinIndex();
-      this.#damaged.clear();
-      this.#look();
-    }
     this.#writes = true;
+    if (isUnchanged) return;
+    this.#known.clear();
+    this.#knowsPins = false;
+    this.#numbers.forget();
   }
 
   endWriting(): void {
@@ -76,7 +82,8 @@ export class DocFiles {
   get(kind: string, id: string): FiledDoc | undefined {
     const step = this.#step(kind, id);
     const path = this.#path(kind, id);
-    const seen = this.#writes ? this.#seen.get(path) : this.#read(path, undefined);
+    const name = nameOf(kind);
+    const seen = this.#isKnown(name) ? this.#kinds.get(name)?.get(path) : this.#read(path, undefined);
     const found = seen && (isDamaged(seen.doc) ? { ...seen.doc, kind, id } : seen.doc);
     if (step === undefined) return found;
     if ("put" in step) return found === undefined || found.version < step.put.version || found.no < step.put.no ? step.put : found;
@@ -84,7 +91,7 @@ export class DocFiles {
   }
 
   list({ kind, of, before = Number.MAX_SAFE_INTEGER, limit }: DocQuery): DocRow[] {
-    const all = [...this.#all(kind).values()];
+    const all = [...this.#all(nameOf(kind)).values()];
     // Behind all others, each with a number of its own, so that they can be gone over in pages.
     const damaged = all.filter(isDamaged).sort((a, b) => (a.id < b.id ? -1 : 1));
     const rows = damaged.map((doc, i) => ({ ...rowOf(doc), no: DAMAGED_NO - i, text: DAMAGED }));
@@ -94,7 +101,7 @@ export class DocFiles {
 
   /** Counts the documents of a kind by the names of their files. No file is read. */
   count(kind: string): number {
-    const all = new Set(this.#paths(kind));
+    const all = new Set(this.#paths(nameOf(kind)));
     for (const step of this.#pending()) {
       if (step.kind !== kind) continue;
       if (this.get(kind, step.id) === undefined) all.delete(this.#path(kind, step.id));
@@ -103,28 +110,28 @@ export class DocFiles {
     return all.size;
   }
 
-  /** All of a kind, or of all kinds, by path. */
-  #all(kind?: string): Map<string, FiledDoc> {
-    if (!this.#writes) this.#look(kind);
-    const all = new Map([...this.#seen].map(([path, { doc }]) => [path, doc]));
-    for (const step of this.#pending()) {
-      const path = this.#path(step.kind, step.id);
-      const doc = this.get(step.kind, step.id);
-      if (doc === undefined) all.delete(path);
-      else all.set(path, doc);
+  /** All of a kind, by path. */
+  #all(name: string): Map<string, FiledDoc> {
+    this.#look(name);
+    const all = new Map<string, FiledDoc>();
+    for (const [path, { doc }] of this.#kinds.get(name) ?? []) all.set(path, doc);
+    for (const { kind, id } of this.#pending()) {
+      if (nameOf(kind) !== name) continue;
+      const doc = this.get(kind, id);
+      if (doc === undefined) all.delete(this.#path(kind, id));
+      else all.set(this.#path(kind, id), doc);
     }
-    for (const path of all.keys()) if (!isOfKind(path, kind)) all.delete(path);
     return all;
   }
 
   pins(line: string): Pin[] {
-    if (!this.#writes) this.#look();
+    this.#lookForPins();
     this.#refuseDamaged();
     return this.#pinsOf(line);
   }
 
   isPinned({ line, seq }: Place): boolean {
-    if (!this.#writes) this.#look();
+    this.#lookForPins();
     const isKnown = this.#pinsOf(line).some((pin) => pin.seq === seq);
     if (!isKnown) this.#refuseDamaged();
     return isKnown;
@@ -147,16 +154,25 @@ export class DocFiles {
 
   /** What is damaged, in words. */
   check(): readonly string[] {
-    return [...this.#all()].flatMap(([path, doc]) => (isDamaged(doc) ? `${quote(path)} is damaged.` : []));
+    const all = this.#names().flatMap((name) => [...this.#all(name)]);
+    return all.flatMap(([path, doc]) => (isDamaged(doc) ? `${quote(path)} is damaged.` : []));
   }
 
   /** No document ever had a higher number. */
   get last(): number {
-    const ended = readFile(join(this.#root, LAST))?.toString();
-    const highest = ended === undefined ? 0 : (unsealed<{ readonly no: number }>(ended)?.no ?? 0);
-    const all = [...this.#all().values()];
-    // Numbers above those that are known can only be those of damaged ones.
-    return Math.max(highest, ...all.map(({ no }) => no)) + all.filter(isDamaged).length;
+    return this.#pending().reduce((last, step) => Math.max(last, "put" in step ? step.put.no : 0), this.#numbers.last);
+  }
+
+  /** DOCNO-3. Numbers above those that are known can only be those of damaged ones. */
+  #highest(): number {
+    let [highest, damaged] = [0, 0];
+    for (const name of this.#names()) {
+      for (const { no } of this.#all(name).values()) {
+        if (no <= DAMAGED_NO) damaged += 1;
+        else highest = Math.max(highest, no);
+      }
+    }
+    return highest + damaged;
   }
 
   // ---- writing
@@ -169,13 +185,14 @@ export class DocFiles {
     if ("put" in step) {
       if (found === undefined || found.no !== step.put.no || found.version < step.put.version) {
         makeDirectory(join(this.#root, nameOf(step.kind)));
+        this.#numbers.keep(step.put.no);
         putFile(path, sealedText(step.put));
         // Known without being read again: from here on it is made, and nothing may make it seem otherwise.
         this.#note(path, { file: undefined, doc: step.put });
       }
     } else if (found === undefined || found.no === step.ends) {
       // Before it goes: none has its number again.
-      putFile(join(this.#root, LAST), sealedText({ no: this.last }));
+      this.#numbers.keep(step.ends);
       changeDirectory(join(this.#root, nameOf(step.kind)), () => remove(path));
       this.#note(path, undefined);
     }
@@ -189,23 +206,42 @@ export class DocFiles {
     return join(this.#root, nameOf(kind), `${nameOf(id)}.json`);
   }
 
-  /** Reads files that are new or changed: of one kind, or of all. */
-  #look(kind?: string): void {
-    const gone = new Set([...this.#seen.keys()].filter((path) => isOfKind(path, kind)));
-    for (const path of this.#paths(kind)) {
-      gone.delete(path);
-      this.#read(path, this.#seen.get(path));
-    }
-    for (const path of gone) this.#note(path, undefined);
+  #isKnown(name: string): boolean {
+    return this.#writes && this.#known.has(name);
   }
 
-  *#paths(kind?: string): Generator<string> {
-    if (!checkDirectory(this.#root)) return;
-    for (const name of kind === undefined ? namesIn(this.#root) : [nameOf(kind)]) {
-      // A draft is what one who was killed here has left.
-      if (name === LAST || isDraft(name) || !checkDirectory(join(this.#root, name))) continue;
-      for (const file of namesIn(join(this.#root, name))) if (file.endsWith(".json")) yield join(this.#root, name, file);
+  /** DOCS-1 */
+  #lookForPins(): void {
+    if (this.#writes && this.#knowsPins) return;
+    for (const name of new Set([...this.#names(), ...this.#kinds.keys()])) if (mayPin(name)) this.#look(name);
+    this.#knowsPins = this.#writes;
+  }
+
+  /** Reads files of a kind that are new or changed. */
+  #look(name: string): void {
+    if (this.#isKnown(name)) return;
+    const seen = this.#kinds.get(name) ?? new Map<string, Seen>();
+    this.#kinds.set(name, seen);
+    const gone = new Set(seen.keys());
+    for (const path of this.#paths(name)) {
+      gone.delete(path);
+      this.#read(path, seen.get(path));
     }
+    for (const path of gone) this.#note(path, undefined);
+    if (this.#writes) this.#known.add(name);
+  }
+
+  /** The names of all kinds. */
+  #names(): string[] {
+    if (!checkDirectory(this.#root)) return [];
+    // A draft is what one who was killed here has left.
+    return namesIn(this.#root).filter((name) => name !== LAST && !isDraft(name) && checkDirectory(join(this.#root, name)));
+  }
+
+  #paths(name: string): string[] {
+    const directory = join(this.#root, name);
+    if (!checkDirectory(this.#root) || !checkDirectory(directory)) return [];
+    return namesIn(directory).flatMap((file) => (file.endsWith(".json") ? join(directory, file) : []));
   }
 
   /** What stands at a path, if it is not what was there before. */
@@ -217,18 +253,30 @@ export class DocFiles {
     return this.#note(path, doc === undefined ? undefined : { file, doc });
   }
 
-  #note(path: string, seen: Seen | undefined): Seen | undefined {
-    this.#pins.exchange(path, this.#seen.get(path)?.doc, seen?.doc);
-    if (seen === undefined) this.#seen.delete(path);
-    else this.#seen.set(path, seen);
-    // An agent's record pins nothing.
-    if (seen !== undefined && isDamaged(seen.doc) && seen.doc.kind !== AGENT) this.#damaged.add(path);
+  #note(path: string, now: Seen | undefined): Seen | undefined {
+    const name = basename(dirname(path));
+    const seen = this.#kinds.get(name) ?? this.#begun(name);
+    // Of a kind that was never gone over nothing is kept.
+    if (seen === undefined) return now;
+    this.#pins.exchange(path, seen.get(path)?.doc, now?.doc);
+    if (now === undefined) seen.delete(path);
+    else seen.set(path, now);
+    if (now !== undefined && isDamaged(now.doc) && mayPin(name)) this.#damaged.add(path);
     else this.#damaged.delete(path);
+    return now;
+  }
+
+  /** A kind that was not there when the others were gone over for pins. */
+  #begun(name: string): Map<string, Seen> | undefined {
+    if (!this.#writes || !this.#knowsPins || !mayPin(name)) return undefined;
+    const seen = new Map<string, Seen>();
+    this.#kinds.set(name, seen);
     return seen;
   }
 }
 
-const isOfKind = (path: string, kind: string | undefined): boolean => kind === undefined || basename(dirname(path)) === nameOf(kind);
+const pinless: ReadonlySet<string> = new Set([...PINS_NOTHING].map(nameOf));
+const mayPin = (name: string): boolean => !pinless.has(name);
 
 /** One that is damaged has no number. */
 const DAMAGED_NO = -1;

@@ -29,8 +29,10 @@ export interface DirOptions {
  * 2: heads and mail say when they are due, and markers say for whom mail waits. One who knows only the first would take in mail before its
  * time, leave no markers for its own, and lose from a head when it is due, which the text of that head says too: it must not write here.
  * 3: documents stand beside the sessions. One who does not know of them would take away what they pin.
+ * 4: documents/last.json says how far documents' numbers go. An older Holdfast would go further without saying so, and the same number would
+ * be used twice.
  */
-const FORMAT = 3;
+const FORMAT = 4;
 const AT_ONCE = 200;
 const BUSY_MS = 5_000;
 

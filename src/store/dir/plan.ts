@@ -4,7 +4,7 @@
  */
 import type { LineId, Place } from "../../core/ids.js";
 import { firstSeq } from "../../core/save.js";
-import type { Applied, Change, Decision, DocChange, NewSave, Refusal } from "../port.js";
+import { type Applied, type Change, type Decision, type DocChange, type NewSave, PINS_NOTHING, type Refusal } from "../port.js";
 import type { Standing } from "./catalogue.js";
 import { type DocFiles, type DocStep, filedDoc } from "./doc-files.js";
 import { type LineDoc, newDoc, type SessionDoc } from "./session-file.js";
@@ -200,6 +200,7 @@ export class Plan {
     this.onlyLeases = false;
     if (remove && there !== undefined) this.documents.push({ kind, id, ends: there.no });
     if (put === undefined) return undefined;
+    if (put.pins.length > 0 && PINS_NOTHING.has(kind)) throw new TypeError(`a document of kind ${kind} cannot pin a place`);
     if (!put.pins.every(({ line, seq }) => this.#sealAt(line, seq)?.seq === seq)) return "origin";
     const known = remove ? undefined : there;
     // One that is damaged has no number, and is made anew.

@@ -77,8 +77,9 @@ export class SessionFiles {
 
   /** From here on no other process writes. Finishes what a killed writer left half done. `isUnchanged`: since this process wrote last. */
   beginWriting({ isUnchanged }: { readonly isUnchanged: boolean }): void {
-    this.finish();
+    // Before anything is finished: what is remembered of documents may be of another time.
     this.documents.beginWriting({ isUnchanged });
+    this.finish();
     this.#writes = true;
   }
 
