@@ -1,11 +1,26 @@
 /** Claims in a directory: markers, the lock, mail that another process posts meanwhile, and stores from before there were any. */
-import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { openStore } from "../src/open.js";
+import { entryOf } from "../src/store/dir/catalogue.js";
+import { indexRow } from "../src/store/dir/index-rows.js";
 import { nameOf, sessionPath } from "../src/store/dir/names.js";
 import { openDir } from "../src/store/dir/open.js";
 import { sealedText, unsealed } from "../src/store/dir/sealed.js";
+import { newDoc } from "../src/store/dir/session-file.js";
+import { entrySignature } from "../src/store/dir/watch.js";
 import type { Granting, Store } from "../src/store/port.js";
 import { begin } from "../src/testing/fixture.js";
 import { start } from "./faults/child.mjs";
@@ -82,6 +97,78 @@ test("who finds nothing to claim does not become the one who writes", async () =
   expect(await claim(store, 50)).toEqual(["a"]);
   expect(locks()).not.toEqual(before);
   await store.close();
+});
+
+test("who finds only sessions that others hold does not become the one who writes", async () => {
+  const path = fresh();
+  const making = await openDir(path);
+  await making.apply([begin("a", { agent: "x", due: 1 }), begin("b", { agent: "x", due: 2 })]);
+  await making.post("b", mail("m"));
+  await making.close();
+  const locks = (): string[] => readdirSync(path).filter((name) => name.startsWith("lock-"));
+  const before = locks();
+  const store = await openDir(path);
+  const asked: string[] = [];
+  expect(await store.claim({ agent: "x", dueBy: 5, limit: 1 }, ({ id }) => void asked.push(id))).toEqual([]);
+  expect(asked.toSorted()).toEqual(["a", "b"]);
+  expect(locks()).toEqual(before);
+  await store.close();
+});
+
+test("T2: claims that find nothing are no writes: the lock is released while they go on", async () => {
+  const path = fresh();
+  const store = await openDir(path);
+  await store.apply([begin("held", { agent: "x", due: 0 }), begin("idle", { agent: "x" })]);
+  // A marker that nothing waits behind is no reason to keep the lock either.
+  mkdirSync(join(path, "waiting"));
+  writeFileSync(join(path, "waiting", "idle"), "");
+  const isFree = (): boolean => readdirSync(path).some((name) => name.endsWith(".free.json"));
+  for (const deadline = Date.now() + 10_000; !isFree(); await sleep(20)) {
+    expect(Date.now()).toBeLessThan(deadline);
+    expect(await store.claim({ agent: "x", dueBy: 5, limit: 1 }, () => undefined)).toEqual([]);
+  }
+  expect(marked(path)).toEqual([]);
+  await store.close();
+});
+
+test("who waits for something to be due is woken by rows of sessions, and not by a lock that is taken and released", () => {
+  const path = join(root, `index-${++count}`);
+  const entry = (id: string) => entryOf({ ...newDoc(id), no: 1 });
+  writeFileSync(path, indexRow({ boot: "x" }) + indexRow([entry("a")]));
+  const signature = entrySignature(path);
+  let seen = signature();
+  const isWoken = (): boolean => {
+    const now = signature();
+    const isNew = now !== seen;
+    seen = now;
+    return isNew;
+  };
+  expect(isWoken()).toBe(false);
+  for (const row of [{ closed: true }, { boot: "y" }] as const) {
+    appendFileSync(path, indexRow(row));
+    expect(isWoken(), JSON.stringify(row)).toBe(false);
+  }
+  const row = indexRow([entry("b")]);
+  appendFileSync(path, indexRow({ closed: true }) + row);
+  expect(isWoken()).toBe(true);
+  // One that is just being written is seen once it is whole.
+  appendFileSync(path, row.slice(0, 20));
+  expect(isWoken()).toBe(false);
+  appendFileSync(path, row.slice(20));
+  expect(isWoken()).toBe(true);
+  // A row that cannot be read may say anything, and so may a file that was exchanged, cut, or grew by very much.
+  appendFileSync(path, `${row.slice(0, 10)}\n`);
+  expect(isWoken()).toBe(true);
+  truncateSync(path, row.length);
+  expect(isWoken()).toBe(true);
+  appendFileSync(path, indexRow({ boot: "x".repeat(100_000) }));
+  expect(isWoken()).toBe(true);
+  writeFileSync(`${path}.new`, readFileSync(path));
+  renameSync(`${path}.new`, path);
+  expect(isWoken()).toBe(true);
+  rmSync(path);
+  expect(isWoken()).toBe(true);
+  expect(isWoken()).toBe(false);
 });
 
 test("X2: an index that was made again knows what is due, and a damaged session keeps nobody from the others", async () => {

@@ -11,6 +11,7 @@ import type { Save } from "../../core/save.js";
 import type { Presence } from "../presence.js";
 import { queueFull } from "../refusals.js";
 import { isLasting, missingPath, translate } from "./failures.js";
+import type { Group } from "./tenure.js";
 import type { Done, Writer } from "./writer.js";
 
 interface Waiting {
@@ -31,21 +32,22 @@ const MAX_GROUP = 200;
 export class Committer {
   readonly #writerOf: () => Writer | Promise<Writer>;
   readonly #saved: (save: Save) => void;
-  readonly #wrote: () => void;
+  readonly #ended: (group: Group) => void;
   readonly #presence: Presence;
   #queue: Waiting[] = [];
   #isRunning = false;
+  #hasWritten = false;
   #failed: HoldfastError | undefined;
   #idle: (() => void)[] = [];
 
   /**
-   * `writerOf` gives the writer, once no other process writes. `saved` is told of every save that was made. `wrote` is called after each group:
+   * `writerOf` gives the writer, once no other process writes. `saved` is told of every save that was made. `ended` is called after each group:
    * from then on to the next `writerOf` nothing is being written.
    */
-  constructor(writerOf: () => Writer | Promise<Writer>, saved: (save: Save) => void, wrote: () => void, presence: Presence) {
+  constructor(writerOf: () => Writer | Promise<Writer>, saved: (save: Save) => void, ended: (group: Group) => void, presence: Presence) {
     this.#writerOf = writerOf;
     this.#saved = saved;
-    this.#wrote = wrote;
+    this.#ended = ended;
     this.#presence = presence;
   }
 
@@ -94,15 +96,21 @@ export class Committer {
         void waits.then(() => this.#next());
         return;
       }
-      this.#wrote();
+      this.#end();
     }
     this.#isRunning = false;
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 
   #next(): void {
-    this.#wrote();
+    this.#end();
     this.#run();
+  }
+
+  #end(): void {
+    const hasWritten = this.#hasWritten;
+    this.#hasWritten = false;
+    this.#ended({ hasWritten });
   }
 
   /** Where the store could not be taken for writing, all who wait are told. */
@@ -121,7 +129,9 @@ export class Committer {
       if (this.#failed) waiting.reject(this.#failed);
       else {
         try {
-          finished.push({ waiting, result: waiting.run(writer) });
+          const result = waiting.run(writer);
+          if (result.wrote !== false) this.#hasWritten = true;
+          finished.push({ waiting, result });
         } catch (error) {
           waiting.reject(this.#told(error));
         }

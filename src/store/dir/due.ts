@@ -1,6 +1,7 @@
 /** What a claim may take: sessions that the index knows to be due, and those that mail waits for. */
 import { join } from "node:path";
-import { type ClaimQuery, isForNow, MAX_CANDIDATES, type SessionRow } from "../port.js";
+import { monotonicMs } from "../machine.js";
+import { type ClaimQuery, type Granting, isForNow, MAX_CANDIDATES, type SessionRow } from "../port.js";
 import { Inbox } from "./inbox.js";
 import type { IndexFile } from "./index-file.js";
 import { nameOf, pathOfName } from "./names.js";
@@ -50,6 +51,21 @@ export class Due {
       // Its own file is believed, where the index runs ahead of it.
       if (row?.head.agent === agent && Math.min(row.head.due ?? NEVER, mailDue) <= dueBy) yield row;
     }
+  }
+
+  /**
+   * Whether a claim would take something: `grant` passes over sessions that living owners hold. With `settles` also whether it would find a
+   * marker behind which nothing waits: one who writes removes it.
+   */
+  isWorth(query: ClaimQuery, grant: Granting, { settles }: { readonly settles: boolean }): boolean {
+    if (query.limit <= 0) return false;
+    let isIdle = false;
+    const now = monotonicMs();
+    for (const row of this.find(query, () => {
+      isIdle = true;
+    }))
+      if (grant(row, now) !== undefined) return true;
+    return settles && isIdle;
   }
 
   /** The agent's sessions that mail waits for, and from when on. */

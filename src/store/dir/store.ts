@@ -148,7 +148,7 @@ export class DirStore implements Store {
     this.#committer = new Committer(
       () => this.#writer ?? this.#beginWriting(),
       ({ line, seq, check }) => this.#anchors.note(line, seq, check),
-      () => this.#tenure.wrote(),
+      (group) => this.#tenure.ended(group),
       this.#presence,
     );
   }
@@ -317,8 +317,8 @@ export class DirStore implements Store {
 
   async claim(query: ClaimQuery, grant: Granting): Promise<readonly SessionRow[]> {
     this.#open();
-    // Looked for first: a worker that finds nothing to do does not become the one who writes.
-    const isWorth = this.#writer !== undefined || (await this.#read(() => query.limit > 0 && !this.#due.find(query).next().done));
+    // Asked first, leases included: a worker that finds nothing to take neither takes the lock for it nor keeps it.
+    const isWorth = await this.#read(() => this.#due.isWorth(query, grant, { settles: this.#writer !== undefined }));
     return isWorth ? this.#committer.submit((writer) => writer.claim(query, grant)) : [];
   }
 
@@ -326,7 +326,7 @@ export class DirStore implements Store {
     this.#open();
     if (dryRun) return this.#survey.sweep(limit, undefined, new Set(), after);
     return this.#tenure.keep(async () => {
-      const writer = await this.#removing(() => this.#committer.submit((ours) => ({ answer: ours, saves: [] })));
+      const writer = await this.#removing(() => this.#committer.submit((ours) => ({ answer: ours, saves: [], wrote: false })));
       return writer.whileSweeping((since) => this.#survey.sweep(limit, (digest) => this.#blobs.remove(digest), since, after));
     });
   }

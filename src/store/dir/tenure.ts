@@ -20,6 +20,12 @@ export interface Tenancy {
   readonly end: () => void;
 }
 
+/** A group of changes that has ended. */
+export interface Group {
+  /** T2: a change that was refused, or found nothing to do, is no reason to keep the lock. */
+  readonly hasWritten: boolean;
+}
+
 export class Tenure {
   readonly #of: Tenancy;
   #timer: NodeJS.Timeout | undefined;
@@ -47,10 +53,11 @@ export class Tenure {
   }
 
   /** T1, between two groups of changes. A loop of saves leaves timers no turn, so the time is looked at here too. */
-  wrote(): void {
-    this.#wrote = performance.now();
-    if (this.#timer === undefined || this.#wrote - this.#looked < LOOK_EVERY_MS) return;
-    this.#looked = this.#wrote;
+  ended({ hasWritten }: Group): void {
+    const now = performance.now();
+    if (hasWritten) this.#wrote = now;
+    if (this.#timer === undefined || now - this.#looked < LOOK_EVERY_MS) return;
+    this.#looked = now;
     this.#endIf(() => this.#isDue());
   }
 

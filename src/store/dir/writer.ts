@@ -64,6 +64,8 @@ export interface Parts {
 export interface Done<T> {
   readonly answer: T;
   readonly saves: readonly Save[];
+  /** False where nothing was written: the lock is not kept for it (T2). */
+  readonly wrote?: false;
 }
 
 /** A journal, and the draft that is to take its place. */
@@ -97,7 +99,7 @@ export class Writer {
     if (next !== undefined) return { answer: done, saves: [next] };
     const plan = new Plan(this.#ground);
     const answer = plan.run({ changes, docs });
-    if (!answer.ok) return { answer, saves: [] };
+    if (!answer.ok) return { answer, saves: [], wrote: false };
     const { lone } = plan;
     if (lone !== undefined) this.#save(lone);
     else if (plan.docs.length + plan.documents.length > 0) this.#commit(plan);
@@ -253,7 +255,8 @@ export class Writer {
       if (lease !== undefined) granted.push({ ...row, lease });
     }
     this.#settleMarkers(idle);
-    if (granted.length > 0) this.apply({ changes: granted.map(({ id, lease }) => ({ session: id, when: {}, lease })), docs: [] });
+    if (granted.length === 0) return { answer: granted, saves: [], wrote: false };
+    this.apply({ changes: granted.map(({ id, lease }) => ({ session: id, when: {}, lease })), docs: [] });
     return { answer: granted, saves: [] };
   }
 
@@ -262,7 +265,7 @@ export class Writer {
     // What it pins must not be lost before it.
     this.sync();
     const decision = decide(sessions);
-    return decision === undefined ? { answer: done, saves: [] } : this.apply(decision);
+    return decision === undefined ? { answer: done, saves: [], wrote: false } : this.apply(decision);
   }
 
   // ---- journals
@@ -373,7 +376,7 @@ export class Writer {
     presence.check();
     const standing = index.catalogue.line(line);
     const doc = standing && sessions.get(standing.home);
-    if (standing === undefined || doc === undefined || standing.owner !== null) return { answer: freedOf([]), saves: [] };
+    if (standing === undefined || doc === undefined || standing.owner !== null) return nothing;
     this.sync();
     this.#settle(doc.id);
     const forks = index.catalogue.forksOf(line).map(({ origin }) => origin?.seq ?? 0);
@@ -382,7 +385,7 @@ export class Writer {
     const newest = journal.newest(Math.max(after, 0, ...forks), limit);
     const goes = newest.length < limit ? newest : upToGroup(journal, newest);
     const isWhole = after === -1 && forks.length === 0 && journal.hasOnly(goes.length);
-    if (goes.length === 0 && !isWhole) return { answer: freedOf([]), saves: [] };
+    if (goes.length === 0 && !isWhole) return nothing;
     // Before anything goes: its anchor must not be taken for a witness of a loss.
     const marked = doc.cut.includes(line) ? doc : this.#change(doc, { cut: [...doc.cut, line] });
     if (journal.endGroupBefore(goes.length)) journal = this.#journal(line, standing.home);
@@ -452,13 +455,15 @@ export class Writer {
 
 const done: Applied = { ok: true };
 const noHeader = (): string => "";
-const no: Done<boolean> = { answer: false, saves: [] };
+const no: Done<boolean> = { answer: false, saves: [], wrote: false };
 const yes: Done<boolean> = { answer: true, saves: [] };
 
 export const freedOf = (seals: readonly Seal[]): Freed => ({
   count: seals.length,
   bytes: seals.reduce((sum, seal) => sum + textBytes(seal), 0),
 });
+
+const nothing: Done<Freed> = { answer: freedOf([]), saves: [], wrote: false };
 
 /**
  * Of saves that are to go, newest first: so many that no group is torn. A group that is gets its own end, for which the whole journal has to
