@@ -107,6 +107,7 @@ export class Lock {
     const began = performance.now();
     let free = { number: -1, since: 0 };
     try {
+      place.clear();
       for (;;) {
         const newest = this.look();
         const ahead = place.ahead();
