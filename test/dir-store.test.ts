@@ -24,6 +24,7 @@ import { open } from "../src/open.js";
 import { Catalogue } from "../src/store/dir/catalogue.js";
 import { IndexFile } from "../src/store/dir/index-file.js";
 import { indexRow } from "../src/store/dir/index-rows.js";
+import { type DraftOf, JournalFile } from "../src/store/dir/journal-file.js";
 import { Lock } from "../src/store/dir/lock.js";
 import { blobPath, isName, nameOf, sessionPath } from "../src/store/dir/names.js";
 import { openDir } from "../src/store/dir/open.js";
@@ -32,6 +33,7 @@ import { bytesBefore, knownSeal, rowsOf, saveText, sealOf, sectionText } from ".
 import { sealedText, unsealed } from "../src/store/dir/sealed.js";
 import type { SessionDoc } from "../src/store/dir/session-file.js";
 import { Spans } from "../src/store/dir/spans.js";
+import { Unsynced } from "../src/store/dir/unsynced.js";
 import { bootId, thisMachine } from "../src/store/machine.js";
 import type { NewSave } from "../src/store/port.js";
 import { all, seqs } from "../src/testing/case.js";
@@ -170,6 +172,38 @@ describe("rows", () => {
       }),
     );
   });
+});
+
+test("K3: a draft fits the journal it was made of while that only grows, and not once it was cut, also if it grew to the same length again", () => {
+  const path = fresh();
+  mkdirSync(path);
+  const f = new Fixture("a");
+  const saves = ["one", "two", "six"].map((text) => f.save({ items: 1, mark: true, text }).saves?.[0] as NewSave);
+  const others = new Fixture("a", { line: f.line });
+  const other = ["one", "two", "ten"].map((text) => others.save({ items: 1, mark: true, text }).saves?.[0] as NewSave)[2] as NewSave;
+  const journal = (): JournalFile => {
+    const file = new JournalFile(f.line, join(path, "a.jsonl"), { writes: true, unsynced: new Unsynced() });
+    file.look(0);
+    return file;
+  };
+  const one = journal();
+  for (const save of saves) one.append([save], undefined, () => "{}");
+  const first = saves[0] as NewSave;
+  const draft = one.redraft([{ ...first, was: [first.save] }]) as DraftOf;
+  expect(draft.copyNow()).toBe(true);
+  one.close();
+  const two = journal();
+  expect(two.isUnmoved(draft)).toBe(true);
+  two.append([f.save({ items: 1 }).saves?.[0] as NewSave], undefined, () => "");
+  expect(two.isUnmoved(draft)).toBe(true);
+  two.dropLast(2);
+  expect(two.isUnmoved(draft)).toBe(false);
+  two.append([other], undefined, () => "");
+  expect(two.isUnmoved(draft)).toBe(false);
+  two.append([f.peek({ items: 1 }).saves?.[0] as NewSave], undefined, () => "");
+  expect(two.isUnmoved(draft)).toBe(false);
+  draft.end();
+  two.close();
 });
 
 describe("the directory", () => {

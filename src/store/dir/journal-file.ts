@@ -36,14 +36,14 @@ import type { Unsynced } from "./unsynced.js";
 import { walkBack } from "./walk.js";
 
 const MORE = { more: true } as const;
-/** Counts what was opened anew and cut short, over all journals: no two moments of one are the same. */
-let changes = 0;
 
-/** How a journal stood: where it ended, and that all before that is as it was. */
+/** How a journal stood: where it ended, and the row of the seal that stood there. */
 export interface Moment {
   readonly end: number;
-  readonly change: number;
+  readonly seal: Buffer;
 }
+
+export type DraftOf = Redraft & { readonly of: Moment };
 
 export interface Sealed {
   readonly save: Save;
@@ -66,7 +66,6 @@ export class JournalFile {
   #size = 0;
   /** The directory of a file that is new, until both were synced. */
   #directory: OpenDirectory | undefined;
-  #change = ++changes;
 
   constructor(line: LineId, path: string, { writes, unsynced }: { readonly writes: boolean; readonly unsynced: Unsynced }) {
     this.line = line;
@@ -240,8 +239,8 @@ export class JournalFile {
     return spans.length === 0 ? [] : readSaves(this.#fd as number, this.line, spans, wants);
   }
 
-  #sealIn({ seal, end }: Span, fd = this.#fd as number): Seal {
-    const found = sealOf(readRange(fd, seal, end - 1));
+  #sealIn({ seal, end }: Span): Seal {
+    const found = sealOf(readRange(this.#fd as number, seal, end - 1));
     if (found === undefined) throw this.damaged("was changed while it was read");
     return found;
   }
@@ -376,7 +375,6 @@ export class JournalFile {
   }
 
   #truncate(end: number): void {
-    this.#change = ++changes;
     this.#shorten(end);
     let count = this.#spans.length;
     while (count > 0 && this.#spans.at(count - 1).end > end) count -= 1;
@@ -461,27 +459,32 @@ export class JournalFile {
     }
   }
 
-  /** The same in two parts: others may append in between. `isUnmoved` tells whether they did nothing else. */
-  redraft(replacements: readonly Replacement[]): (Redraft & { readonly of: Moment }) | undefined {
+  /** The same in two parts: others, and other processes, may append in between. `isUnmoved` tells whether they did nothing else. */
+  redraft(replacements: readonly Replacement[]): DraftOf | undefined {
     const pieces: Piece[] = [];
     let copied = 0;
     for (const { save, refs, was } of replacements.toSorted((x, y) => x.save.seq - y.save.seq)) {
       const gone = this.#upFrom(firstSeq(save), save.seq, Number.MAX_SAFE_INTEGER);
       const [first] = gone;
       if (first === undefined || gone.length !== was.length) return undefined;
-      const isThere = (fd: number) => gone.every((span, i) => isAsRead(this.#sealIn(span, fd), was[i] as Save));
+      const isThere = (fd: number) =>
+        gone.every(({ seal, end }, i) => {
+          const found = sealOf(readRange(fd, seal, end - 1));
+          return found !== undefined && isAsRead(found, was[i] as Save);
+        });
       pieces.push({ from: copied, to: first.start }, { text: (fd) => (isThere(fd) ? saveText(save, refs).text : undefined) });
       copied = (gone.at(-1) as Span).end;
     }
     pieces.push({ from: copied, to: this.#end });
-    const of = { end: this.#end, change: this.#change };
-    return Object.assign(new Redraft(this.path, pieces), { of });
+    const last = this.#spans.last();
+    const seal = last === undefined ? Buffer.alloc(0) : readRange(this.#fd as number, last.seal, last.end);
+    return Object.assign(new Redraft(this.path, pieces), { of: { end: this.#end, seal } });
   }
 
   /** K4: all of it, as it stands, in a file of its own. Has to be looked at again. */
   renew(): void {
     if (this.#fd === undefined) return;
-    const of = { end: this.#size, change: this.#change };
+    const of = { end: this.#size, seal: Buffer.alloc(0) };
     const redraft = Object.assign(new Redraft(this.path, [{ from: 0, to: this.#size }]), { of });
     try {
       redraft.copyNow();
@@ -491,11 +494,17 @@ export class JournalFile {
     }
   }
 
-  isUnmoved({ end, change }: Moment): boolean {
-    return this.#fd !== undefined && this.#change === change && this.#end >= end;
+  /**
+   * Whether the file was only appended to since it was drafted, by any process, and the draft is still there. It is the same file, which the
+   * draft has open, so its inode cannot be another's. Such a file changes at its end alone (K3): where the same seal stands at the same place,
+   * all before it is the same, because each seal names the digest of the save before it.
+   */
+  isUnmoved({ inode, isThere, of: { end, seal } }: DraftOf): boolean {
+    if (this.#fd === undefined || this.#inode !== inode || this.#end < end || !isThere) return false;
+    return readRange(this.#fd, end - seal.length, end).equals(seal);
   }
 
-  exchange(redraft: Redraft & { readonly of: Moment }): void {
+  exchange(redraft: DraftOf): void {
     changeDirectory(dirname(this.path), () => {
       redraft.exchange(redraft.of.end, this.#end);
       // From the rename on this descriptor is of a file that is no more.
@@ -504,7 +513,6 @@ export class JournalFile {
   }
 
   close(): void {
-    this.#change = ++changes;
     if (this.#fd !== undefined) closeSync(this.#fd);
     this.#fd = undefined;
     this.#closeDirectory();

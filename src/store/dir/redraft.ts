@@ -1,8 +1,9 @@
 /**
- * A journal that is written anew while others go on appending to it (K3). What it holds up to now is copied a little at a time into a draft,
- * with other saves in the place of some; at the end, and at once, what was appended meanwhile follows, and the files are exchanged.
+ * A journal that is written anew while others, and other processes, go on appending to it (K3). What it holds up to now is copied a little at a
+ * time into a draft, with other saves in the place of some; at the end, and at once, what was appended meanwhile follows, and the files are
+ * exchanged. Only the beginning and the end need the lock.
  */
-import { closeSync, fdatasync, fdatasyncSync } from "node:fs";
+import { closeSync, fdatasync, fdatasyncSync, fstatSync, lstatSync } from "node:fs";
 import { setImmediate as breathe } from "node:timers/promises";
 import { createFile, draftName, openToRead, readPieces, remove, renameDraft, writeAll } from "./files.js";
 
@@ -41,6 +42,16 @@ export class Redraft {
       remove(this.#draft);
       throw error;
     }
+  }
+
+  /** The inode of the journal that is copied. */
+  get inode(): number {
+    return fstatSync(this.#fd).ino;
+  }
+
+  /** Whether the draft stands where it was made: a process that scrubs the store removes it (scrub.ts). */
+  get isThere(): boolean {
+    return lstatSync(this.#draft, { throwIfNoEntry: false })?.ino === fstatSync(this.#made).ino;
   }
 
   /** False where a piece is not to be had: then it is not put in place. */
@@ -89,7 +100,16 @@ export class Redraft {
   }
 
   *#bytesOf(piece: Piece): Generator<Uint8Array | undefined> {
-    if ("from" in piece) return yield* readPieces(this.#fd, piece.from, piece.to, COPIED_AT_ONCE);
+    if ("from" in piece) {
+      let at = piece.from;
+      for (const bytes of readPieces(this.#fd, piece.from, piece.to, COPIED_AT_ONCE)) {
+        at += bytes.length;
+        yield bytes;
+      }
+      // Another process has cut it short.
+      if (at < piece.to) yield undefined;
+      return;
+    }
     const text = piece.text(this.#fd);
     yield text === undefined ? undefined : Buffer.from(text);
   }

@@ -276,19 +276,19 @@ export class DirStore implements Store {
 
   async replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Promise<boolean> {
     this.#open();
-    return this.#tenure.keep(() => this.#removing(() => this.#replace(line, replacements, known)));
+    return this.#removing(() => this.#replace(line, replacements, known));
   }
 
   async #replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Promise<boolean> {
     const begun = await this.#committer.submit((writer) => writer.beginReplacing(line, replacements, known));
     if (typeof begun === "boolean") return begun;
     try {
-      // Others write meanwhile: a journal of hundreds of megabytes takes its time.
-      if (!(await begun.redraft.copy())) return false;
+      // Others write meanwhile, and other processes: a journal of hundreds of megabytes takes its time.
+      if (!(await begun.copy())) return false;
       this.#open();
       return await this.#committer.submit((writer) => writer.replace(line, replacements, known, begun));
     } finally {
-      begun.redraft.end();
+      begun.end();
     }
   }
 

@@ -35,7 +35,7 @@ import { Unsure } from "./failures.js";
 import { changeDirectory, makeDirectory, remove } from "./files.js";
 import { Inbox } from "./inbox.js";
 import type { IndexFile } from "./index-file.js";
-import type { JournalFile } from "./journal-file.js";
+import type { DraftOf, JournalFile } from "./journal-file.js";
 import type { Journals } from "./journals.js";
 import { nameOf } from "./names.js";
 import { type Append, type Ground, Plan } from "./plan.js";
@@ -66,12 +66,6 @@ export interface Done<T> {
   readonly saves: readonly Save[];
   /** False where nothing was written: the lock is not kept for it (T2). */
   readonly wrote?: false;
-}
-
-/** A journal, and the draft that is to take its place. */
-export interface Replacing {
-  readonly journal: JournalFile;
-  readonly redraft: NonNullable<ReturnType<JournalFile["redraft"]>>;
 }
 
 const SETTLED = 10_000;
@@ -343,19 +337,18 @@ export class Writer {
   // ---- what only removes
 
   /** False where it is refused, and true where nothing is to be done. */
-  beginReplacing(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Done<Replacing | boolean> {
+  beginReplacing(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Done<DraftOf | boolean> {
     const journal = this.#toReplace(line, known);
-    if (journal === undefined || replacements.length === 0) return { answer: journal !== undefined, saves: [] };
-    const redraft = journal.redraft(replacements);
-    return { answer: redraft === undefined ? false : { journal, redraft }, saves: [] };
+    if (journal === undefined || replacements.length === 0) return { answer: journal !== undefined, saves: [], wrote: false };
+    return { answer: journal.redraft(replacements) ?? false, saves: [], wrote: false };
   }
 
   /** Puts in place what was drafted. Where more than appends came in between, it is done at once, if it still may be done. */
-  replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds, { journal, redraft }: Replacing): Done<boolean> {
+  replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds, redraft: DraftOf): Done<boolean> {
     const now = this.#toReplace(line, known);
     if (now === undefined) return no;
     this.#keepBlobs([{ saves: replacements }]);
-    if (now !== journal || !now.isUnmoved(redraft.of)) return now.rewrite(replacements) ? yes : no;
+    if (!now.isUnmoved(redraft)) return now.rewrite(replacements) ? yes : no;
     now.exchange(redraft);
     return yes;
   }
