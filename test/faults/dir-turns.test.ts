@@ -2,20 +2,23 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
+import type { Digest } from "../../src/core/digest.js";
 import { type Holdfast, open } from "../../src/index.js";
-import { blobPath, sessionPath } from "../../src/store/dir/names.js";
+import { Blobs, type KeptBlob } from "../../src/store/dir/blobs.js";
+import { sessionPath } from "../../src/store/dir/names.js";
 import { openDir } from "../../src/store/dir/open.js";
 import { digestOf, Fixture } from "../../src/testing/fixture.js";
 import { type Child, start } from "./child.mjs";
 import { compete } from "./compete.mjs";
-import { instead, mend } from "./failing-calls.js";
+import { failure, instead, mend } from "./failing-calls.js";
 import { fresh } from "./places.js";
 import { random, SEED } from "./random.mjs";
 
 const puppets: Child[] = [];
 afterEach(async () => {
   mend();
+  vi.useRealTimers();
   for (const child of puppets.splice(0)) await child.end();
 });
 
@@ -84,30 +87,100 @@ test("T2: a process that saves in a loop does not take the lock for each save", 
   await until(() => locksIn(path).some((name) => name.endsWith(".free.json")));
 });
 
-test("T3: no other process writes in the middle of a sweep: it would refer to what is just being removed", async () => {
-  const path = place();
-  const [sweeping, other] = [await openDir(path), await openDir(path)];
+/** A store with blobs that nothing refers to any more. */
+async function withUnused(path: string, bodies: readonly string[]) {
+  const store = await openDir(path);
   const f = new Fixture("a");
-  const bodies = Array.from({ length: 12 }, (_, i) => `body ${i}`);
-  await sweeping.apply([f.begin()]);
-  for (const blob of bodies) await sweeping.apply([f.save({ items: 1, blob })]);
-  await sweeping.apply([{ session: "a", when: {}, remove: true }]);
-  await sweeping.cut(f.line, -1, 100, false);
-  // Slow, so that others have time to ask for the lock. The sweep removes the last of these last.
+  await store.apply([f.begin()]);
+  for (const blob of bodies) await store.apply([f.save({ items: 1, blob })]);
+  await store.apply([{ session: "a", when: {}, remove: true }]);
+  await store.cut(f.line, -1, 100, false);
+  return store;
+}
+
+const bodies = Array.from({ length: 12 }, (_, i) => `body ${i}`);
+const slowly = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+
+test("another process writes while a sweep looks through all journals", async () => {
+  const path = place();
+  const making = await withUnused(path, bodies);
+  for (let i = 0; i < 12; i++) {
+    const f = new Fixture(`long ${i}`);
+    await making.apply([f.begin(), ...Array.from({ length: 210 }, () => f.save({ items: 1 }))]);
+  }
+  await making.close();
+  const [sweeping, other] = [await openDir(path), await openDir(path)];
+  const done: string[] = [];
+  let opened = 0;
+  const real = instead("openSync", (...args: unknown[]) => {
+    if (!String(args[0]).endsWith(".jsonl") || !String(args[0]).includes("sessions")) return real(...args);
+    opened += 1;
+    slowly(40);
+    return real(...args);
+  });
+  const sweep = sweeping.sweep(100, false).then(({ count }) => done.push(`swept ${count}`));
+  await until(() => opened > 0);
+  await other.apply([new Fixture("b").begin()]).then(() => done.push("wrote"));
+  await sweep;
+  expect(done).toEqual(["wrote", `swept ${bodies.length}`]);
+  for (const store of [sweeping, other]) await store.close();
+});
+
+test("BLOB-1: what another process refers to while a sweep is under way stays, be it before it goes or after", async () => {
+  const path = place();
+  const [sweeping, other] = [await withUnused(path, bodies), await openDir(path)];
+  // Slow, so that others have time to ask for the lock between two directories of blobs.
   const read = instead("readdirSync", (...args: unknown[]) => {
-    if (String(args[0]).includes("blobs")) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 30);
+    if (String(args[0]).includes("blobs")) slowly(10);
     return read(...args);
   });
-  const last = bodies.toSorted((x, y) => (blobPath(digestOf(x)) < blobPath(digestOf(y)) ? 1 : -1))[0] as string;
+  const remove = instead("unlinkSync", (...args: unknown[]) => {
+    if (String(args[0]).includes("blobs")) slowly(30);
+    return remove(...args);
+  });
   const g = new Fixture("b");
   const sweep = sweeping.sweep(100, false);
-  const write = other.apply([g.begin()]).then(() => other.apply([g.save({ items: 1, blob: last })]));
-  expect((await sweep).count).toBe(bodies.length);
-  expect(await write).toEqual({ ok: true });
-  expect(await other.blob(digestOf(last))).toEqual(new Uint8Array(Buffer.from(last)));
-  await sweeping.close();
-  await other.close();
+  await other.apply([g.begin()]);
+  for (const blob of bodies) await other.apply([g.save({ items: 1, blob })]);
+  expect((await sweep).count).toBeLessThanOrEqual(bodies.length);
+  for (const body of bodies) expect(await other.blob(digestOf(body)), body).toEqual(new Uint8Array(Buffer.from(body)));
+  for (const store of [sweeping, other]) await store.close();
 });
+
+test.each([
+  ["its time rises, whatever the clock says", () => vi.useFakeTimers({ toFake: ["Date"], now: 0 })],
+  ["times are kept by the second", () => roundTimes(1_000)],
+  ["times are kept by two seconds", () => roundTimes(2_000)],
+  ["times cannot be set", () => void instead("utimesSync", () => raise("EPERM"))],
+  ["times are not set", () => void instead("utimesSync", () => {})],
+])("BLOB-1: a blob that is referred to anew is told from what it was: %s", async (_, prepare) => {
+  const blobs = new Blobs(place());
+  const blob = { digest: digestOf("x") as Digest, bytes: Buffer.from("x") };
+  blobs.add(blob);
+  prepare();
+  for (const refer of [() => blobs.add(blob), () => blobs.keep(blob.digest), () => blobs.keep(blob.digest)]) {
+    const [before] = [...blobs.all()].flat();
+    refer();
+    expect(blobs.removeIf(before as KeptBlob)).toBe(false);
+  }
+  const [last] = [...blobs.all()].flat();
+  expect(blobs.removeIf(last as KeptBlob)).toBe(true);
+  expect(blobs.removeIf(last as KeptBlob)).toBe(false);
+  blobs.keep(blob.digest);
+  expect(blobs.get(blob.digest)).toBeUndefined();
+});
+
+const raise = (code: string): never => {
+  throw failure(code);
+};
+
+/** A file system that knows times only so well. */
+function roundTimes(ms: number): void {
+  const real = instead("utimesSync", (path: unknown, ...times: never[]) => {
+    const rounded = times.map((time) => (Math.floor((Number(time) * 1_000) / ms) * ms) / 1_000);
+    return real(path, ...rounded);
+  });
+}
 
 /** Holds the copy of a journal at its first sync, in the middle. Answers how to let it go on, once it stands there. */
 async function pausedCopy(run: () => Promise<boolean>): Promise<{ readonly goOn: () => void; readonly answer: Promise<boolean> }> {

@@ -30,7 +30,7 @@ export interface DirOptions {
  * time, leave no markers for its own, and lose from a head when it is due, which the text of that head says too: it must not write here.
  * 3: documents stand beside the sessions. One who does not know of them would take away what they pin.
  * 4: documents/last.json says how far documents' numbers go. An older Holdfast would go further without saying so, and the same number would
- * be used twice.
+ * be used twice. And a blob is marked when a save refers to it: an older Holdfast would not do so, and a sweep remove what it needs.
  */
 const FORMAT = 4;
 const AT_ONCE = 200;

@@ -65,7 +65,7 @@ import { Survey } from "./survey.js";
 import { Tenure } from "./tenure.js";
 import { Waiting } from "./waiting.js";
 import { watchDue, watchSession } from "./watch.js";
-import { freedOf, Writer } from "./writer.js";
+import { type Done, freedOf, Writer } from "./writer.js";
 
 export interface DirStoreOptions {
   readonly busyMs: number;
@@ -324,10 +324,14 @@ export class DirStore implements Store {
 
   async sweep(limit: number, dryRun: boolean, after = ""): Promise<Swept> {
     this.#open();
-    if (dryRun) return this.#survey.sweep(limit, undefined, new Set(), after);
-    return this.#tenure.keep(async () => {
-      const writer = await this.#removing(() => this.#committer.submit((ours) => ({ answer: ours, saves: [], wrote: false })));
-      return writer.whileSweeping((since) => this.#survey.sweep(limit, (digest) => this.#blobs.remove(digest), since, after));
+    if (dryRun) return this.#survey.sweep(limit, after);
+    const submit = <T>(run: (writer: Writer) => Done<T>): Promise<T> => {
+      this.#open();
+      return this.#removing(() => this.#committer.submit(run));
+    };
+    return this.#survey.sweep(limit, after, {
+      settle: () => submit(() => ({ answer: undefined, saves: [], wrote: false })),
+      free: async (unused) => submit((writer) => writer.sweep(unused)),
     });
   }
 

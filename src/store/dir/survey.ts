@@ -5,7 +5,7 @@ import type { Digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { AGENT, type Counts, SNAPSHOT, type Swept } from "../port.js";
 import { Approach } from "./approach.js";
-import type { Blobs } from "./blobs.js";
+import type { Blobs, KeptBlob } from "./blobs.js";
 import { entryOf, isSameEntry, type Standing } from "./catalogue.js";
 import type { Due } from "./due.js";
 import { translate } from "./failures.js";
@@ -28,6 +28,14 @@ export interface Surveyed {
   readonly due: Due;
   /** Looks at what is there now, in an open store. */
   readonly read: <T>(look: () => T) => Promise<T>;
+}
+
+/** How a sweep removes something, with the lock. */
+export interface Freeing {
+  /** Resolves once all that was being written is in its journal. */
+  readonly settle: () => Promise<void>;
+  /** Removes those of these that no save has come to refer to since. Answers which. */
+  readonly free: (unused: readonly KeptBlob[]) => Promise<readonly KeptBlob[]>;
 }
 
 const BREATHE_EVERY = 200;
@@ -67,34 +75,39 @@ export class Survey {
     return { agents, sessions: live.length, snapshots, ...counts };
   }
 
-  /** Counts what no save refers to, and frees it where it is told how. `since`: what saves refer to that come while it looks. */
-  async sweep(limit: number, free: ((digest: Digest) => void) | undefined, since: ReadonlySet<Digest>, after: string): Promise<Swept> {
+  /** Counts what no save refers to, and frees it where it is told how (BLOB-1). */
+  async sweep(limit: number, after: string, freeing?: Freeing): Promise<Swept> {
+    const { some, next } = await this.#blobsAfter(limit, after);
+    await freeing?.settle();
     const used = new Set<Digest>();
     for await (const sealed of this.#allSeals()) {
       checkWhole(sealed);
       for (const { refs = [] } of sealed.seals) for (const digest of refs) used.add(digest);
     }
     const freed = { count: 0, bytes: 0 };
-    const passed = after === "" ? "" : blobPath(after);
-    let seen = 0;
-    let next: Digest | undefined;
-    for (const some of this.#of.blobs.all()) {
-      await breathe();
-      // At once: nothing may come to refer to a blob between being looked for and going.
-      await this.#of.read(() => {
-        for (const { digest, bytes } of some) {
-          if (blobPath(digest) <= passed || seen >= limit) continue;
-          seen += 1;
-          next = digest;
-          if (used.has(digest) || since.has(digest)) continue;
-          free?.(digest);
-          freed.count += 1;
-          freed.bytes += bytes;
-        }
-      });
-      if (seen >= limit) return next === undefined ? freed : { ...freed, next };
+    for (const blobs of some) {
+      const unused = blobs.filter(({ digest }) => !used.has(digest));
+      for (const { bytes } of unused.length === 0 ? [] : ((await freeing?.free(unused)) ?? unused)) {
+        freed.count += 1;
+        freed.bytes += bytes;
+      }
     }
-    return freed;
+    return next === undefined ? freed : { ...freed, next };
+  }
+
+  /** Blobs behind one, those of one directory at a time; and the last of them, where there may be more. */
+  async #blobsAfter(limit: number, after: string): Promise<{ readonly some: (readonly KeptBlob[])[]; readonly next: Digest | undefined }> {
+    const passed = after === "" ? "" : blobPath(after);
+    const some: KeptBlob[][] = [];
+    let left = limit;
+    for (const blobs of this.#of.blobs.all()) {
+      await breathe();
+      const found = blobs.filter(({ digest }) => blobPath(digest) > passed).slice(0, left);
+      some.push(found);
+      left -= found.length;
+      if (left <= 0) return { some, next: found.at(-1)?.digest };
+    }
+    return { some, next: undefined };
   }
 
   /** The seals of every line, some at a time: others write in between. */

@@ -7,7 +7,6 @@
  * C3  what fails before that point is taken back whole. Where it cannot be, or a sync fails, nothing more is written (committer.ts).
  */
 import { fdatasync } from "node:fs";
-import type { Digest } from "../../core/digest.js";
 import { HoldfastError } from "../../core/errors.js";
 import type { LineId, Place } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
@@ -27,7 +26,7 @@ import type {
   SessionRow,
 } from "../port.js";
 import type { Presence } from "../presence.js";
-import type { Blobs } from "./blobs.js";
+import type { Blobs, KeptBlob } from "./blobs.js";
 import type { Standing } from "./catalogue.js";
 import { entryOf, isSameEntry } from "./catalogue.js";
 import type { Due } from "./due.js";
@@ -77,9 +76,6 @@ export class Writer {
   readonly #settled = new Set<string>();
   /** Journals that were looked at before the first write to them. */
   readonly #ready = new WeakSet<JournalFile>();
-  /** Blobs that saves refer to since a sweep began. */
-  #sweeping: Set<Digest> | undefined;
-  #sweep: Promise<unknown> | undefined;
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -208,8 +204,8 @@ export class Writer {
   #keepBlobs(appends: readonly { readonly saves: readonly Pick<Replacement, "refs" | "blobs">[] }[]): void {
     for (const { saves } of appends) {
       for (const { refs, blobs = [] } of saves) {
-        for (const digest of refs) this.#sweeping?.add(digest);
         for (const blob of blobs) this.#parts.blobs.add(blob);
+        for (const digest of refs) if (!blobs.some((blob) => blob.digest === digest)) this.#parts.blobs.keep(digest);
       }
     }
   }
@@ -432,17 +428,10 @@ export class Writer {
     return changed;
   }
 
-  /** From here to the end of `run`, blobs that new saves refer to are noted. One sweep at a time. */
-  async whileSweeping<T>(run: (since: ReadonlySet<Digest>) => Promise<T>): Promise<T> {
-    while (this.#sweep !== undefined) await this.#sweep;
-    const since = new Set<Digest>();
-    this.#sweeping = since;
-    const sweep = run(since).finally(() => {
-      this.#sweeping = undefined;
-      this.#sweep = undefined;
-    });
-    this.#sweep = sweep.catch(() => {});
-    return sweep;
+  /** Removes blobs that no save refers to, unless one has come to (BLOB-1). Answers which. */
+  sweep(unused: readonly KeptBlob[]): Done<readonly KeptBlob[]> {
+    this.#parts.presence.check();
+    return { answer: unused.filter((blob) => this.#parts.blobs.removeIf(blob)), saves: [] };
   }
 }
 
