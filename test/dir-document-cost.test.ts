@@ -118,6 +118,17 @@ test("what pins nothing by its kind is refused with pins: they would not be foun
   await store.close();
 });
 
+test("P10: a line may be pinned by more documents than a call takes arguments", async () => {
+  const store = await openDir(fresh());
+  const f = new Fixture("s", { agent: "x" });
+  await store.apply([f.begin(), f.save({ items: 1 }), f.save({ items: 1 })]);
+  const pins = new Array<FiledDoc["pins"][number]>(200_000).fill(placeId(f.line, 1));
+  await store.capture({ agent: "x", limit: 1, hold: false }, () => ({ changes: [], docs: [made("k", "a", pins)] }));
+  await store.apply([{ session: "s", when: {}, remove: true }]);
+  for (const dryRun of [true, false]) expect((await store.cut(f.line, -1, 10, dryRun)).count).toBe(1);
+  await store.close();
+});
+
 describe("DOCNO: numbers rise, and none is used twice", () => {
   const numbers = async (store: Store): Promise<number[]> =>
     (await store.docs({ kind: "k", limit: 1_000 })).map(({ no }) => no).toReversed();

@@ -3,6 +3,7 @@
  * written to be read, not to be fast.
  */
 import type { Digest } from "../core/digest.js";
+import { highest } from "../core/highest.js";
 import type { LineId, Place } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import { firstSeq, isSame, type Save } from "../core/save.js";
@@ -279,7 +280,7 @@ export class MemoryStore implements Store {
     if (found === undefined || found.row.owned) return { count: 0, bytes: 0 };
     const forked = [...lines.values()].flatMap(({ row }) => (row.origin?.line === line ? row.origin.seq : []));
     const pinned = pinsOf(this.#contents, line).map(({ seq }) => seq);
-    const behind = Math.max(after, ...pinned, ...(dryRun ? [] : forked));
+    const behind = highest(after, dryRun ? pinned : [...pinned, ...forked]);
     const goes = found.saves.filter(({ save }) => save.seq > behind).slice(-limit);
     if (!dryRun) {
       found.saves = found.saves.slice(0, found.saves.length - goes.length);

@@ -4,6 +4,7 @@
  * The calls themselves go with their session. A document for each line that stays names their tools, so that a fork waits
  * for a person before it calls such a tool again. The apply that removes the session writes it.
  */
+import { highest } from "../../core/highest.js";
 import { type LineId, MAX_SEQ } from "../../core/ids.js";
 import { equal } from "../../core/json.js";
 import { type LineNode, reach } from "../../core/retention.js";
@@ -88,7 +89,7 @@ async function keptOf(store: Store, own: readonly LineRow[], family: readonly Li
   const kept = new Map<LineId, number>();
   for (const { id } of own) {
     const pinned = (await store.pins(id)).flatMap(({ seq, doc }) => (goes.has(doc) ? [] : seq));
-    const last = Math.max(needed.get(id) ?? 0, ...pinned);
+    const last = highest(needed.get(id) ?? 0, pinned);
     if (last > 0) kept.set(id, last);
   }
   return kept;

@@ -1,5 +1,6 @@
 /** What there is on a line, from the heads of its saves alone: checkpoints, its end, and who begins on it. */
 import type { Mark } from "../../core/checkpoint.js";
+import { highest } from "../../core/highest.js";
 import { type LineId, MAX_SEQ } from "../../core/ids.js";
 import type { Dated } from "../../core/policy.js";
 import { firstSeq, isGap, open, priorOf, type Save } from "../../core/save.js";
@@ -46,7 +47,8 @@ export async function surveyLine({ store, journal }: Ground, line: LineId, signa
   const forks = await store.lines({ origin: line });
   const origins = new Set(forks.flatMap(({ origin }) => origin?.seq ?? []));
   const others = new Set([...pins.map(({ seq }) => seq), ...origins]);
-  const known = { line: forks[0]?.no ?? 0, doc: Math.max(0, ...pins.map(({ doc }) => doc)) };
+  const docs = pins.map(({ doc }) => doc);
+  const known = { line: forks[0]?.no ?? 0, doc: highest(0, docs) };
   const past = journal.past(line);
   const own = (await past.downTo(MAX_SEQ))[0] as Segment;
   const { from } = own;

@@ -10,6 +10,7 @@
 import { setImmediate as breathe } from "node:timers/promises";
 import { acts } from "../../core/effect.js";
 import { HoldfastError, quote } from "../../core/errors.js";
+import { highest } from "../../core/highest.js";
 import { type LineId, MAX_SEQ, placeId } from "../../core/ids.js";
 import { textBytes } from "../../core/json.js";
 import { refsOf } from "../../core/refs.js";
@@ -227,7 +228,8 @@ class Rewriting {
     const { gone, stay, pinned } = this.#plan;
     const forks = await store.lines({ origin: line });
     const pins = await store.pins(line);
-    const known = { line: forks[0]?.no ?? 0, doc: Math.max(0, ...pins.map(({ doc }) => doc)) };
+    const docs = pins.map(({ doc }) => doc);
+    const known = { line: forks[0]?.no ?? 0, doc: highest(0, docs) };
     if (known.line <= this.#known.line && known.doc <= this.#known.doc) return false;
     // Places that stay, and all behind the end, have what they need.
     const staying = new Set(stay);

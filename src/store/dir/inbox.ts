@@ -7,6 +7,7 @@
  */
 import { lstatSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { highest } from "../../core/highest.js";
 import { drainedText, type InboxQuery, isDrained, type Mail, type Posted } from "../port.js";
 import { addFile, checkDirectory, isDraft, makeDirectory, namesIn, putFile, remove, syncDirectory } from "./files.js";
 import { glimpseMail, type MailFile, type MailHead, mailName, readMail } from "./mail-file.js";
@@ -40,7 +41,8 @@ export class Inbox {
       return isKnown(before, mail) ? "known" : "conflict";
     }
     makeDirectory(join(this.#path, "done"));
-    const n = 1 + Math.max(0, ...this.#all().map((known) => known.n));
+    const numbers = this.#all().map((known) => known.n);
+    const n = 1 + highest(0, numbers);
     const text = sealedText({ n, session: this.#session, id: mail.id, due: mail.due, text: mail.text } satisfies MailFile);
     if (!addFile(path, text, { drafted: mark })) {
       const other = this.#known(mail.id);

@@ -5,6 +5,7 @@
 import { join } from "node:path";
 import { setImmediate as breathe } from "node:timers/promises";
 import type { Digest } from "../../core/digest.js";
+import { highest } from "../../core/highest.js";
 import type { LineId } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
 import { Anchors, anchoredSeq } from "../anchors.js";
@@ -311,7 +312,7 @@ export class DirStore implements Store {
       const standing = this.#index.catalogue.line(line);
       if (standing === undefined || row === undefined || row.owned) return freedOf([]);
       const pinned = this.#sessions.documents.pins(line).map(({ seq }) => seq);
-      return freedOf(this.#reader.journal(standing)?.newest(Math.max(after, 0, ...pinned), limit) ?? []);
+      return freedOf(this.#reader.journal(standing)?.newest(highest(Math.max(after, 0), pinned), limit) ?? []);
     });
   }
 

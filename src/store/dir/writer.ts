@@ -8,6 +8,7 @@
  */
 import { fdatasync } from "node:fs";
 import { HoldfastError } from "../../core/errors.js";
+import { highest } from "../../core/highest.js";
 import type { LineId, Place } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
 import { firstSeq } from "../../core/save.js";
@@ -369,9 +370,9 @@ export class Writer {
     this.sync();
     this.#settle(doc.id);
     const forks = index.catalogue.forksOf(line).map(({ origin }) => origin?.seq ?? 0);
-    forks.push(...sessions.documents.pins(line).map(({ seq }) => seq));
+    for (const { seq } of sessions.documents.pins(line)) forks.push(seq);
     let journal = this.#journal(line, standing.home);
-    const newest = journal.newest(Math.max(after, 0, ...forks), limit);
+    const newest = journal.newest(highest(Math.max(after, 0), forks), limit);
     const goes = newest.length < limit ? newest : upToGroup(journal, newest);
     const isWhole = after === -1 && forks.length === 0 && journal.hasOnly(goes.length);
     if (goes.length === 0 && !isWhole) return nothing;
