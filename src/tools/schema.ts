@@ -80,7 +80,7 @@ function standard<T>(schema: JsonObject): Shape<T>["~standard"] {
 }
 
 /**
- * Copies arguments, as JSON. What is no JSON of ours, or has a name that is none of the fields, is a flaw, whatever a validator makes of
+ * Copies arguments, as JSON. A value that is no JSON of ours, or a name that is none of the fields, is a flaw. Validators differ about
  * `__proto__` and half characters. A field that is undefined is absent.
  */
 function readArguments(value: unknown, { properties }: JsonObject): { readonly value: Json } | { readonly flaw: string } {
