@@ -38,7 +38,7 @@ import { walkBack } from "./walk.js";
 const MORE = { more: true } as const;
 
 /** How a journal stood: where it ended, and the row of the seal that stood there. */
-export interface Moment {
+interface Moment {
   readonly end: number;
   readonly seal: Buffer;
 }
