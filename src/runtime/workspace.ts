@@ -277,6 +277,29 @@ export class Workspace {
     else this.#splice(key, start, before.length - start - end, encode(after.slice(start, after.length - end), `state.${key}`));
   }
 
+  /**
+   * The numbers of replies in a stretch whose calls are over and have no tool message. A reply with a call that is not over stays: without it
+   * nothing could answer the call, and the agent would wait for it for ever.
+   */
+  #repliesIn(start: number, remove: number): readonly number[] {
+    const { course } = this.#fold;
+    if (course.open.length + course.doneCount === 0) return [];
+    const replies: number[] = [];
+    for (let i = start; i < start + remove; i++) {
+      const seq = this.#fold.messageAt(i)?.seq ?? 0;
+      const calls = [...course.ofReply(seq).values()];
+      const open = calls.find(({ phase }) => phase !== "done");
+      if (open !== undefined)
+        throw new HoldfastError(
+          "BAD_STATUS",
+          `messages[${i}] of session ${quote(this.#id)} asks for a call of ${quote(open.name)} (${open.id}) that is not over: it cannot be removed before. Let it finish, decide about it, or settle it.`,
+          { sessionId: this.#id, effectId: open.id },
+        );
+      if (calls.length > 0) replies.push(seq);
+    }
+    return replies;
+  }
+
   #stageMessages(
     messages: readonly EncodedMessage[],
     splice: readonly [start: number, remove: number] | undefined,
@@ -284,6 +307,7 @@ export class Workspace {
   ): void {
     const fresh = messages.some(({ value }) => value.id !== undefined) ? this.#unknown(messages, splice) : messages;
     if (fresh.length === 0 && (splice === undefined || splice[1] === 0)) return;
+    const replies = splice === undefined ? [] : this.#repliesIn(...splice);
     const at = this.#ground.wallMs();
     let bytes = 0;
     for (const message of fresh) bytes += message.bytes;
@@ -313,6 +337,8 @@ export class Workspace {
       }
       if (this.#head.title === undefined) this.#title(message);
     }
+    // Nothing is left to be told of their calls.
+    for (const answered of replies) this.course({ answered });
   }
 
   /** Those that are not in the transcript already. Only a message that says the same may come twice. */

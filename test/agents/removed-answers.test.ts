@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { type Holdfast, transcriptVersion } from "../../src/index.js";
 import { errorOf } from "../support/error-of.js";
-import { asks, Processes, type Scripted, script } from "../support/processes.js";
+import { asks, door, Processes, type Scripted, script } from "../support/processes.js";
 import { stores } from "../support/stores.js";
 
 let on: Processes | undefined;
@@ -70,4 +70,77 @@ describe.each(stores)("on $name", ({ address }) => {
     expect(made).toHaveLength(1);
     expect(await answersIn(hold)).toEqual([expect.stringContaining("it was made before")]);
   });
+});
+
+test.each(["once", "keyed"] as const)("the reply of a %s call in which a process was killed cannot be removed", async (mode) => {
+  on = await Processes.on("memory:");
+  const first = on.start();
+  let made = 0;
+  const inside = door();
+  const clerk = (hold: Holdfast, run: () => unknown) =>
+    hold.agent({ name: "clerk", model: script(asks(["pay", {}]), "Done."), tools: { pay: { mode, run } } });
+  const pays = async () => {
+    made += 1;
+    inside.open();
+    await new Promise(() => {});
+  };
+  void clerk(first.hold, pays)
+    .run("s", "Pay.")
+    .catch(() => {});
+  await inside.opened;
+  first.kill();
+  const { hold } = on.start();
+  const session = await hold.session("s");
+  for (const edit of [
+    () => session.splice("messages", 1, 1),
+    () => session.splice("messages", 0, 2),
+    () => session.save({ messages: [{ role: "user", content: "Pay." }] }),
+  ])
+    expect(await errorOf(edit)).toMatchObject({ code: "BAD_STATUS", details: { effectId: expect.any(String) } });
+  await session.close({ discard: true });
+  expect(made).toBe(1);
+});
+
+test("a reply with a call that is not over cannot be removed, and the agent goes on with it", async () => {
+  on = await Processes.on("memory:");
+  const { hold } = on.start();
+  const made: string[] = [];
+  const agent = hold.agent({
+    name: "clerk",
+    model: script(asks(["pay", {}]), "Done."),
+    tools: { pay: { mode: "once", approval: true, run: () => made.push("paid") } },
+  });
+  const { pending = [] } = (await agent.run("s", "Pay.")) as { pending?: readonly { readonly effectId: string }[] };
+  const effectId = pending[0]?.effectId as string;
+  const session = await hold.session("s");
+  const refusal = { code: "BAD_STATUS", details: { effectId } };
+  expect(await errorOf(() => session.splice("messages", 1, 1))).toMatchObject(refusal);
+  expect(await errorOf(() => session.save({ messages: [{ role: "user", content: "Other." }] }))).toMatchObject(refusal);
+  // What stands before it may change.
+  session.splice("messages", 0, 1, { role: "user", content: "Pay, please." });
+  await session.checkpoint();
+  await session.close();
+  await hold.effects.approve(effectId);
+  expect(await agent.resume("s")).toMatchObject({ status: "completed", output: "Done." });
+  expect(made).toEqual(["paid"]);
+});
+
+test("a reply whose call was denied after a cancel may go, and nothing of it is left", async () => {
+  on = await Processes.on("memory:");
+  const { hold } = on.start();
+  const agent = hold.agent({
+    name: "clerk",
+    model: script(asks(["pay", {}]), "Done."),
+    tools: { pay: { mode: "once", approval: true, run: () => "paid" } },
+  });
+  const { pending = [] } = (await agent.run("s", "Pay.")) as { pending?: readonly { readonly effectId: string }[] };
+  await hold.cancel("s");
+  await hold.effects.deny(pending[0]?.effectId as string, { reason: "no" });
+  const session = await hold.session("s");
+  session.splice("messages", 1, 1);
+  await session.checkpoint();
+  expect(await session.unfinished()).toEqual([]);
+  await session.close();
+  expect(await hold.sessions.append("s", [{ role: "user", content: "And?" }])).toMatchObject({ taken: true });
+  expect(await hold.verify()).toMatchObject({ ok: true });
 });
