@@ -114,6 +114,7 @@ describe.each(stores.filter(({ name }) => name === "memory" || name === "sqlite"
       "session(undefined)": () => hold.session(untyped(undefined)),
       "session(undefined, o)": () => hold.session(untyped(undefined), { agent: "ann" }),
       "hold.fork": () => hold.fork(id, untyped({ id: undefined })),
+      conversation_save: () => hold.tools().conversation_save.execute(untyped({ id: undefined, messages: [] })),
       "session.fork": () => own.fork(id, untyped({ id: undefined })),
       "run({ session: undefined })": () => ann.run(untyped({ session: undefined, input: "go" })),
       "run(undefined, input)": () => ann.run(untyped(undefined), "go"),

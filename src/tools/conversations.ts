@@ -2,11 +2,13 @@
 import { digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { fromPlain, type PlainMessage } from "../core/formats/plain.js";
+import { sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
 import type { Message, MessageInput, Role } from "../core/message.js";
 import { transcriptVersion } from "../core/transcript-change.js";
 import { invalid } from "../runtime/options.js";
 import type { SessionUpdate } from "../runtime/relabel.js";
+import { idOrDrawn } from "../runtime/session-ids.js";
 import { type SessionSummary, STATUSES } from "../runtime/sessions.js";
 import { type Call, type Hold, keyOf, spec, waiting } from "./definition.js";
 import { fitting, pageOf, piece } from "./pages.js";
@@ -80,8 +82,9 @@ export const conversationSave = spec({
       }),
     ),
   },
-  async run(hold, { id: named, agent, messages: listed, replace, ...label }, call) {
-    const given = named ?? hold.newSessionId("conversation_save", call.key);
+  async run(hold, args, call) {
+    const given = idOrDrawn(args, "id", () => sessionId(hold.newSessionId("conversation_save", call.key)));
+    const { id: _id, agent, messages: listed, replace, ...label } = args;
     const messages = listed?.map(({ seq: _seq, createdAt: _createdAt, provider: _provider, reply: _reply, ...message }) => message) ?? [];
     const said = messages.map((message, i) => fromPlain(message as unknown as PlainMessage, `messages[${i}]`));
     if (replace !== undefined && replace.from === undefined && listed === undefined)
