@@ -11,8 +11,9 @@ const PIECE_BYTES = 64 * 1024 * 1024;
 const OVERLAP_BYTES = 1024 * 1024;
 
 /**
- * Removes them where they hold such a text. Only for the writer: other drafts than those of mail and of journals are nobody's then. A draft of a
- * journal goes in any case: another process may be copying the text into it, and drafts it again. Answers what is left.
+ * Removes them where they hold such a text. Only for the writer: while it has the lock, no other process has drafts, except of mail
+ * and of journals. A draft of a journal goes in any case: another process may be copying the text into it, and drafts it again. Answers what is
+ * left.
  */
 export function removeRemains(root: string, holds: (text: string) => boolean): readonly string[] {
   const left: string[] = [];
