@@ -5,6 +5,8 @@
  * Z1  a digest of arguments or of an input that were edited becomes `UNKNOWN`: nothing may be taken for the same, or for another, by what is
  *     left. Which digests those are is known once all that holds such texts was seen (`forgotten`), so a journal is gone over twice.
  * Z2  arguments of calls that are not over stay, wherever they stand: whoever makes them must find them as they were.
+ * Z3  a base copies values that records before it hold, also records of the session that was forked. A copy is known by its digest: a value
+ *     in the base of another session is edited if an edited record, or base, held the very same value.
  */
 import type { Mark } from "./checkpoint.js";
 import type { CourseBase, Turn } from "./course.js";
@@ -38,6 +40,8 @@ export interface RecordEdit {
   readonly edited: (before: MessageInput, after: MessageInput) => void;
   /** Z1: digests of what was edited. Filled while records are edited, and looked up by those that are edited then or later. */
   readonly forgotten: Set<string>;
+  /** Z3: digests of values that were edited, as they were. */
+  readonly values: Set<string>;
   readonly whole?: Whole;
 }
 
@@ -52,6 +56,14 @@ interface Whole {
 /** A record with its texts edited; the same where nothing was. `seq` is its number. */
 export function editRecord(record: JournalRecord, seq: number, edit: RecordEdit): JournalRecord {
   return new Editing(edit).record(record, seq);
+}
+
+/**
+ * A record of a session that shares what is edited, without the copies in it (Z3). What the session said itself stays: `own` is told where
+ * that holds the text.
+ */
+export function editCopies(record: JournalRecord, edit: RecordEdit, own: () => void): JournalRecord {
+  return new Editing(edit, own).copies(record);
 }
 
 /** A checkpoint with its texts edited; the same where nothing was. */
@@ -77,9 +89,21 @@ function changed<T extends object>(object: T, changes: Fields): T {
 
 class Editing {
   readonly #edit: RecordEdit;
+  /** Z3: told of own words that stay. Undefined where all is edited. */
+  readonly #own: (() => void) | undefined;
 
-  constructor(edit: RecordEdit) {
+  constructor(edit: RecordEdit, own?: () => void) {
     this.#edit = edit;
+    this.#own = own;
+  }
+
+  /** Z3. What stands beside bases are words of the session that owns them, but for digests of what was edited. */
+  copies(record: JournalRecord): JournalRecord {
+    const { base, effect, turn } = record;
+    if (base !== undefined) return changed(record, { base: this.#base(base) });
+    if (turn !== undefined) return changed(record, { turn: this.#turn(turn) });
+    if (effect?.is !== "intent" || this.#edit.isOpen(effect.id)) return record;
+    return changed(record, { effect: changed(effect, { same: this.#same(effect.same) }) });
   }
 
   record(record: JournalRecord, seq: number): JournalRecord {
@@ -111,7 +135,28 @@ class Editing {
   #json(value: Json, where: RedactionPlace): Json {
     const { whole, texts } = this.#edit;
     const isWhole = whole !== undefined && whole.values.size > 0 && whole.values.has(sameOf(value));
-    return editJson(value, isWhole ? whole.edit : texts, where);
+    const after = editJson(value, isWhole ? whole.edit : texts, where);
+    return after === value ? value : this.#copied(value, after);
+  }
+
+  #text(text: string, where: RedactionPlace): string {
+    const after = this.#edit.texts.text(text, where);
+    return after === text ? text : this.#copied(text, after);
+  }
+
+  /** Z3. The items of a list are values of their own: a fork may have put others between them. */
+  #copied<T extends Json>(before: T, after: T): T {
+    const { values } = this.#edit;
+    const items = Array.isArray(before) && Array.isArray(after) ? (after as readonly Json[]) : undefined;
+    if (this.#own === undefined) {
+      values.add(sameOf(before));
+      if (items) for (const [i, item] of (before as readonly Json[]).entries()) if (item !== items[i]) values.add(sameOf(item));
+      return after;
+    }
+    if (values.has(sameOf(before))) return after;
+    const isOwn = (item: Json, i: number): boolean => item !== items?.[i] && !values.has(sameOf(item));
+    if (items === undefined || (before as readonly Json[]).some(isOwn)) this.#own();
+    return items === undefined ? before : (each(before as readonly Json[], (item, i) => (isOwn(item, i) ? item : (items[i] as Json))) as T);
   }
 
   #parsed(name: Digest): Json {
@@ -188,6 +233,7 @@ class Editing {
   /** Z1 */
   #forget(before: MessageInput, after: MessageInput): void {
     this.#edit.forgotten.add(sameInput(before));
+    for (const value of valuesIn(before)) this.#edit.values.add(sameOf(value));
     const calls = callsIn(after);
     for (const [i, { input }] of callsIn(before).entries()) if (calls[i]?.input !== input) this.#edit.forgotten.add(sameOf(input));
   }
@@ -195,7 +241,7 @@ class Editing {
   #status(record: JournalRecord): JournalRecord {
     const { reason, output } = record;
     return changed(record, {
-      ...(reason !== undefined && { reason: this.#edit.texts.text(reason, { in: "reason" }) }),
+      ...(reason !== undefined && { reason: this.#text(reason, { in: "reason" }) }),
       ...(output !== undefined && { output: this.#json(output, { in: "output" }) }),
     });
   }
@@ -213,7 +259,7 @@ class Editing {
 
   #prefix(name: Digest): Digest {
     const before = this.#parsed(name);
-    const after = editJson(before, this.#edit.texts, { in: "system" });
+    const after = this.#json(before, { in: "system" });
     return after === before ? name : this.#keep(after).blob;
   }
 
@@ -239,7 +285,7 @@ class Editing {
   }
 
   #decision(record: JournalRecord, effect: Extract<EffectEvent, { is: "approved" | "retry" | "done" }>): JournalRecord {
-    return changed(record, { effect: editDecision(effect, this.#edit.texts) });
+    return changed(record, { effect: editDecision(effect, { text: (text, where) => this.#text(text, where) }) });
   }
 
   #effectNames({ name, named }: Pick<Effect, "name" | "named">): void {
@@ -266,7 +312,7 @@ class Editing {
   #base(base: Base): Base {
     const { reason, output, course, state } = base;
     return changed(base, {
-      ...(reason !== undefined && { reason: this.#edit.texts.text(reason, { in: "reason" }) }),
+      ...(reason !== undefined && { reason: this.#text(reason, { in: "reason" }) }),
       ...(output !== undefined && { output: this.#json(output, { in: "output" }) }),
       ...(course !== undefined && { course: this.#course(course) }),
       state: each(state, (entry) => this.#stateEntry(entry)),
@@ -305,7 +351,7 @@ class Editing {
     const { id, name, args, result, signals, same } = effect;
     const isOpen = this.#edit.isOpen(id);
     const edited = args && this.#args(args, id, { in: "arguments", tool: name });
-    return changed(editDecision(effect, this.#edit.texts), {
+    return changed(editDecision(effect, { text: (text, where) => this.#text(text, where) }), {
       ...(edited && { args: edited }),
       ...(result && { result: this.#body(result, { in: "result", tool: name }) }),
       ...(signals && {
@@ -329,7 +375,7 @@ class Editing {
 }
 
 /** The list with each item edited, or the list itself where none was. */
-function each<T>(list: readonly T[], change: (item: T) => T): readonly T[] {
+function each<T>(list: readonly T[], change: (item: T, index: number) => T): readonly T[] {
   const edited = list.map(change);
   return edited.every((item, i) => item === list[i]) ? list : edited;
 }

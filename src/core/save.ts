@@ -193,6 +193,8 @@ interface Note {
   readonly items?: Digest;
   readonly state?: Digest;
   readonly marked?: Digest;
+  /** The beginnings of such digests that were here before: a section that was rewritten again is still known by them. */
+  readonly was?: readonly string[];
 }
 
 function readNote(save: Save): Note | undefined {
@@ -208,8 +210,8 @@ function readNote(save: Save): Note | undefined {
 }
 
 /** Always in the same order: what says the same is the same text. */
-function writeNote(save: Pick<Save, "line" | "seq" | "prev" | "check">, { mark, gap, prior, items, state, marked }: Note): string {
-  const text = JSON.stringify({ mark, gap, prior, items, state, marked });
+function writeNote(save: Pick<Save, "line" | "seq" | "prev" | "check">, { mark, gap, prior, items, state, marked, was }: Note): string {
+  const text = JSON.stringify({ mark, gap, prior, items, state, marked, was });
   return digest(`${save.line} ${save.seq} ${save.prev} ${save.check} ${text}`) + text;
 }
 
@@ -266,8 +268,11 @@ export function rewrite(save: Save, { items, state, mark, salt }: Rewrite): Save
     throw new TypeError("a section is rewritten record for record");
   const texts = { ...(items && { items: section(items, salt) }), ...(state && { state: section(state, salt) }) };
   const known = readNote(save);
+  const before = [texts.items && known?.items, texts.state && known?.state, mark && known?.marked];
+  const was = [...(known?.was ?? []), ...before.flatMap((one) => (one ? [one.slice(0, CHECK_CHARS)] : []))];
   const note: Note = {
     ...known,
+    ...(was.length > 0 && { was }),
     ...(texts.items && { items: digest(texts.items) }),
     ...(texts.state && { state: digest(texts.state) }),
     ...(mark !== undefined && { mark: known?.mark ?? inChain(save.mark as string), marked: digest(mark) }),
@@ -275,10 +280,34 @@ export function rewrite(save: Save, { items, state, mark, salt }: Rewrite): Save
   return { ...save, ...texts, ...(mark !== undefined && { mark }), note: noteOf(save, note) };
 }
 
-/** Which sections of a save are not what they were when it was sealed. */
-export function rewritten(save: Save): readonly ("items" | "state" | "mark")[] {
-  const { items, state, marked } = (save.note === null ? undefined : readNote(save)) ?? {};
-  return [...(items ? (["items"] as const) : []), ...(state ? (["state"] as const) : []), ...(marked ? (["mark"] as const) : [])];
+/** The sections of a save that were rewritten: the beginnings of their digests. */
+export interface RewrittenSections {
+  readonly items?: string;
+  readonly state?: string;
+  readonly mark?: string;
+}
+
+/** Undefined where none was rewritten. */
+export function rewrittenSections(save: Save): RewrittenSections | undefined {
+  const { items, state, marked, gap } = (save.note === null ? undefined : readNote(save)) ?? {};
+  if (gap !== undefined || (items ?? state ?? marked) === undefined) return undefined;
+  const begin = (digest: Digest): string => digest.slice(0, CHECK_CHARS);
+  return {
+    ...(items !== undefined && { items: begin(items) }),
+    ...(state !== undefined && { state: begin(state) }),
+    ...(marked !== undefined && { mark: begin(marked) }),
+  };
+}
+
+/** Whether a save has a section that is neither what was put in its place nor made from that: it may hold what was removed. */
+export function isUnredacted(save: Save, redacted: RewrittenSections): boolean {
+  if (isGap(save)) return false;
+  const now = rewrittenSections(save);
+  const was = (save.note === null ? undefined : readNote(save)?.was) ?? [];
+  return (["items", "state", "mark"] as const).some((section) => {
+    const known = redacted[section];
+    return known !== undefined && save[section] !== null && now?.[section] !== known && !was.includes(known);
+  });
 }
 
 /** The texts of a section's records. */

@@ -19,7 +19,19 @@ import type { Ground } from "./ground.js";
 import { tryMessages } from "./holding.js";
 import { type Letter, noSession, readMail, tryPost } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
-import { BESIDE, bellLetter, HIDDEN, keyLetter, keyText, letterText, newTag, partLetters, partsOfText, waitsUnder } from "./letters.js";
+import {
+  BESIDE,
+  bellLetter,
+  HIDDEN,
+  keyLetter,
+  keyOf,
+  keyText,
+  letterText,
+  newTag,
+  partLetters,
+  partsOfText,
+  waitsUnder,
+} from "./letters.js";
 import { checkLabel, ensureSession, openHolding, refuseOtherAgent } from "./opening.js";
 import { flag, invalid, options } from "./options.js";
 import { takeIn } from "./outside.js";
@@ -54,8 +66,10 @@ const ONCE_TAKEN = " Append again once whoever holds it has taken them in.";
 
 interface Sending {
   readonly session: SessionId;
+  readonly name: string;
+  /** The name, as ids of letters hold it. */
   readonly key: string;
-  /** Whether the key is one that others may know. */
+  /** Whether the name is one that others may know. */
   readonly isKeyed: boolean;
   readonly messages: readonly MessageInput[];
   readonly encoded: readonly EncodedMessage[];
@@ -94,7 +108,7 @@ export async function appendTo(ground: Ground, id: string, given: GivenMessages,
   }
   if (isMade) await ensureSession(ground, session, label);
   const check = digest(encoded.map(({ text }) => text).join("\n"));
-  const sending = { session, key: name, isKeyed: key !== undefined, messages, encoded, check };
+  const sending = { session, name, key: keyOf(name), isKeyed: key !== undefined, messages, encoded, check };
   let stands = sending.isKeyed ? await standing(ground, sending) : "open";
   if (stands === "open") stands = await appendHere(ground, sending);
   if (stands === "open") await postAll(ground, sending);
@@ -119,10 +133,10 @@ async function standing(ground: Ground, sending: Sending): Promise<Standing> {
   return "taken";
 }
 
-const conflict = ({ session, key }: Sending): HoldfastError =>
+const conflict = ({ session, name }: Sending): HoldfastError =>
   new HoldfastError(
     "CONFLICT",
-    `Other messages were appended to session ${quote(session)} under the key ${quote(key)}. Append these under a key of their own.`,
+    `Other messages were appended to session ${quote(session)} under the key ${quote(name)}. Append these under a key of their own.`,
     { sessionId: session },
   );
 

@@ -9,10 +9,11 @@ import { type LineId, MAX_SEQ, type Place, placeId, type SessionId } from "../co
 import { textBytes } from "../core/json.js";
 import { freeLease } from "../core/lease.js";
 import type { Blob } from "../core/message.js";
-import { firstSeq, isGap, open, rewritten, type Save } from "../core/save.js";
+import { firstSeq, isGap, isUnredacted, open, rewrittenSections, type Save } from "../core/save.js";
 import type { Change, Head, Label, LineRow, NewLine, NewSave, SaveQuery } from "../store/port.js";
 import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
+import { type Remembered, rememberedOf, rememberSaves } from "./redact/remembered.js";
 import { cutLines } from "./retention/gc.js";
 import { refsIn } from "./retention/prune.js";
 import { type LineDoc, leaseRow } from "./rows.js";
@@ -71,22 +72,15 @@ interface TargetLine {
   lacks: boolean;
   /** What the target has of it, read a few saves ahead of what comes. */
   ahead: Save[];
+  /** What the target has redacted on it, be it that the line is gone. */
+  readonly redacted: Remembered | undefined;
 }
 
 const SAVES_AT_ONCE = 200;
 const BYTES_AT_ONCE = 4 * 1024 * 1024;
 const HEADER = { items: false, state: false } as const;
 
-type Ahead = Pick<SaveQuery, "items" | "state" | "limit">;
-const WHOLE: Ahead = { items: true, state: true, limit: 50 };
-const HEADERS: Ahead = { items: false, state: false, limit: 500 };
-
-/** Whether texts were removed from a save that another of the same place still has. */
-function isStale(redacted: Save, other: Save): boolean {
-  if (redacted.note === null || redacted.check !== other.check) return false;
-  const gone = isGap(redacted) ? [] : rewritten(redacted);
-  return gone.some((section) => other[section] !== null && !rewritten(other).includes(section));
-}
+const WHOLE = { items: true, state: true, limit: 50 } as const;
 
 export class BringIn {
   readonly #target: Target;
@@ -133,7 +127,9 @@ export class BringIn {
       const owner = row?.owned ? row.session : undefined;
       const tail = row === undefined ? undefined : await this.#tailOf(line.id);
       const home = of !== null && (await store.session(of)) === undefined ? of : nobodys(line.id);
-      this.#lines.set(line.id, { line, of, home, owner, tail, end: after, last: undefined, differs: false, lacks: false, ahead: [] });
+      const redacted = await this.#orRefused(() => rememberedOf(this.#target.ground, line.id));
+      const nothing = { end: after, last: undefined, differs: false, lacks: false, ahead: [] };
+      this.#lines.set(line.id, { line, of, home, owner, tail, redacted, ...nothing });
       if (owner === undefined) this.#target.pinned.add(line.id);
     } else if (of !== null) this.#lines.set(line.id, { ...known, of });
     this.#target.origins.set(line.id, doc.origin?.line);
@@ -178,9 +174,13 @@ export class BringIn {
   }
 
   /** Damage of the target is not taken for another history: the import names the place. */
-  async #checkAbsent(place: Place): Promise<void> {
+  #checkAbsent(place: Place): Promise<void> {
+    return this.#orRefused(() => this.#target.ground.journal.checkAbsent(place));
+  }
+
+  async #orRefused<T>(look: () => Promise<T>): Promise<T> {
     try {
-      await this.#target.ground.journal.checkAbsent(place);
+      return await look();
     } catch (error) {
       throw error instanceof HoldfastError && error.code === "CORRUPT" ? new Refused("CORRUPT", error.message) : error;
     }
@@ -234,7 +234,10 @@ export class BringIn {
     const { owner, tail } = current;
     current.last = fresh;
     current.end = save.seq;
-    if (owner !== undefined) return this.#noteStale(current, save);
+    const redacted = current.redacted?.saves.get(save.seq);
+    if (redacted !== undefined && isUnredacted(save, redacted)) this.#target.stale.add(save.line);
+    // A line that a session owns here is not added to; but others that begin on it may be.
+    if (owner !== undefined) return;
     if (tail !== undefined && firstSeq(save) <= tail.seq) return this.#compare(current, fresh);
     // What follows may need what was dropped before it, and may repeat what was redacted.
     if (current.lacks) await this.#free(current);
@@ -256,7 +259,6 @@ export class BringIn {
     if (there === undefined || save.seq > (tail as Save).seq || (there.seq === save.seq ? there.check !== save.check : !isGap(there)))
       return this.#free(current);
     for (const name of refs) this.#sure.add(name);
-    if (isStale(there, save)) this.#target.stale.add(line.id);
     const sections = ["items", "state", "mark"] as const;
     if (sections.some((section) => there[section] === null && save[section] !== null)) {
       current.lacks = true;
@@ -264,7 +266,7 @@ export class BringIn {
     } else if (
       of !== null &&
       !this.#target.dryRun &&
-      (sections.some((section) => there[section] !== null && save[section] === null) || isStale(save, there))
+      (sections.some((section) => there[section] !== null && save[section] === null) || isUnredacted(there, rewrittenSections(save) ?? {}))
     ) {
       // What was dropped or redacted where it comes from is not brought back, unless a fork here needs it.
       await freeLines(this.#target.ground, [line.id]);
@@ -273,19 +275,11 @@ export class BringIn {
   }
 
   /** The save of the target that holds the last record of one that came. */
-  async #ahead(current: TargetLine, { line, seq }: Save, wants: Ahead = WHOLE): Promise<Save | undefined> {
+  async #ahead(current: TargetLine, { line, seq }: Save): Promise<Save | undefined> {
     while ((current.ahead[0]?.seq ?? seq) < seq) current.ahead.shift();
     if (current.ahead.length === 0)
-      current.ahead = [...(await this.#target.ground.store.saves(line, { from: seq, to: MAX_SEQ, ...wants }))];
+      current.ahead = [...(await this.#target.ground.store.saves(line, { from: seq, to: MAX_SEQ, ...WHOLE }))];
     return current.ahead[0];
-  }
-
-  /** A line that somebody owns here is not added to; but others that begin on it may be. */
-  async #noteStale(current: TargetLine, save: Save): Promise<void> {
-    const { stale } = this.#target;
-    if (stale.has(save.line)) return;
-    const there = await this.#ahead(current, save, HEADERS);
-    if (there?.seq === save.seq && isStale(there, save)) stale.add(save.line);
   }
 
   /** What was redacted here since it was exported must not come back with what goes on from it. */
@@ -342,7 +336,15 @@ export class BringIn {
 
   async #apply(changes: readonly Change[]): Promise<void> {
     const { ground, dryRun, wrote } = this.#target;
-    if (!dryRun && !(await ground.store.apply(changes)).ok) throw new Again();
+    if (!dryRun) {
+      for (const { loose, saves } of this.#pending)
+        await rememberSaves(
+          ground,
+          loose.id,
+          saves.map(({ save }) => save),
+        );
+      if (!(await ground.store.apply(changes)).ok) throw new Again();
+    }
     wrote.saves += this.#saves;
     wrote.blobs += this.#newBlobs;
   }
@@ -365,7 +367,10 @@ export class BringIn {
     if (taken !== undefined)
       throw new Refused("CONFLICT", `Line ${taken.line.id} of session ${quote(id)} belongs to session ${quote(taken.owner ?? "?")} here.`);
     // Its title, tags and metadata come as they were.
-    for (const { line } of own) this.#refuseStale(line.id);
+    for (const { line, redacted } of own) {
+      if ((redacted?.label ?? 0) > label.version) this.#target.stale.add(line.id);
+      this.#refuseStale(line.id);
+    }
     if (dryRun) await this.#flush();
     else await this.#make(id, head, label, own);
     return "imported";

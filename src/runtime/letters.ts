@@ -9,6 +9,7 @@
  */
 
 import { randomUUID } from "node:crypto";
+import { digest } from "../core/digest.js";
 import { fromPlain, type PlainMessage } from "../core/formats/plain.js";
 import type { SessionId } from "../core/ids.js";
 import type { MessageInput } from "../core/message.js";
@@ -26,6 +27,8 @@ export const partTuning = { chars: 4 * 1024 * 1024 };
 
 export type Bell = Extract<MailDoc, { readonly kind: "append" }>;
 
+/** What ids of letters hold of a key that a caller gave. Stores keep the ids of letters that were taken in, and keys may hold texts. */
+export const keyOf = (key: string): string => digest(`key ${key}`);
 export const keyLetter = (key: string): string => `append:${key}`;
 export const bellLetter = (key: string): string => `bell:${key}`;
 export const keyOfBell = (id: string): string => id.slice(bellLetter("").length);

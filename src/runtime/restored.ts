@@ -17,6 +17,7 @@ import { TURN_MAIL } from "../store/port.js";
 import type { Ground } from "./ground.js";
 import type { Holding } from "./holding.js";
 import { restate } from "./inbox.js";
+import { keyOf } from "./letters.js";
 import type { Workspace } from "./workspace.js";
 
 /** What stands in the head of a session that came from another store: no incarnation of any has this name. */
@@ -83,7 +84,7 @@ function stop(work: Workspace, name: string, args: JsonObject): void {
 
 /** The id that the letter of a turn is posted under: it says in which incarnation of the store that was. */
 export async function turnMailId(ground: Ground, turn: string): Promise<string> {
-  return `${mailOf(await ground.learnIncarnation())}${turn}`;
+  return `${mailOf(await ground.learnIncarnation())}${keyOf(turn)}`;
 }
 
 /** Whether the letter of a turn was there when the store was copied. */

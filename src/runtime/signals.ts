@@ -11,6 +11,7 @@ import type { SessionId } from "../core/ids.js";
 import { WAITS } from "../store/port.js";
 import type { Ground } from "./ground.js";
 import { otherLetter, readMail } from "./inbox.js";
+import { keyOf } from "./letters.js";
 import { takeIn } from "./outside.js";
 import { Room } from "./room.js";
 import type { MailDoc } from "./rows.js";
@@ -59,7 +60,7 @@ export class Signals {
   }
 
   async #post(session: SessionId, signal: Signal, key: string | undefined): Promise<void> {
-    const id = key === undefined ? {} : { id: `signal:${signal.name}:${key}` };
+    const id = key === undefined ? {} : { id: `signal:${keyOf(`${signal.name}\n${key}`)}` };
     if ((await this.#ground.tryPost(session, signal, id)) === "conflict") throw otherLetter(session, key);
   }
 

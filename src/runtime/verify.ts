@@ -4,7 +4,17 @@ import { HoldfastError, quote } from "../core/errors.js";
 import { type LineId, MAX_SEQ, placeId, type SessionId, sessionId } from "../core/ids.js";
 import { refsOf } from "../core/refs.js";
 import { firstSeq, isGap, open, type Save } from "../core/save.js";
-import { AGENT, type DocRow, type LineRow, noWitnesses, RECEIPT, type SessionRow, SNAPSHOT, type Witnesses } from "../store/port.js";
+import {
+  AGENT,
+  type DocRow,
+  type LineRow,
+  noWitnesses,
+  RECEIPT,
+  REDACTED,
+  type SessionRow,
+  SNAPSHOT,
+  type Witnesses,
+} from "../store/port.js";
 import { agentOf } from "./agents/record.js";
 import { contentsOf } from "./agents/snapshot.js";
 import { breathe } from "./breathe.js";
@@ -16,6 +26,7 @@ import { hole } from "./journal.js";
 import { callback, options } from "./options.js";
 import type { Past } from "./past.js";
 import { verifyReceipt } from "./receipts.js";
+import { verifyRedacted } from "./redact/remembered.js";
 import { policyOf, RETENTION, STORE_RETENTION } from "./retention/stored.js";
 import { labelOf, leaseOf, lineOf, rootDigest } from "./rows.js";
 
@@ -190,6 +201,7 @@ class Verification {
     for (const kind of [RETENTION, STORE_RETENTION])
       for await (const row of documents(this.#ground.store, { kind: kind })) await this.#guard({}, async () => void policyOf(row));
     for await (const row of documents(this.#ground.store, { kind: ACTED })) await this.#guard({}, async () => void actedOf(row));
+    for await (const row of documents(this.#ground.store, { kind: REDACTED })) await this.#guard({}, async () => verifyRedacted(row));
     for await (const { id } of documents(this.#ground.store, { kind: RECEIPT }))
       await this.#guard({}, () => verifyReceipt(this.#ground, id));
     for await (const { id } of documents(this.#ground.store, { kind: SNAPSHOT })) {

@@ -161,8 +161,10 @@ export const AGENT = "agent";
 export const SNAPSHOT = "snapshot";
 /** The kind of documents that say what was done under a key: of these there are most. */
 export const RECEIPT = "receipt";
+/** The kind of documents that remember what was redacted on a line. */
+export const REDACTED = "redacted";
 /** Kinds that pin nothing. A store need not look at their documents to know what is pinned, and may refuse one that has pins. */
-export const PINS_NOTHING: ReadonlySet<string> = new Set([AGENT, RECEIPT]);
+export const PINS_NOTHING: ReadonlySet<string> = new Set([AGENT, RECEIPT, REDACTED]);
 
 /** As it is listed. Numbers rise in the order of making, and none is used twice. */
 export interface DocRow extends Omit<Doc, "pins" | "body"> {

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { open } from "../../src/index.js";
+import { filesWith } from "../support/bytes.js";
 import { scratch, stores } from "../support/stores.js";
 import { bin, onTerminal, run } from "./command.js";
 import { makeWorld } from "./world.js";
@@ -92,6 +93,22 @@ test("import: what is not there, not that, or nothing at all is said, and no sto
   });
   expect(await run(["import", "ares", ccswarm, "--moved"], { cwd })).toMatchObject({ exit: 2 });
   expect(existsSync(join(cwd, ".holdfast"))).toBe(false);
+});
+
+test("rm --scrub and gc --scrub leave nothing of a deleted session in the files", async () => {
+  const cwd = fresh();
+  const store = join(cwd, "state.db");
+  const hold = await open(store);
+  const words = "my grandmother's maiden name";
+  for (const id of ["one", "two"]) await hold.sessions.append(id, [{ role: "user", content: words }], { create: true });
+  await hold.close();
+  expect(filesWith(store, words)).not.toEqual([]);
+  const told = "Deleted text is gone from the store's files.";
+  const cli = (...line: string[]) => run([...line, "--yes", "--store", store], { cwd });
+  expect((await cli("rm", "one")).stdout).not.toContain(told);
+  expect((await cli("rm", "two", "--scrub")).stdout).toContain(told);
+  expect(filesWith(store, words)).toEqual([]);
+  expect(JSON.parse((await cli("gc", "--scrub", "--json")).stdout)).toMatchObject({ left: [] });
 });
 
 test("snapshot and restore: said before, refused without a word, undone by what it proposes", async () => {

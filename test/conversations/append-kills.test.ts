@@ -5,7 +5,7 @@ import { MAX_SEQ } from "../../src/core/ids.js";
 import { Holdfast as Opened } from "../../src/holdfast.js";
 import { type Holdfast, HoldfastError, type MessageInput } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
-import { HIDDEN, openLetters, partTuning } from "../../src/runtime/letters.js";
+import { HIDDEN, keyLetter, keyOf, openLetters, partTuning } from "../../src/runtime/letters.js";
 import { thisMachine } from "../../src/store/machine.js";
 import type { Store } from "../../src/store/port.js";
 import { Processes } from "../support/processes.js";
@@ -134,7 +134,7 @@ test("E1: a letter that comes while the same is appended without one, and is loo
   const post: Store["post"] = async (session, mail) => {
     const posted = await store.post(session, mail);
     // It holds the session, and is about to append.
-    if (mail.id === "append:k" && ++posts === 3) {
+    if (mail.id === keyLetter(keyOf("k")) && ++posts === 3) {
       expect(await other.sessions.append("a", some, { key: "k" })).toMatchObject({ taken: false });
       // A look at the mail is what a signal brings about.
       await hold.signal("a", "look", 1);

@@ -1,6 +1,7 @@
 /** Turns that were submitted to workers: when, and what must have become of them. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { agent } from "../../dist/index.js";
+import { keyOf } from "../../dist/runtime/letters.js";
 import { DeskWorld } from "./desk-world.mjs";
 
 const SHAPE = { s0: { turns: 2 }, s1: { turns: 2 }, s2: {}, s3: { isLater: true }, s4: { isCut: true }, s5: { isCut: true, isLast: true } };
@@ -61,7 +62,8 @@ export class CrewWorld extends DeskWorld {
     for (const [session, given] of this.#given) {
       for (const [n, { atMs }] of given.entries()) {
         const begun = this.begunAt(session, String(n));
-        if (begun === undefined && !waiting.get(session).includes(`turn:${n}`)) this.once(given, `turn ${n} of ${session} is lost`);
+        if (begun === undefined && !waiting.get(session).includes(`turn:${keyOf(`${n}`)}`))
+          this.once(given, `turn ${n} of ${session} is lost`);
         if (begun < atMs) this.once(given, `turn ${n} of ${session} was begun ${atMs - begun} ms too early`);
       }
       const { turns } = this.scripts.get(session);

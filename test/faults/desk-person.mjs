@@ -2,6 +2,7 @@
  * Somebody outside, in a process that is never killed: approves and denies, sends signals, cancels, and says what became of calls of which
  * nobody knows. Keeps in mind what was decided when, for whoever judges it.
  */
+import { keyOf } from "../../dist/runtime/letters.js";
 import { instant } from "./agent-points.mjs";
 import { post } from "./agent-settle.mjs";
 import { changed } from "./desk-script.mjs";
@@ -88,7 +89,7 @@ export class Person {
       const send = (key) =>
         isFull()
           ? hold.signal(session, next.name, next.value, { key })
-          : post(store, session, { kind: "signal", name: next.name, value: next.value }, `signal:${next.name}:${key}`);
+          : post(store, session, { kind: "signal", name: next.name, value: next.value }, `signal:${keyOf(`${next.name}\n${key}`)}`);
       await send(`${sent}`);
       this.#sent.set(session, sent + 1);
       this.counts.signals += 1;

@@ -4,15 +4,23 @@ import { command, flag } from "../command.js";
 import { requireSessionToChange } from "../ids.js";
 import { propose } from "../proposal.js";
 import { counted, inline, oneLine } from "../text.js";
+import { scrubbed } from "./gc.js";
 
 export const rm = command({
   name: "rm",
   group: "keep",
   says: "deletes sessions, and the sessions that their calls ran; what forks share is kept",
   words: [{ name: "SESSION", says: "ids, or beginnings of them", completes: "session", many: true }],
-  options: { "dry-run": flag("only say what would go"), yes: flag("do not ask", "y") },
-  examples: [["holdfast rm order-42", ""]],
-  async run({ words, options: { "dry-run": dryRun, yes }, terminal, hold }) {
+  options: {
+    "dry-run": flag("only say what would go"),
+    scrub: flag("also remove their text from the store's files, as gc --scrub does"),
+    yes: flag("do not ask", "y"),
+  },
+  examples: [
+    ["holdfast rm order-42", ""],
+    ["holdfast rm --scrub order-42", "leaves nothing of it in the store's files"],
+  ],
+  async run({ words, options: { "dry-run": dryRun, scrub, yes }, terminal, hold, signal }) {
     const store = await hold();
     const isSeen = terminal.isAttended && !yes;
     // All are looked for before the first one goes.
@@ -50,10 +58,11 @@ export const rm = command({
         throw error;
       }
     }
+    const freed = scrub ? await store.gc({ scrub, signal }) : undefined;
     return {
-      json: { sessions: gone, dryRun },
-      lines: gone.map(said),
-      next: [propose("gc", [], { "dry-run": true })],
+      json: { sessions: gone, dryRun, ...(freed && { left: freed.left ?? [] }) },
+      lines: [...gone.map(said), ...scrubbed(freed?.left)],
+      next: freed === undefined ? [propose("gc", [], { "dry-run": true })] : [],
     };
   },
 });

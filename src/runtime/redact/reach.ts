@@ -12,17 +12,23 @@ export interface Stretch {
   readonly to: number;
   /** The number of the newest line that begins on it. */
   readonly forks: number;
+  /** Whose words these are, if another session's: only copies are edited then, if it goes back to something that is changed. */
+  readonly others?: "copies" | "looked at";
 }
 
 /** Lines that begin on others come before those: what is copied from a record stands behind it. */
 export async function stretchesOf(ground: Ground, session: SessionId): Promise<readonly Stretch[]> {
   const stretches: Stretch[] = [];
-  for (const { row, to } of (await pastOfSession(ground, session)).values()) {
-    const forks = (await ground.store.lines({ origin: row.id }))[0]?.no ?? 0;
-    stretches.push({ line: row.id, row, from: (row.origin?.seq ?? 0) + 1, to, forks });
-  }
-  return stretches.toSorted((a, b) => b.row.no - a.row.no);
+  for (const { row, to } of (await pastOfSession(ground, session)).values()) stretches.push(await stretch(ground, row, 0, to));
+  return stretches.toSorted(newestFirst);
 }
+
+async function stretch({ store }: Ground, row: LineRow, after: number, to: number): Promise<Stretch> {
+  const forks = (await store.lines({ origin: row.id }))[0]?.no ?? 0;
+  return { line: row.id, row, from: Math.max(after, row.origin?.seq ?? 0) + 1, to, forks };
+}
+
+const newestFirst = (a: Stretch, b: Stretch): number => b.row.no - a.row.no;
 
 /** Who goes back to a record that is changed. */
 export interface Shared {
@@ -30,6 +36,8 @@ export interface Shared {
   readonly sharers: readonly SessionId[];
   /** Whether a place does, be it of a session that was deleted. */
   readonly by: (place: Place) => boolean;
+  /** What these, and other forks of the session, said behind it. Newest lines first. */
+  readonly others: readonly Stretch[];
 }
 
 /** `first`: the lowest number that is changed on each line. */
@@ -39,13 +47,31 @@ export async function sharedBy(
   stretches: readonly Stretch[],
   first: ReadonlyMap<string, number>,
 ): Promise<Shared> {
-  const lines = stretches.flatMap(({ row }) => (first.has(row.id) ? [row] : []));
+  const lines = stretches.flatMap(({ row }) => (first.has(row.id) || row.session === session ? [row] : []));
+  const along = new Map(stretches.map(({ line, to }) => [line, to]));
   const family = new Map((await descendants(ground, lines)).map((row) => [row.id as string, row]));
   const sharers = new Set<SessionId>();
-  for (const { id, session: owner } of family.values()) {
-    if (owner !== null && owner !== session && goesBackTo(family, id, first)) sharers.add(owner as SessionId);
+  const others: Stretch[] = [];
+  for (const row of family.values()) {
+    const shares = goesBackTo(family, row.id, first);
+    if (row.session !== null && row.session !== session && shares) sharers.add(row.session as SessionId);
+    const to = along.get(row.id) ?? 0;
+    // A fork of the session is looked at in any case: a base may hold what was pruned since.
+    const isFork = to === 0 && comesFrom(family, row, session);
+    if (to < MAX_SEQ && (shares || isFork))
+      others.push({ ...(await stretch(ground, row, to, MAX_SEQ)), others: shares ? "copies" : "looked at" });
   }
-  return { sharers: [...sharers].toSorted(), by: ({ line, seq }) => goesBackTo(family, line, first, seq) };
+  return {
+    sharers: [...sharers].toSorted(),
+    by: ({ line, seq }) => goesBackTo(family, line, first, seq),
+    others: others.toSorted(newestFirst),
+  };
+}
+
+function comesFrom(family: ReadonlyMap<string, LineRow>, line: LineRow, session: SessionId): boolean {
+  for (let row: LineRow | undefined = line; row !== undefined; row = row.origin === null ? undefined : family.get(row.origin.line))
+    if (row.session === session) return true;
+  return false;
 }
 
 function goesBackTo(family: ReadonlyMap<string, LineRow>, id: string, first: ReadonlyMap<string, number>, end = MAX_SEQ): boolean {

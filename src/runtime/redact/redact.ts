@@ -10,21 +10,26 @@ import { type LineId, type SessionId, sessionId } from "../../core/ids.js";
 import type { JsonObject } from "../../core/json.js";
 import { MAX_LEASE_MS } from "../../core/lease.js";
 import { editJson } from "../../core/redact-text.js";
-import type { Change, Scrubbed } from "../../store/port.js";
+import type { Change } from "../../store/port.js";
 import type { Entry } from "../agents/snapshot.js";
+import { freeLines } from "../bring-in.js";
 import { unlessDamaged } from "../damage.js";
+import { descendants } from "../family.js";
 import type { Ground } from "../ground.js";
 import { noSession, tryPost } from "../inbox.js";
 import { superseded } from "../lease-keeper.js";
 import { HIDDEN } from "../letters.js";
 import { checkTags } from "../opening.js";
 import { callback, flag, invalid, options, signalOf, wholeNumber } from "../options.js";
+import { childrenOf } from "../outside.js";
 import { forgetArguments } from "../receipts.js";
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, type MailDoc, mailOf, mailText } from "../rows.js";
+import { scrub } from "../scrub.js";
 import { Leases } from "./leases.js";
 import { LetterEdits } from "./letters.js";
 import { editMail } from "./mail.js";
 import { OpenCalls, type Shared, sharedBy, stretchesOf } from "./reach.js";
+import { rememberLabel } from "./remembered.js";
 import { type Name, Rewriting, type Seen } from "./rewriting.js";
 import { editSnapshots } from "./snapshots.js";
 import { type RedactWhat, type What, whatOf } from "./what.js";
@@ -54,8 +59,10 @@ export interface RedactReport {
   readonly blobs: number;
   /** Whether something beside the journal was changed: title, tags, metadata, reason, or letters that wait. */
   readonly outside: boolean;
-  /** Other sessions that share what was changed. What they said themselves is not touched: redact them, too. */
+  /** Other sessions that share what was changed. */
   readonly sharedWith: readonly string[];
+  /** Forks, and sessions that calls ran, that hold it in words of their own. These were not changed: redact them, too. */
+  readonly others: readonly string[];
   /** Calls that are not over: their arguments were left as they are. Redact again once they are settled. */
   readonly exempt: readonly string[];
   /** Names that hold it and by which things are known: they stay. At most 100. */
@@ -63,16 +70,17 @@ export interface RedactReport {
   /** Bodies that hold it and stay, because other sessions need them. */
   readonly keptBlobs: readonly string[];
   /**
-   * What may still be found outside the store's reach, or was busy, in words. Empty where nothing is left. A dry run does not know what going
-   * over the store's files would leave.
+   * All that may still hold it, in words: also what the fields above name. Empty: nothing is left in the store. A dry run does not know what
+   * going over the store's files would leave.
    */
   readonly left: readonly string[];
 }
 
-const UNSCRUBBED: Scrubbed = { left: ["what the store's files hold beside what counts: they were not gone over."] };
+const UNSCRUBBED = ["what the store's files hold beside what counts: they were not gone over."];
 const TRIES = 20;
 const SWEPT_AT_ONCE = 500;
 const MAX_WITH = 1_000;
+const MAX_NAMED = 20;
 
 export async function redactSession(ground: Ground, id: unknown, what: RedactWhat, given?: RedactOptions): Promise<RedactReport> {
   const session = sessionId(id);
@@ -112,6 +120,8 @@ class Redacting {
   #agentHolds: string | undefined;
   /** Snapshots that could not be gone over. */
   #damaged: readonly string[] = [];
+  /** Other sessions that hold it in words of their own. */
+  #others: readonly SessionId[] = [];
 
   constructor(ground: Ground, session: SessionId, what: What, hearers: Hearers) {
     this.#ground = ground;
@@ -134,7 +144,42 @@ class Redacting {
     const { reworded, drained } = await this.#mail(seen);
     const isChanged = reworded.length + drained.length > 0 || (await this.#outside(this.#session, seen, true)) !== undefined;
     const outside = (await this.#snapshots(shared, seen, true)) || isChanged;
-    return reportOf(seen, shared.sharers, { outside, keptBlobs: [], left: [...this.#beside(), ...(scrubs ? [] : UNSCRUBBED.left)] });
+    await this.#lookAtOthers(shared, seen);
+    return this.#report(seen, shared, { outside, keptBlobs: [], left: scrubs ? [] : UNSCRUBBED });
+  }
+
+  /** Whether the session, without those around it, holds the text. */
+  async #isHolding(): Promise<boolean> {
+    const { seen, shared } = await this.#survey([]);
+    const { reworded, drained } = await this.#mail(seen);
+    if (seen.records > 0 || seen.names.length > 0 || reworded.length + drained.length > 0) return true;
+    return (await this.#outside(this.#session, seen, true)) !== undefined || this.#snapshots(shared, seen, true);
+  }
+
+  /** Forks, and what their people called them; and sessions that calls ran. A message is in its own session alone. */
+  async #lookAtOthers({ others }: Shared, seen: Seen): Promise<void> {
+    const found = new Set<SessionId>();
+    for (const session of seen.others) if (session !== null) found.add(session);
+    if (this.#what.message === undefined) {
+      for (const { row } of others)
+        if (row.session !== null && (await this.#isBeside(row.session as SessionId))) found.add(row.session as SessionId);
+      const children = [...(await childrenOf(this.#ground, this.#session))];
+      for (const child of children) {
+        this.#tick();
+        if (await new Redacting(this.#ground, child, this.#what, this.#hearers).#isHolding()) found.add(child);
+        for (const grandchild of await childrenOf(this.#ground, child)) if (!children.includes(grandchild)) children.push(grandchild);
+      }
+    }
+    this.#others = [...found].toSorted();
+  }
+
+  /** Whether a fork's label, or a letter that waits for it, holds the text. */
+  async #isBeside(session: SessionId): Promise<boolean> {
+    const row = await this.#ground.store.session(session);
+    if (row === undefined) return false;
+    if (this.#label(labelOf(row)) !== undefined) return true;
+    const mail = await this.#ground.store.inbox(session, { dueBy: HIDDEN, limit: Number.MAX_SAFE_INTEGER });
+    return mail.some(({ text }) => this.#what.holds(text));
   }
 
   /** What there is to change, and who shares it. `known`: sessions of which it is known that they do. */
@@ -149,7 +194,10 @@ class Redacting {
       const shared = await sharedBy(this.#ground, this.#session, stretches, seen.first);
       // Whoever shares it may have calls that are not over: those are exempt as well.
       const others = shared.sharers.filter((sharer) => !sessions.includes(sharer));
-      if ((await OpenCalls.of(this.#ground, others)).ids.size === 0) return { stretches, rewriting, seen, shared };
+      if ((await OpenCalls.of(this.#ground, others)).ids.size === 0) {
+        await rewriting.survey(shared.others);
+        return { stretches, rewriting, seen, shared };
+      }
       sessions = [...sessions, ...others];
     }
   }
@@ -161,28 +209,56 @@ class Redacting {
     this.#leases = leases;
     try {
       await leases.take([this.#session]);
+      await this.#freeForks();
       let found = await this.#survey([]);
       for (let tries = 1; ; tries++) {
         // Whoever shares it may have gone on before the lease was taken.
         while (await leases.take(found.shared.sharers)) found = await this.#survey(found.shared.sharers);
-        const { sharers } = found.shared;
+        const { shared } = found;
         const seen = { ...found.seen };
         // First: titles are known from messages as they were.
-        const outside = await this.#changeAll(found.shared, seen);
-        if (await found.rewriting.rewrite(found.stretches)) {
+        const outside = await this.#changeAll(shared, seen);
+        // Copies first: they are known by what they were copied from.
+        if (await found.rewriting.rewrite([...shared.others, ...found.stretches])) {
           const keptBlobs = await this.#sweep(seen);
           await forgetArguments(this.#ground);
-          const unpurged = scrubs ? await this.#purge() : [];
-          const { left } = scrubs ? await this.#ground.store.scrub(this.#what.holds) : UNSCRUBBED;
+          const left = scrubs ? await scrub(this.#ground, this.#what.holds) : UNSCRUBBED;
+          await this.#lookAtOthers(shared, seen);
           this.#hearers.onProgress?.(this.#looked);
-          return reportOf(seen, sharers, { outside, keptBlobs, left: [...this.#beside(), ...unpurged, ...left] });
+          return this.#report(seen, shared, { outside, keptBlobs, left });
         }
         if (tries >= TRIES) throw busy(this.#session);
-        found = await this.#survey(sharers);
+        found = await this.#survey(shared.sharers);
       }
     } finally {
       await leases.release();
     }
+  }
+
+  /** What deleted forks said is freed, unless it is needed. Deleting frees it in most cases. */
+  async #freeForks(): Promise<void> {
+    const family = await descendants(this.#ground, await this.#ground.store.lines({ session: this.#session }));
+    await freeLines(
+      this.#ground,
+      family.flatMap(({ id, owned }) => (owned ? [] : id)),
+    );
+  }
+
+  #report(seen: Seen, { sharers }: Shared, rest: Pick<RedactReport, "outside" | "keptBlobs" | "left">): RedactReport {
+    const { records, saves, blobs, exempt, names } = seen;
+    const others = this.#others;
+    const left = [...inReport(seen, others, rest.keptBlobs), ...this.#beside(), ...rest.left];
+    return Object.freeze({
+      records,
+      saves,
+      blobs: blobs.size,
+      sharedWith: sharers,
+      others,
+      exempt: [...exempt].toSorted(),
+      names,
+      ...rest,
+      left,
+    });
   }
 
   /** What stays of what stands beside the journal. */
@@ -201,17 +277,6 @@ class Redacting {
   #inAgent(): readonly string[] {
     if (this.#agentHolds === undefined) return [];
     return [`what is kept of agent ${quote(this.#agentHolds)}, or of it in a snapshot: save the agent anew, and delete such snapshots.`];
-  }
-
-  /** What stands beside the store and was made from it: an index for search. */
-  async #purge(): Promise<readonly string[]> {
-    try {
-      await this.#ground.store.index?.purge();
-      return [];
-    } catch (error) {
-      if (!(error instanceof HoldfastError)) throw error;
-      return [`words in the index for search: it could not be gone over (${error.message}).`];
-    }
   }
 
   async #changeAll(shared: Shared, seen: Seen): Promise<boolean> {
@@ -256,11 +321,21 @@ class Redacting {
       if (change === undefined && !isOwn) return false;
       const epoch = (this.#leases as Leases).epoch(id);
       const when = { epoch, ...change?.when };
+      if (change?.label !== undefined) await this.#rememberLabel(change.label.version);
       const applied = await this.#ground.store.apply([{ session: id, ...change, when, ...(isOwn && { forgets: true }) }], [], "frees");
       if (applied.ok) return change !== undefined;
       // The label is anybody's, and was changed in between.
       if (applied.why !== "version") throw superseded(id);
     }
+  }
+
+  async #rememberLabel(version: number): Promise<void> {
+    const lines = await this.#ground.store.lines({ session: this.#session });
+    await rememberLabel(
+      this.#ground,
+      lines.map(({ id }) => id),
+      version,
+    );
   }
 
   /** What is to be changed outside of a session's journal; of one that only shares it, what was taken from there. */
@@ -370,12 +445,16 @@ class Redacting {
   }
 }
 
-function reportOf(
-  { records, saves, blobs, exempt, names }: Seen,
-  sharers: readonly SessionId[],
-  rest: Pick<RedactReport, "outside" | "keptBlobs" | "left">,
-): RedactReport {
-  return Object.freeze({ records, saves, blobs: blobs.size, sharedWith: sharers, exempt: [...exempt].toSorted(), names, ...rest });
+/** What other fields of the report name, said once more: `left` is empty only where nothing is left. */
+function inReport({ exempt, names, others: holders }: Seen, others: readonly SessionId[], keptBlobs: readonly string[]): readonly string[] {
+  const named = others.slice(0, MAX_NAMED).map(quote).join(", ") + (others.length > MAX_NAMED ? ", …" : "");
+  return [
+    ...(exempt.size > 0 ? ["arguments of calls that are not over (`exempt`): settle the calls, then redact again."] : []),
+    ...(names.length > 0 ? ["names by which things are known (`names`): these cannot be changed. Delete the session to remove them."] : []),
+    ...(keptBlobs.length > 0 ? ["bodies that other sessions hold, too (`keptBlobs`): redact those sessions."] : []),
+    ...(others.length > 0 ? [`what other sessions said themselves (\`others\`): redact ${named}, too.`] : []),
+    ...(holders.has(null) ? ["what a deleted session said, which a fork or a snapshot still needs: delete these, and run gc."] : []),
+  ];
 }
 
 function noMessage(session: string, message: string): HoldfastError {

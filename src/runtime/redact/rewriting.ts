@@ -5,11 +5,12 @@
  * the next one still knows from it what the copies are to become.
  */
 import { type Mark, markText } from "../../core/checkpoint.js";
-import type { Digest } from "../../core/digest.js";
-import { MAX_SEQ, placeId } from "../../core/ids.js";
+import { type Digest, digest } from "../../core/digest.js";
+import { MAX_SEQ, placeId, type SessionId } from "../../core/ids.js";
 import { textBytes } from "../../core/json.js";
 import type { Blob, MessageInput } from "../../core/message.js";
-import { editMark, editRecord, type RecordEdit } from "../../core/redact-record.js";
+import type { JournalRecord } from "../../core/record.js";
+import { editCopies, editMark, editRecord, type RecordEdit } from "../../core/redact-record.js";
 import type { NameKind } from "../../core/redact-text.js";
 import { refsOf } from "../../core/refs.js";
 import { firstSeq, isGap, open, recordTexts, rewrite, type Save } from "../../core/save.js";
@@ -20,6 +21,7 @@ import type { Ground } from "../ground.js";
 import { hole } from "../journal.js";
 import { Bodies } from "./bodies.js";
 import type { OpenCalls, Stretch } from "./reach.js";
+import { rememberSaves } from "./remembered.js";
 import type { What } from "./what.js";
 
 const ROWS = 100;
@@ -47,6 +49,8 @@ export interface Seen {
   isMessageThere: boolean;
   /** Titles that were taken from messages which are changed, and what they become. */
   readonly titles: Map<string, string>;
+  /** Who else holds it in words of their own. Null: a session that was deleted. */
+  readonly others: Set<SessionId | null>;
 }
 
 const nothingSeen = (): Seen => ({
@@ -58,6 +62,7 @@ const nothingSeen = (): Seen => ({
   first: new Map(),
   isMessageThere: false,
   titles: new Map(),
+  others: new Set(),
 });
 
 export class Rewriting {
@@ -68,9 +73,11 @@ export class Rewriting {
   readonly #tick: () => void;
   /** Of all that was seen so far: digests of what is edited, and values of a message that goes whole. */
   readonly #forgotten = new Set<string>();
+  readonly #messageValues = new Set<string>();
   readonly #values = new Set<string>();
   /** Whether a message that goes whole is left for the last: what it says elsewhere is known from it. */
   #leavesMessage = false;
+  #isSurvey = true;
   seen = nothingSeen();
 
   /** `tick` is called at every save, and may throw. */
@@ -84,12 +91,13 @@ export class Rewriting {
 
   /** Looks at everything, and changes nothing. */
   async survey(stretches: readonly Stretch[]): Promise<Seen> {
-    for (const stretch of stretches) for await (const save of this.#saves(stretch)) await this.#edited(save);
+    for (const stretch of stretches) for await (const save of this.#saves(stretch)) await this.#edited(save, stretch);
     return this.seen;
   }
 
   /** Changes everything, after a survey. False: somebody else changed a line meanwhile, or began one on it; all is to be looked at again. */
   async rewrite(stretches: readonly Stretch[]): Promise<boolean> {
+    this.#isSurvey = false;
     for (const leavesMessage of this.#what.message === undefined ? [false] : [true, false]) {
       this.#leavesMessage = leavesMessage;
       for (const stretch of stretches) if (!(await this.#rewrite(stretch))) return false;
@@ -103,6 +111,11 @@ export class Rewriting {
     // What is pinned stays where it is, and loads: only words change.
     const known = { line: stretch.forks, doc: Number.MAX_SAFE_INTEGER };
     const flush = async (): Promise<boolean> => {
+      await rememberSaves(
+        this.#ground,
+        stretch.line,
+        batch.map(({ save }) => save),
+      );
       const replaced = batch.length === 0 || (await this.#ground.store.replace(stretch.line, batch, known));
       batch = [];
       bytes = 0;
@@ -110,7 +123,7 @@ export class Rewriting {
     };
     if (!this.seen.first.has(stretch.line)) return true;
     for await (const save of this.#saves(stretch)) {
-      const replacement = await this.#edited(save);
+      const replacement = await this.#edited(save, stretch);
       if (replacement === undefined) continue;
       batch.push(replacement);
       bytes += sizeOf(replacement);
@@ -139,18 +152,24 @@ export class Rewriting {
   }
 
   /** What is to stand in the place of a save; undefined where it stays. */
-  async #edited(save: Save): Promise<Replacement | undefined> {
+  async #edited(save: Save, stretch: Stretch): Promise<Replacement | undefined> {
     if (isGap(save)) return undefined;
+    const { others } = stretch;
     const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
     const refs = [...items, ...state].flatMap(refsOf);
     await this.#bodies.fetch(refs);
     const first = firstSeq(save);
     const edit = this.#edit(save);
+    if (others !== undefined && this.#isSurvey) this.#lookAt(save, stretch, [...items, ...state]);
+    const after = (record: JournalRecord, seq: number): JournalRecord => {
+      if (others === undefined) return editRecord(record, seq, edit(seq));
+      return others === "copies" ? editCopies(record, edit(seq), () => this.#isOthers(stretch)) : record;
+    };
     const texts = (records: typeof items, section: string | null, from: number): readonly string[] | undefined => {
       const edited = records.map((record, i) => {
-        const after = editRecord(record, from + i, edit(from + i));
-        if (after !== record) this.seen.records += 1;
-        return after;
+        const made = after(record, from + i);
+        if (made !== record) this.seen.records += 1;
+        return made;
       });
       if (edited.every((record, i) => record === records[i])) return undefined;
       const before = recordTexts(section);
@@ -159,7 +178,7 @@ export class Rewriting {
     // What is said elsewhere of a message is known from the items.
     const newItems = texts(items, save.items, first);
     const newState = texts(state, save.state, first + save.nItems);
-    const mark = save.mark === null ? undefined : this.#mark(save.mark);
+    const mark = save.mark === null || others !== undefined ? undefined : this.#mark(save.mark);
     if (newItems === undefined && newState === undefined && mark === undefined) {
       this.#bodies.take([]);
       return undefined;
@@ -170,6 +189,36 @@ export class Rewriting {
     const salt = () => this.#ground.salts.next();
     const made = rewrite(save, { ...(newItems && { items: newItems }), ...(newState && { state: newState }), ...(mark && { mark }), salt });
     return this.#replacement(made, save, refs);
+  }
+
+  /** Whether others hold it in words of their own. Their bases are asked for copies, where these are edited. */
+  #lookAt(save: Save, stretch: Stretch, records: readonly JournalRecord[]): void {
+    if (this.#what.message !== undefined || this.seen.others.has(ownerOf(stretch))) return;
+    const edit = this.#looking();
+    const holds = (record: JournalRecord): boolean =>
+      (record.base === undefined || stretch.others === "looked at") && editRecord(record, 0, edit) !== record;
+    const mark = save.mark === null ? undefined : (JSON.parse(save.mark) as { checkpoint: Mark }).checkpoint;
+    if (records.some(holds) || (mark !== undefined && editMark(mark, edit) !== mark)) this.#isOthers(stretch);
+  }
+
+  #isOthers(stretch: Stretch): void {
+    this.seen.others.add(ownerOf(stretch));
+  }
+
+  /** Edits as any other does, and leaves no trace. */
+  #looking(): RecordEdit {
+    return {
+      texts: { text: this.#what.text, numbers: true },
+      body: (name) => this.#bodies.get(name),
+      keep: (bytes) => ({ digest: digest(bytes), bytes: bytes.length }),
+      file: this.#what.file,
+      openCall: () => undefined,
+      isOpen: () => false,
+      exempt: () => {},
+      edited: () => {},
+      forgotten: new Set(),
+      values: new Set(),
+    };
   }
 
   #replacement(save: Save, was: Save, before: readonly Digest[]): Replacement {
@@ -207,10 +256,11 @@ export class Rewriting {
       exempt: (id) => void this.seen.exempt.add(id),
       edited: (before, after) => this.#title(before, after),
       forgotten: this.#forgotten,
+      values: this.#values,
       ...(whole && {
         whole: {
           ...whole,
-          values: this.#values,
+          values: this.#messageValues,
           is: (message: MessageInput, at: number) => {
             if (!isMessage(message, at)) return false;
             this.seen.isMessageThere = true;
@@ -232,6 +282,8 @@ export class Rewriting {
     if (!names.some((known) => known.at === at && known.what === what)) names.push({ what, at });
   }
 }
+
+const ownerOf = ({ row }: Stretch): SessionId | null => row.session as SessionId | null;
 
 const sizeOf = ({ save, blobs = [] }: Replacement): number =>
   textBytes(save.items) +

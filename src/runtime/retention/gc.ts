@@ -9,6 +9,7 @@ import { forgetActed } from "../effects/acted.js";
 import type { Ground } from "../ground.js";
 import { callback, flag, options, signalOf } from "../options.js";
 import { forgetReceipts } from "../receipts.js";
+import { scrub } from "../scrub.js";
 import { Pace, type PaceOptions } from "./pace.js";
 
 export interface GcOptions {
@@ -17,6 +18,11 @@ export interface GcOptions {
   readonly onProgress?: (progress: GcReport) => void;
   /** Stops between two steps. What was freed by then is free. */
   readonly signal?: AbortSignal;
+  /**
+   * Removes from the store's files all that was deleted, replaced or freed before, and from the index for search. A SQLite file is written
+   * anew for that, which needs room for a copy and keeps others from writing meanwhile. `left` names what stays.
+   */
+  readonly scrub?: boolean;
 }
 
 export interface GcReport {
@@ -26,6 +32,8 @@ export interface GcReport {
   readonly blobs: number;
   /** By how much files became shorter. A database server gives room back by itself, later. */
   readonly returnedBytes: number;
+  /** With `scrub`: where deleted text may still be found, in words. Empty where nothing is left in the store's files. */
+  readonly left?: readonly string[];
 }
 
 /** Where every step goes over all of the store, there are few: blobs at once, lines and saves some hundreds at a time. */
@@ -33,11 +41,12 @@ const IN_BULK = { blobs: 100_000, lines: 1_000, saves: 250 };
 
 /** `idle`: it is no reason for a process to stay alive. */
 export async function gc(ground: Ground, given: GcOptions | undefined, { idle = false } = {}): Promise<GcReport> {
-  const o = options(given, "gc", ["dryRun", "onProgress", "signal"]);
+  const o = options(given, "gc", ["dryRun", "onProgress", "signal", "scrub"]);
   return new Collection(ground, {
     dryRun: flag(o.dryRun, "dryRun") ?? false,
     onProgress: callback(o.onProgress, "onProgress"),
     signal: signalOf(o.signal),
+    scrub: flag(o.scrub, "scrub") ?? false,
     idle,
   }).run();
 }
@@ -48,6 +57,7 @@ interface Collecting {
   readonly dryRun: boolean;
   readonly onProgress: ((progress: GcReport) => void) | undefined;
   readonly signal: AbortSignal | undefined;
+  readonly scrub: boolean;
   readonly idle: boolean;
 }
 
@@ -64,10 +74,11 @@ class Collection {
   async run(): Promise<GcReport> {
     await this.#lines();
     await this.#blobs();
-    if (!this.#how.dryRun) await forgetReceipts(this.#ground, this.#how);
-    if (!this.#how.dryRun) await forgetActed(this.#ground, this.#how);
-    if (!this.#how.dryRun) await this.#room();
-    return this.#report;
+    if (this.#how.dryRun) return this.#report;
+    await forgetReceipts(this.#ground, this.#how);
+    await forgetActed(this.#ground, this.#how);
+    await this.#room();
+    return this.#how.scrub ? Object.freeze({ ...this.#report, left: await scrub(this.#ground, () => true) }) : this.#report;
   }
 
   #tell(more: Partial<GcReport>): void {

@@ -42,6 +42,9 @@ export function clearLeft(directory: string, prefix: string, drop: (path: string
   }
 }
 
+/** Whether a file is the draft of one with this name. */
+export const isDraftOf = (name: string, other: string): boolean => other.startsWith(`${name}.`) && DRAFT.test(other.slice(name.length + 1));
+
 const DRAFT = /^([\w-]{8})-(\d+)-[0-9a-f]{12}\.draft$/;
 
 const isOld = (path: string): boolean => Date.now() - (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Number.NaN) > LEFT_AFTER_MS;

@@ -15,6 +15,7 @@ import { identityOf } from "../../presence.js";
 import { mark, markedAt, restamp } from "./backup.js";
 import { checkFile } from "./check-thread.js";
 import { translate } from "./committer.js";
+import { REPLACED } from "./copies.js";
 import { dropDraft, newDraft, putInPlace } from "./drafts.js";
 import { checkDriver, type Driver, type DriverName, defaultDriver, failureOf, openDriver } from "./driver.js";
 import { checkHeaderOf, inspect, kindOf } from "./header.js";
@@ -147,7 +148,7 @@ function isOurs(target: string): boolean {
 }
 
 function freeName(target: string): string {
-  const name = `${target}.replaced-${new Date().toISOString().replaceAll(":", "-")}`;
+  const name = `${target}${REPLACED}${new Date().toISOString().replaceAll(":", "-")}`;
   return existsSync(name) ? `${name}-${process.pid}` : name;
 }
 

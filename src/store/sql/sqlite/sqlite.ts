@@ -25,6 +25,7 @@ import { isFull, noRoomToOpen, Reserve } from "../../reserve.js";
 import { SqlStore } from "../store.js";
 import { backup, markedAt } from "./backup.js";
 import { translate } from "./committer.js";
+import { copiesBeside } from "./copies.js";
 import { type Medium, SqliteDatabase } from "./database.js";
 import { checkDriver, type Driver, type DriverName, failureOf, openDriver } from "./driver.js";
 import { checkIdentity, inspect } from "./header.js";
@@ -239,7 +240,7 @@ function setUp(db: Driver, file: string): void {
       throw new HoldfastError("NOT_A_STORE", `${quote(file)} has our id and tables of another program. It was left untouched.`);
   });
   db.exec(
-    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON; PRAGMA cache_size = -16000; PRAGMA temp_store = MEMORY",
+    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON; PRAGMA cache_size = -16000; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = FAST",
   );
   if (pragma(db, "synchronous") !== 2 || pragma(db, "journal_mode") !== "wal") {
     throw new HoldfastError("UNSUPPORTED", `${quote(file)}: this file system does not allow a write-ahead log. Use a local disk.`);
@@ -439,7 +440,8 @@ function medium(
     },
     scrub: async (withinMs) => {
       if (refuses !== undefined) throw refuses;
-      return scrub(db, performance.now() + withinMs);
+      const { left } = await scrub(db, performance.now() + withinMs);
+      return { left: [...left, ...copiesBeside(place)] };
     },
     async close() {
       reserve?.close();

@@ -1,0 +1,621 @@
+/**
+ * Erasure as a table: each place where a text can stand, crossed with what copies it, on every store. After `redact`, no read and no byte of
+ * the store holds the text, or `left` names the place. Each row is its own control: before `redact`, the text is found.
+ */
+import { rmSync } from "node:fs";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { baseTuning } from "../../src/core/fold.js";
+import {
+  agent,
+  type Holdfast,
+  type MessageInput,
+  open,
+  type RedactReport,
+  restoreBackup,
+  type Session,
+  type SessionOptions,
+} from "../../src/index.js";
+import { filesWith } from "../support/bytes.js";
+import { everyRead, kept } from "../support/everything.js";
+import { asks, script } from "../support/processes.js";
+import { type StoreKind, stores } from "../support/stores.js";
+
+const SECRET = "Thessaly-Okonkwo-70331-quayside";
+
+const { slackBytes } = baseTuning;
+beforeEach(() => {
+  baseTuning.slackBytes = 300;
+});
+afterEach(() => {
+  baseTuning.slackBytes = slackBytes;
+});
+
+interface Row {
+  readonly place: string;
+  /** Puts the text into session `a`, and copies it. */
+  readonly plant: (hold: Holdfast, kind: StoreKind, address: string) => Promise<unknown>;
+  /** What `left` says, where something stays. Postgres always names its own files besides. */
+  readonly left?: readonly RegExp[];
+  /** Does what `left` says is to be done. */
+  readonly then?: (hold: Holdfast, report: RedactReport) => Promise<unknown>;
+  /** Names that stay: neither a read nor a byte search can be empty. */
+  readonly stays?: true;
+}
+
+const said = (content: MessageInput["content"]): MessageInput => ({ role: "user", content });
+
+/** Works on a session that it opens, and answers its last checkpoint. */
+async function on(hold: Holdfast, id: string, work: (session: Session) => unknown, o?: SessionOptions): Promise<string> {
+  const session = await hold.session(id, o);
+  await work(session);
+  const checkpoint = await session.checkpoint();
+  await session.close();
+  return checkpoint.id;
+}
+
+/** So many steps that a base is written, and another. */
+async function steps(session: Session, count = 10): Promise<void> {
+  for (let n = 0; n < count; n++) {
+    session.append(said(`step ${n}`));
+    session.set("step", { n, words: "plain ".repeat(60) });
+    await session.checkpoint();
+  }
+}
+
+const work = (hold: Holdfast, id: string): Promise<string> => on(hold, id, (session) => steps(session));
+const redactOthers = async (hold: Holdfast, { others }: RedactReport) => {
+  for (const id of others) await hold.sessions.redact(id, SECRET);
+};
+
+const acting = (hold: Holdfast, tools = {}) =>
+  hold.agent({
+    name: "ann",
+    model: script(asks(["look", { who: SECRET }]), `found ${SECRET}`, "yes", "again", "and again", "more"),
+    tools: { look: { mode: "repeatable", run: async ({ who }: { who: string }) => ({ found: who }) }, ...tools },
+  });
+
+const rows: readonly Row[] = [
+  // ---- forks and bases
+  {
+    place: "state, copied into a base of a fork",
+    plant: async (hold) => {
+      await hold.fork(await on(hold, "a", (a) => a.set("who", { name: SECRET })), { id: "f" });
+      await work(hold, "f");
+    },
+  },
+  {
+    place: "state as a body of its own, copied into a base of a fork",
+    plant: async (hold) => {
+      await hold.fork(await on(hold, "a", (a) => a.set("who", `${SECRET} ${"x".repeat(9_000)}`)), { id: "f" });
+      await work(hold, "f");
+    },
+  },
+  {
+    place: "state, copied into bases of a fork of a fork, and of a deleted one between them",
+    plant: async (hold) => {
+      await hold.fork(await on(hold, "a", (a) => a.set("who", SECRET)), { id: "f" });
+      await hold.fork(await work(hold, "f"), { id: "g" });
+      await hold.sessions.delete("f");
+      await work(hold, "g");
+    },
+  },
+  {
+    place: "a list, copied into a base of a fork that has put items of its own between",
+    plant: async (hold) => {
+      await hold.fork(await on(hold, "a", (a) => a.set("list", ["one", SECRET, "two"])), { id: "f" });
+      await on(hold, "f", async (f) => {
+        f.splice("list", 1, 0, "between");
+        await steps(f);
+      });
+    },
+  },
+  {
+    place: "the past of a fork, copied into a base of its origin",
+    plant: async (hold) => {
+      await hold.fork(await on(hold, "origin", (session) => session.set("who", SECRET)), { id: "a" });
+      await work(hold, "origin");
+      await work(hold, "a");
+    },
+  },
+  {
+    place: "arguments, results, output and title, copied into a base of a fork",
+    plant: async (hold) => {
+      await acting(hold).run("a", `who is ${SECRET}?`);
+      const { items } = await hold.checkpoints.list("a", { limit: 1 });
+      await hold.fork((items[0] as { id: string }).id, { id: "f" });
+      await work(hold, "f");
+    },
+  },
+  {
+    place: "a call by hand, copied into a base of a fork",
+    plant: async (hold) => {
+      const id = await on(hold, "a", (a) => a.effect("mail", { to: SECRET }, { mode: "once", key: "k" }, async ({ to }) => ({ sent: to })));
+      await hold.fork(id, { id: "f" });
+      await work(hold, "f");
+    },
+  },
+  {
+    place: "a signal that waits, copied into a base of a fork",
+    plant: async (hold) => {
+      await on(hold, "a", (a) => a.append(said("hello")));
+      await hold.signal("a", "news", { of: SECRET });
+      await hold.fork(await on(hold, "a", (a) => a.append(said("more"))), { id: "f" });
+      await work(hold, "f");
+    },
+  },
+  {
+    place: "words of a fork's own",
+    plant: async (hold) => {
+      await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET))), { id: "f" });
+      await on(hold, "f", (f) => f.append(said(`I say ${SECRET}, too`)));
+    },
+    left: [/redact "f", too/],
+    then: redactOthers,
+  },
+  {
+    place: "state of a fork's own, copied into its base",
+    plant: async (hold) => {
+      await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET))), { id: "f" });
+      await on(hold, "f", async (f) => {
+        f.set("mine", `my ${SECRET}`);
+        await steps(f);
+      });
+    },
+    left: [/redact "f", too/],
+    then: redactOthers,
+  },
+  {
+    place: "tags, metadata and mail of a fork's own",
+    plant: async (hold) => {
+      await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET))), { id: "f" });
+      await hold.sessions.update("f", { tags: [SECRET], metadata: { of: SECRET } });
+    },
+    left: [/redact "f", too/],
+    then: redactOthers,
+  },
+  {
+    place: "state that was pruned, and is only in a base of a fork",
+    plant: async (hold) => {
+      await hold.fork(await on(hold, "a", (a) => a.set("who", SECRET)), { id: "f" });
+      await work(hold, "f");
+      await on(hold, "a", (a) => a.set("who", "another"));
+      await work(hold, "a");
+      await hold.checkpoints.prune("f", { keep: 1 });
+      await hold.checkpoints.prune("a", { keep: 1 });
+    },
+  },
+  // ---- rewinds
+  {
+    place: "a past that was left by a rewind, with bases behind it",
+    plant: (hold) =>
+      on(hold, "a", async (a) => {
+        a.append(said("hello"));
+        const { id } = await a.checkpoint();
+        a.append(said(SECRET));
+        a.set("who", SECRET);
+        await steps(a);
+        await a.rewind(id);
+        await steps(a);
+      }),
+  },
+  {
+    place: "a past that was left by a rewind, and then forked",
+    plant: async (hold) => {
+      let left = "";
+      await on(hold, "a", async (a) => {
+        const { id } = await a.checkpoint();
+        a.set("who", SECRET);
+        left = (await a.checkpoint()).id;
+        await a.rewind(id);
+        a.append(said("another way"));
+      });
+      await hold.fork(left, { id: "f" });
+      await work(hold, "f");
+    },
+  },
+  // ---- snapshots
+  {
+    place: "a snapshot: titles, tags and metadata",
+    plant: async (hold) => {
+      await on(hold, "a", (a) => a.append(said(`I am ${SECRET}`)), { agent: "ann", tags: [SECRET], metadata: { of: SECRET } });
+      await hold.agents.snapshot("ann");
+      await hold.sessions.update("a", { tags: [], metadata: {} });
+    },
+  },
+  {
+    place: "what a restore went back from, and to",
+    plant: async (hold) => {
+      await on(hold, "a", (a) => a.set("who", SECRET), { agent: "ann" });
+      const { id } = await hold.agents.snapshot("ann");
+      await on(hold, "a", (a) => a.append(said(SECRET)));
+      await hold.agents.restore(id);
+      await work(hold, "a");
+    },
+  },
+  {
+    place: "a deleted fork that a snapshot keeps",
+    plant: async (hold) => {
+      await hold.fork(await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann" }), { id: "f" });
+      await on(hold, "f", (f) => f.append(said(`and ${SECRET} again`)));
+      await hold.agents.snapshot("ann");
+      await hold.sessions.delete("f");
+    },
+    left: [/a deleted session said/],
+    then: async (hold) => {
+      for (const { id } of (await hold.agents.snapshots("ann")).items) await hold.agents.deleteSnapshot(id);
+      await hold.gc({ scrub: true });
+    },
+  },
+  // ---- beside the journal
+  {
+    place: "title, tags, metadata and archived",
+    plant: async (hold) => {
+      await on(hold, "a", (a) => a.append(said("hello")), { title: `of ${SECRET}`, tags: [SECRET], metadata: { [SECRET]: SECRET } });
+      await hold.sessions.update("a", { archived: true });
+    },
+  },
+  {
+    place: "label, description, metadata and reason of checkpoints",
+    plant: async (hold) => {
+      const a = await hold.session("a");
+      await a.checkpoint({ label: SECRET, description: SECRET, metadata: { of: SECRET } });
+      await a.halt(`no more of ${SECRET}`);
+      await a.close();
+    },
+  },
+  {
+    place: "letters that wait: signals, turns, cancels",
+    plant: async (hold) => {
+      const bot = acting(hold);
+      await bot.submit("a", `who is ${SECRET}?`, { atMs: 8e15 });
+      const session = await hold.session("a");
+      await hold.signal("a", "news", { of: SECRET });
+      await session.close();
+    },
+  },
+  {
+    place: "keys of appends and signals",
+    plant: async (hold) => {
+      await hold.sessions.append("a", [said("hello")], { key: `append ${SECRET}`, create: true });
+      await hold.signal("a", "news", 1, { key: `signal ${SECRET}` });
+      await hold.sessions.append("a", [said(SECRET)]);
+    },
+  },
+  {
+    place: "keys of forks, updates and deletes",
+    plant: async (hold) => {
+      const id = await on(hold, "a", (a) => a.append(said(SECRET)));
+      await hold.fork(id, { id: "f", key: `fork ${SECRET}` });
+      await hold.sessions.update("a", { title: SECRET }, { key: `update ${SECRET}` });
+      await hold.sessions.delete("f", { key: `delete ${SECRET}` });
+    },
+  },
+  {
+    place: "names: keys of turns and calls, state keys, signals, tools, message ids",
+    plant: async (hold) => {
+      await acting(hold).run("a", "hello", { key: `turn ${SECRET}` });
+      await on(hold, "a", async (a) => {
+        a.set(SECRET, 1);
+        a.append({ ...said("x"), id: SECRET });
+        await a.effect(`tool ${SECRET}`, {}, { mode: "once", key: SECRET }, async () => 1);
+      });
+    },
+    left: [/names by which things are known/],
+    stays: true,
+  },
+  {
+    place: "arguments of a call that waits",
+    plant: (hold) =>
+      hold
+        .agent({
+          name: "ann",
+          model: script(asks(["mail", { to: SECRET }]), "done"),
+          tools: { mail: { mode: "once", approval: true, run: async () => 1 } },
+        })
+        .run("a", "hello"),
+    left: [/arguments of calls that are not over/],
+    then: async (hold) => {
+      for (const { effectId } of (await hold.effects.list({ status: "waiting" })).items)
+        await hold.effects.deny(effectId, { by: "bo", reason: "no" });
+      await hold.sessions.redact("a", SECRET);
+    },
+  },
+  {
+    place: "the record of its agent",
+    plant: async (hold) => {
+      await on(hold, "a", (a) => a.append(said(SECRET)), { agent: "ann" });
+      await hold.agents.save({ id: "ann", state: { knows: SECRET } });
+    },
+    left: [/what is kept of agent "ann"/],
+    then: (hold) => hold.agents.set("ann", "knows", "nothing").then(() => hold.gc({ scrub: true })),
+  },
+  {
+    place: "a session that its call ran",
+    plant: async (hold) => {
+      const child = agent({ name: "child", model: script(`${SECRET} it is`) });
+      const tools = {
+        delegate: {
+          mode: "repeatable" as const,
+          run: async (_args: object, { run }: { run: (one: typeof child, input: string) => Promise<unknown> }) =>
+            void (await run(child, `look for ${SECRET}`)),
+        },
+      };
+      await hold.agent({ name: "ann", model: script(asks(["delegate", {}]), "done"), tools: tools as {} }).run("a", `hello ${SECRET}`);
+    },
+    left: [/what other sessions said themselves/],
+    then: redactOthers,
+  },
+  // ---- bodies
+  {
+    place: "files: texts, bytes, and a large message",
+    plant: (hold) =>
+      on(hold, "a", (a) => {
+        const file = (bytes: Buffer) => ({ type: "file", mediaType: "text/plain", name: SECRET, data: { bytes } }) as const;
+        a.append(said([file(Buffer.from(`a file of ${SECRET}`)), file(Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(SECRET)]))]));
+        a.append(said(`${"words ".repeat(3_000)}${SECRET}`));
+      }),
+  },
+  {
+    place: "a file that another session holds, too",
+    plant: async (hold) => {
+      const file = { type: "file", mediaType: "text/plain", data: { bytes: Buffer.from(`${"x".repeat(9_000)} ${SECRET}`) } } as const;
+      for (const id of ["a", "b"]) await on(hold, id, (session) => session.append(said([file])));
+    },
+    left: [/bodies that other sessions hold/],
+    then: (hold) => hold.sessions.redact("b", SECRET),
+  },
+  // ---- deleted and pruned
+  {
+    place: "what was pruned, and what was deleted",
+    plant: async (hold) => {
+      await on(hold, "a", async (a) => {
+        a.set("who", SECRET);
+        await a.checkpoint();
+        a.set("who", "another");
+        await steps(a);
+      });
+      await hold.checkpoints.prune("a", { keep: 1 });
+      const id = await on(hold, "a", (a) => a.append(said(SECRET)));
+      await hold.fork(id, { id: "f" });
+      await on(hold, "f", (f) => f.append(said(`more of ${SECRET}`)));
+      await hold.sessions.delete("f");
+    },
+  },
+  {
+    place: "words in the index for search",
+    plant: async (hold) => {
+      await on(hold, "a", (a) => a.append(said(`find ${SECRET} here`)));
+      await hold.sessions.index();
+      await hold.sessions.search("Thessaly");
+    },
+  },
+];
+
+describe.each(stores)("redaction leaves nothing, or says so, on $name", (kind) => {
+  const isServer = kind.name === "postgres";
+
+  test.each(rows)("$place", async ({ plant, left = [], then, stays }) => {
+    const address = kind.address();
+    const hold = await open(address);
+    // Another process that has read it all: what it remembers must not be shown again.
+    const other = kind.traits.shared ? await open(address) : undefined;
+    try {
+      await plant(hold, kind, address);
+      // The control: it can be found.
+      expect((await everyRead(hold)).includes(SECRET) || (await kept(kind, address, SECRET)).length > 0).toBe(true);
+      if (other) await everyRead(other);
+      const report = await hold.sessions.redact("a", SECRET);
+      const own = isServer ? report.left.filter((one) => !/server/.test(one)) : report.left;
+      expect(own).toEqual(left.map((one) => expect.stringMatching(one)));
+      if (stays) return;
+      await then?.(hold, report);
+      for (const each of other ? [hold, other] : [hold]) {
+        expect(await everyRead(each)).not.toContain(SECRET);
+        expect((await each.sessions.search("Thessaly")).items).toEqual([]);
+      }
+      expect(await kept(kind, address, SECRET)).toEqual([]);
+      expect((await hold.verify()).findings).toEqual([]);
+    } finally {
+      await other?.close();
+      await hold.close();
+    }
+  });
+});
+
+interface Move {
+  readonly way: string;
+  /** Makes session `a`, and what goes with it. Answers the rows of an export that still has the text. */
+  readonly before: (hold: Holdfast) => Promise<readonly string[]>;
+  readonly redact?: (hold: Holdfast) => Promise<unknown>;
+  readonly then: (hold: Holdfast) => Promise<unknown>;
+}
+
+async function exported(hold: Holdfast): Promise<readonly string[]> {
+  const all: string[] = [];
+  for await (const row of hold.export()) all.push(row);
+  return all;
+}
+
+const remove = async (hold: Holdfast): Promise<void> => {
+  for (const { id } of (await hold.sessions.list({ limit: 100 })).items) await hold.sessions.delete(id);
+};
+
+const moves: readonly Move[] = [
+  {
+    way: "deleted",
+    before: async (hold) => (await on(hold, "a", (a) => a.append(said(SECRET))), exported(hold)),
+    then: remove,
+  },
+  {
+    way: "deleted and freed",
+    before: async (hold) => (await on(hold, "a", (a) => a.set("who", `${SECRET} ${"x".repeat(9_000)}`)), exported(hold)),
+    then: async (hold) => (await remove(hold), hold.gc({ scrub: true })),
+  },
+  {
+    way: "pruned, deleted and freed",
+    before: async (hold) => (await on(hold, "a", (a) => a.append(said(SECRET))), exported(hold)),
+    then: async (hold) => {
+      await work(hold, "a");
+      await hold.checkpoints.prune("a", { keep: 1 });
+      await remove(hold);
+      await hold.gc();
+    },
+  },
+  {
+    way: "redacted for another text first, exported, and then redacted",
+    before: async (hold) => {
+      await on(hold, "a", (a) => a.append(said(`hello ${SECRET}`)));
+      await hold.sessions.redact("a", "hello");
+      return exported(hold);
+    },
+    then: async (hold) => (await remove(hold), hold.gc()),
+  },
+  {
+    way: "in tags and metadata only",
+    before: async (hold) => {
+      await on(hold, "a", (a) => a.append(said("hello")), { tags: [SECRET], metadata: { of: SECRET } });
+      return exported(hold);
+    },
+    then: async (hold) => (await remove(hold), hold.gc()),
+  },
+  {
+    way: "a fork, with the copy in its base",
+    before: async (hold) => {
+      await hold.fork(await on(hold, "a", (a) => a.set("who", SECRET)), { id: "f" });
+      await work(hold, "f");
+      return exported(hold);
+    },
+    then: async (hold) => (await remove(hold), hold.gc()),
+  },
+  {
+    way: "redacted in another store, and brought here",
+    before: async (hold) => {
+      const other = await open("memory:");
+      await on(other, "a", (a) => a.append(said(SECRET)));
+      const old = await exported(other);
+      await other.sessions.redact("a", SECRET);
+      await hold.import(await exported(other));
+      await other.close();
+      return old;
+    },
+    redact: async () => {},
+    then: async (hold) => (await remove(hold), hold.gc()),
+  },
+];
+
+describe.each(stores)("B2: an export of before does not bring it back, on $name", (kind) => {
+  const redactIt = (hold: Holdfast) => hold.sessions.redact("a", SECRET);
+
+  test.each(moves)("$way", async ({ before, redact = redactIt, then }) => {
+    const address = kind.address();
+    let hold = await open(address);
+    const old = await before(hold);
+    // The control: elsewhere, the text comes with it.
+    const elsewhere = await open("memory:");
+    await elsewhere.import(old);
+    expect(await everyRead(elsewhere)).toContain(SECRET);
+    await remove(elsewhere);
+    await elsewhere.gc();
+    await redact(hold);
+    const clean = await exported(hold);
+    await then(hold);
+    if (kind.traits.durable) {
+      await hold.close();
+      hold = await open(address);
+    }
+    const ids = (await hold.sessions.list()).items;
+    expect(ids).toEqual([]);
+    for (const dryRun of [true, false]) {
+      const report = await hold.import(old, { dryRun });
+      expect(report.sessions).toEqual([]);
+      expect(report.conflicts[0]).toMatchObject({ id: "a", code: "CONFLICT", message: expect.stringContaining("redacted here") });
+    }
+    await hold.gc({ scrub: true });
+    expect(await everyRead(hold)).not.toContain(SECRET);
+    expect(await kept(kind, address, SECRET)).toEqual([]);
+    // An export that was made afterwards is taken in, and one that was redacted further elsewhere.
+    expect((await elsewhere.import(clean)).conflicts).toEqual([]);
+    expect((await hold.import(clean)).conflicts).toEqual([]);
+    await elsewhere.sessions.redact("a", /hello|redacted|another/, { with: "***" });
+    const further = await exported(elsewhere);
+    await elsewhere.close();
+    await remove(hold);
+    await hold.gc();
+    expect((await hold.import(further)).conflicts).toEqual([]);
+    expect((await hold.verify()).findings).toEqual([]);
+    await hold.close();
+  });
+
+  test("negative control: what was not redacted comes back", async () => {
+    const hold = await open(kind.address());
+    await on(hold, "a", (a) => a.append(said(SECRET)));
+    const old = await exported(hold);
+    await remove(hold);
+    await hold.gc();
+    expect((await hold.import(old)).conflicts).toEqual([]);
+    expect(await everyRead(hold)).toContain(SECRET);
+    await hold.close();
+  });
+});
+
+describe.each(stores)("B4: delete and scrub, on $name", (kind) => {
+  /** All that a session can leave: text in every place, a pruned past, rewinds, bodies, mail, an index. */
+  const fill = async (hold: Holdfast): Promise<void> => {
+    await acting(hold).run("a", `who is ${SECRET}?`, { tags: [SECRET], metadata: { of: SECRET } });
+    const first = await on(hold, "a", async (a) => {
+      a.set("who", `${SECRET} ${"x".repeat(9_000)}`);
+      await steps(a);
+    });
+    await on(hold, "a", (a) => a.append(said(SECRET)));
+    await hold.rewind("a", first, { effects: "replay" });
+    await hold.checkpoints.prune("a", { keep: 2 });
+    await hold.signal("a", "news", SECRET, { key: SECRET });
+    await hold.sessions.index();
+  };
+
+  test("after delete and gc with scrub, no byte of the store holds the text", async () => {
+    const address = kind.address();
+    const hold = await open(address);
+    await on(hold, "b", (b) => b.append(said("something else")));
+    await fill(hold);
+    await hold.sessions.delete("a");
+    // The control: deleted, it is still in the files of these.
+    if (kind.name === "sqlite" || kind.name === "dir") expect(await kept(kind, address, SECRET)).not.toEqual([]);
+    expect((await hold.gc()).left).toBeUndefined();
+    const { left } = await hold.gc({ scrub: true });
+    expect(kind.name === "postgres" ? left?.length : left).toEqual(kind.name === "postgres" ? 2 : []);
+    expect(await everyRead(hold)).not.toContain(SECRET);
+    expect(await kept(kind, address, SECRET)).toEqual([]);
+    expect((await hold.sessions.search("else")).items).toHaveLength(1);
+    expect((await hold.verify()).findings).toEqual([]);
+    await hold.close();
+    expect(await kept(kind, address, SECRET)).toEqual([]);
+  });
+
+  test("a dry run scrubs nothing", async () => {
+    const hold = await open(kind.address());
+    await fill(hold);
+    await hold.sessions.delete("a");
+    expect((await hold.gc({ dryRun: true, scrub: true })).left).toBeUndefined();
+    await hold.close();
+  });
+});
+
+test("B3: a store that a restore put aside is named, by redact and by gc; once it is deleted, nothing is left", async () => {
+  const kind = stores.find(({ name }) => name === "sqlite") as StoreKind;
+  const [address, copy] = [kind.address(), `${kind.address()}.backup`];
+  const first = await open(address);
+  await on(first, "a", (a) => a.append(said(SECRET)));
+  await first.backup(copy);
+  await first.close();
+  const { setAside = "" } = await restoreBackup(copy, address, { force: true });
+  const hold = await open(address);
+  const named = [expect.stringContaining(setAside)];
+  expect((await hold.sessions.redact("a", SECRET)).left).toEqual(named);
+  expect((await hold.gc({ scrub: true })).left).toEqual(named);
+  expect(filesWith(address, SECRET)).toEqual([setAside]);
+  for (const suffix of ["", "-anchors"]) rmSync(setAside + suffix, { force: true });
+  expect((await hold.gc({ scrub: true })).left).toEqual([]);
+  expect(filesWith(address, SECRET)).toEqual([]);
+  await hold.close();
+});
