@@ -5,20 +5,27 @@
 import { rmSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { baseTuning } from "../../src/core/fold.js";
+import { Holdfast as Opened } from "../../src/holdfast.js";
 import {
   agent,
   type Holdfast,
+  HoldfastError,
   type MessageInput,
   open,
   type RedactReport,
+  type RedactWhat,
   restoreBackup,
   type Session,
   type SessionOptions,
 } from "../../src/index.js";
+import { openStore } from "../../src/open.js";
+import { thisMachine } from "../../src/store/machine.js";
+import type { Store } from "../../src/store/port.js";
 import { filesWith } from "../support/bytes.js";
 import { everyRead, kept } from "../support/everything.js";
 import { asks, script } from "../support/processes.js";
 import { type StoreKind, stores } from "../support/stores.js";
+import { wrapped } from "../support/wrapped.js";
 
 const SECRET = "Thessaly-Okonkwo-70331-quayside";
 
@@ -391,6 +398,32 @@ const rows: readonly Row[] = [
   },
 ];
 
+/** What is done later must not bring it back: restores, rewinds, forks, work with new bases, prunes, moves, backups. */
+async function goOn(hold: Holdfast, kind: StoreKind, address: string): Promise<void> {
+  // What is above the stores is the same on all of them.
+  if (kind.name !== "memory" && kind.name !== "sqlite") return;
+  for (const { id: of } of (await hold.agents.list()).items)
+    for (const { id } of (await hold.agents.snapshots(of)).items) await hold.agents.restore(id);
+  const { items } = await hold.checkpoints.list("a", { limit: 100, lines: "all" });
+  for (const at of [items.at(0)?.id, items.at(-1)?.id])
+    if (at !== undefined) {
+      await hold.rewind("a", at, { effects: "replay" }).catch((error: { code: string }) => expect(error.code).toBe("CONFLICT"));
+      await work(hold, (await hold.fork(at)).id);
+    }
+  for (const { id } of (await hold.sessions.list()).items) await hold.checkpoints.prune(id, { keep: 1 });
+  await hold.gc();
+  const elsewhere = await open("memory:");
+  expect((await elsewhere.import(await exported(hold))).conflicts).toEqual([]);
+  expect(await everyRead(elsewhere)).not.toContain(SECRET);
+  await elsewhere.close();
+  expect(await everyRead(hold)).not.toContain(SECRET);
+  expect(await kept(kind, address, SECRET)).toEqual([]);
+  expect((await hold.verify()).findings).toEqual([]);
+  if (kind.name !== "sqlite") return;
+  await hold.backup(`${address}.copy`);
+  expect(filesWith(`${address}.copy`, SECRET)).toEqual([]);
+}
+
 describe.each(stores)("redaction leaves nothing, or says so, on $name", (kind) => {
   const isServer = kind.name === "postgres";
 
@@ -415,11 +448,101 @@ describe.each(stores)("redaction leaves nothing, or says so, on $name", (kind) =
       }
       expect(await kept(kind, address, SECRET)).toEqual([]);
       expect((await hold.verify()).findings).toEqual([]);
+      await goOn(hold, kind, address);
     } finally {
       await other?.close();
       await hold.close();
     }
   });
+});
+
+/** What can be redacted, besides a text. A function changes it, too. */
+const whats: readonly (readonly [string, RedactWhat])[] = [
+  ["a pattern", /Thessaly-[\w-]+/],
+  ["several texts", ["nothing of this", SECRET]],
+  ["a function", (text) => text.replaceAll(SECRET, "…")],
+];
+
+describe.each(stores)("copies in forks go, whatever says what is redacted, on $name", (kind) => {
+  test.each(whats)("%s", async (_name, what) => {
+    const address = kind.address();
+    const hold = await open(address);
+    const id = await on(hold, "a", async (a) => {
+      a.set("who", { name: SECRET });
+      await a.effect("mail", { to: SECRET }, { mode: "once", key: "k" }, async ({ to }) => ({ sent: to }));
+    });
+    await hold.fork(id, { id: "f" });
+    await work(hold, "f");
+    await hold.sessions.redact("a", what);
+    expect(await everyRead(hold)).not.toContain(SECRET);
+    expect(await kept(kind, address, SECRET)).toEqual([]);
+    await hold.close();
+  });
+
+  test("a message: with its calls, and their copies", async () => {
+    const address = kind.address();
+    const hold = await open(address);
+    await acting(hold).run("a", "who is it?");
+    const asked = (await hold.sessions.state("a")).messages.find(({ role }) => role === "assistant");
+    const { items } = await hold.checkpoints.list("a", { limit: 1 });
+    await hold.fork((items[0] as { id: string }).id, { id: "f" });
+    await work(hold, "f");
+    await hold.sessions.redact("a", { message: asked?.id as string });
+    expect(JSON.stringify([(await hold.sessions.state("f")).messages[1], (await hold.sessions.state("a")).messages[1]])).not.toContain(
+      SECRET,
+    );
+    expect((await hold.verify()).findings).toEqual([]);
+    await hold.close();
+  });
+
+  test("what a fork said itself stays, in its state and in its base", async () => {
+    const hold = await open(kind.address());
+    await hold.fork(await on(hold, "a", (a) => a.set("who", { name: SECRET })), { id: "f" });
+    await on(hold, "f", async (f) => {
+      f.set("mine", { also: SECRET });
+      await steps(f);
+    });
+    const { others } = await hold.sessions.redact("a", SECRET);
+    expect(others).toEqual(["f"]);
+    expect((await hold.sessions.state("f")).state).toMatchObject({ who: { name: "[redacted]" }, mine: { also: SECRET } });
+    await hold.close();
+  });
+});
+
+const ofMemory = stores.filter(({ name }) => name === "memory" || name === "sqlite" || name === "dir");
+
+test.each(ofMemory)("killed before any write, it is run again, and nothing is left: $name", async (kind) => {
+  for (let at = 1, isOver = false; !isOver; at++) {
+    const address = kind.address();
+    const store = await openStore(address);
+    let writes = 0;
+    const failing =
+      <A extends readonly unknown[], R>(write: (...args: A) => Promise<R>) =>
+      async (...args: A): Promise<R> => {
+        writes += 1;
+        if (writes >= at) throw new HoldfastError("IO", "killed");
+        return write(...args);
+      };
+    const made = (of: Store, leaseMs = 30_000) => new Opened(of, thisMachine(), { now: Date.now }, leaseMs);
+    const hold = made(store);
+    await hold.fork(await on(hold, "a", (a) => a.set("who", SECRET)), { id: "f" });
+    await work(hold, "f");
+    await hold.sessions.update("a", { tags: [SECRET] });
+    const killed = made(wrapped(store, { apply: failing(store.apply.bind(store)), replace: failing(store.replace.bind(store)) }), 100);
+    await killed.sessions.redact("a", SECRET).catch((error: { code: string }) => expect(error.code).toBe("IO"));
+    isOver = writes < at;
+    expect((await hold.verify()).findings).toEqual([]);
+    expect((await hold.sessions.redact("a", SECRET, { waitMs: 60_000 })).left).toEqual([]);
+    expect(await everyRead(hold)).not.toContain(SECRET);
+    expect(await kept(kind, address, SECRET)).toEqual([]);
+    const clean = await exported(hold);
+    await remove(hold);
+    await hold.gc();
+    expect((await hold.import(clean)).conflicts).toEqual([]);
+    await hold.close();
+    // The control: there is more than one write to be killed at.
+    if (isOver) expect(at).toBeGreaterThan(8);
+  }
 });
 
 interface Move {
