@@ -9,7 +9,7 @@ import { type Placement, placement } from "../../core/strategy.js";
 import { type CallOptions, callOptions, type Retry, retryOf } from "../effects/spec.js";
 import { callback, entriesIn, flag, invalid, oneOf, options, wholeNumber } from "../options.js";
 import type { Agent, AgentDef, Check, InputSchema, Limits, StateShape, Tool, ToolContext, ToolDescription, Types } from "./definition.js";
-import { type Schema, schemaOf } from "./schema.js";
+import { type Schema, schemaOf, standardOf } from "./schema.js";
 
 export interface ToolDefinition {
   readonly name: string;
@@ -205,11 +205,10 @@ function stateOf(given: unknown): StateShape<unknown> | undefined {
     "initial",
     "upgrade",
   ]);
-  if (!isStandard(schema)) throw invalid("agent.state.schema", "it must be a Standard Schema (zod, valibot, arktype, …)");
   if (version !== undefined) wholeNumber(version, "agent.state.version", 1, Number.MAX_SAFE_INTEGER);
   callback(upgrade, "agent.state.upgrade");
   return {
-    schema,
+    schema: standardOf(schema, "agent.state.schema"),
     ...(version !== undefined && { version }),
     ...(initial !== undefined && { initial }),
     ...(upgrade !== undefined && { upgrade }),
@@ -217,9 +216,5 @@ function stateOf(given: unknown): StateShape<unknown> | undefined {
 }
 
 function outputOf(given: unknown): StandardSchemaV1 | undefined {
-  if (given !== undefined && !isStandard(given)) throw invalid("agent.output", "it must be a Standard Schema (zod, valibot, arktype, …)");
-  return given;
+  return given === undefined ? undefined : standardOf(given, "agent.output");
 }
-
-const isStandard = (given: unknown): given is StandardSchemaV1 =>
-  (typeof given === "object" || typeof given === "function") && given !== null && "~standard" in given;

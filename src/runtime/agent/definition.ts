@@ -8,12 +8,12 @@ import type { RunResult } from "./result.js";
 
 /**
  * zod, valibot, arktype and others that can tell their JSON Schema; a plain JSON Schema; or one with a `parse` of your own, by which
- * arguments are inferred.
+ * arguments are inferred. It may be async, and the model is told what it throws.
  */
 export type InputSchema<T> =
   | (StandardSchemaV1<never, T> & StandardJSONSchemaV1<never, T>)
   | (StandardSchemaV1<any, T> & StandardJSONSchemaV1<any, T>)
-  | { readonly jsonSchema: JsonObject; readonly parse?: (value: Json) => T }
+  | { readonly jsonSchema: JsonObject; readonly parse?: (value: Json) => T | PromiseLike<T> }
   | { readonly type: "object"; readonly properties?: JsonObject; readonly [keyword: string]: Json | undefined };
 
 export interface SessionView<S> {
