@@ -15,7 +15,7 @@ export class TimeUp extends Error {
 }
 
 /** Nothing but this script runs there: the work that it calls is a function of ours, and sees what it always sees. */
-const script = new Script("work()");
+const script = new Script("work()", { filename: "holdfast:within" });
 let context: (Context & { work?: () => unknown }) | undefined;
 let isInside = false;
 

@@ -28,6 +28,9 @@ const ROWS = 100;
 const AT_ONCE = 200;
 const BYTES_AT_ONCE = 8 * 1024 * 1024;
 const MAX_NAMES = 100;
+/** Saves that are edited together, with one bound on the time of a pattern: no more of them, and no more text. */
+const TOGETHER = 100;
+const TOGETHER_BYTES = 256 * 1024;
 
 export interface Name {
   readonly what: NameKind;
@@ -91,7 +94,7 @@ export class Rewriting {
 
   /** Looks at everything, and changes nothing. */
   async survey(stretches: readonly Stretch[]): Promise<Seen> {
-    for (const stretch of stretches) for await (const save of this.#saves(stretch)) await this.#edited(save, stretch);
+    for (const stretch of stretches) for await (const _ of this.#edits(stretch));
     return this.seen;
   }
 
@@ -122,9 +125,7 @@ export class Rewriting {
       return replaced;
     };
     if (!this.seen.first.has(stretch.line)) return true;
-    for await (const save of this.#saves(stretch)) {
-      const replacement = await this.#edited(save, stretch);
-      if (replacement === undefined) continue;
+    for await (const replacement of this.#edits(stretch)) {
       batch.push(replacement);
       bytes += sizeOf(replacement);
       if ((batch.length >= AT_ONCE || bytes >= BYTES_AT_ONCE) && !(await flush())) return false;
@@ -151,13 +152,33 @@ export class Rewriting {
     }
   }
 
-  /** What is to stand in the place of a save; undefined where it stays. */
-  async #edited(save: Save, stretch: Stretch): Promise<Replacement | undefined> {
-    if (isGap(save)) return undefined;
-    const { others } = stretch;
-    const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
-    const refs = [...items, ...state].flatMap(refsOf);
+  /** What is to stand in the place of saves. Those without bodies are edited together, up to one that has some. */
+  async *#edits(stretch: Stretch): AsyncGenerator<Replacement> {
+    let group: Opened[] = [];
+    let size = 0;
+    for await (const save of this.#saves(stretch)) {
+      if (isGap(save)) continue;
+      const opened = openWhole(save);
+      group.push(opened);
+      size += sizeOf({ save });
+      if (opened.refs.length === 0 && group.length < TOGETHER && size < TOGETHER_BYTES) continue;
+      yield* await this.#editTogether(group, size, stretch);
+      group = [];
+      size = 0;
+    }
+    yield* await this.#editTogether(group, size, stretch);
+  }
+
+  async #editTogether(group: readonly Opened[], size: number, stretch: Stretch): Promise<readonly Replacement[]> {
+    const refs = group.flatMap((opened) => opened.refs);
     await this.#bodies.fetch(refs);
+    const bytes = refs.reduce((sum, name) => sum + this.#bodies.get(name).length, size);
+    return this.#what.bounded(bytes, () => group.flatMap((opened) => this.#edited(opened, stretch) ?? []));
+  }
+
+  /** What is to stand in the place of a save; undefined where it stays. */
+  #edited({ save, items, state, refs }: Opened, stretch: Stretch): Replacement | undefined {
+    const { others } = stretch;
     const first = firstSeq(save);
     const edit = this.#edit(save);
     if (others !== undefined && this.#isSurvey) this.#lookAt(save, stretch, [...items, ...state]);
@@ -165,7 +186,7 @@ export class Rewriting {
       if (others === undefined) return editRecord(record, seq, edit(seq));
       return others === "copies" ? editCopies(record, edit(seq), () => this.#isOthers(stretch)) : record;
     };
-    const texts = (records: typeof items, section: string | null, from: number): readonly string[] | undefined => {
+    const texts = (records: readonly JournalRecord[], section: string | null, from: number): readonly string[] | undefined => {
       const edited = records.map((record, i) => {
         const made = after(record, from + i);
         if (made !== record) this.seen.records += 1;
@@ -222,8 +243,7 @@ export class Rewriting {
   }
 
   #replacement(save: Save, was: Save, before: readonly Digest[]): Replacement {
-    const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
-    const refs = [...new Set([...items, ...state].flatMap(refsOf))];
+    const refs = [...new Set(openWhole(save).refs)];
     for (const name of before) if (!refs.includes(name)) this.seen.blobs.add(name);
     return { save, refs, was: [was], blobs: this.#bodies.take(refs) };
   }
@@ -285,7 +305,19 @@ export class Rewriting {
 
 const ownerOf = ({ row }: Stretch): SessionId | null => row.session as SessionId | null;
 
-const sizeOf = ({ save, blobs = [] }: Replacement): number =>
+interface Opened {
+  readonly save: Save;
+  readonly items: readonly JournalRecord[];
+  readonly state: readonly JournalRecord[];
+  readonly refs: readonly Digest[];
+}
+
+function openWhole(save: Save): Opened {
+  const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
+  return { save, items, state, refs: [...items, ...state].flatMap(refsOf) };
+}
+
+const sizeOf = ({ save, blobs = [] }: Pick<Replacement, "save" | "blobs">): number =>
   textBytes(save.items) +
   textBytes(save.state) +
   textBytes(save.mark) +

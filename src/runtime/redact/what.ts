@@ -1,5 +1,5 @@
 /** What is to go: texts, a pattern, a ready set, or a message; and what stands in its place. */
-import { HoldfastError } from "../../core/errors.js";
+import { HoldfastError, quote } from "../../core/errors.js";
 import { isInstance, readFields } from "../../core/given.js";
 import { checkName, typeName } from "../../core/ids.js";
 import { isList } from "../../core/json.js";
@@ -7,6 +7,7 @@ import type { Redact } from "../../core/redact-text.js";
 import { isReadySet } from "../../core/redactions.js";
 import { invalid, listOf } from "../options.js";
 import { callRedact } from "../redactor.js";
+import { TimeUp, within } from "../within.js";
 
 /** A text, several of them, a pattern, a ready set or another function like it, or the whole content of a message. */
 export type RedactWhat = string | readonly string[] | RegExp | Redact | { readonly message: string };
@@ -20,12 +21,17 @@ export interface What {
   /** The id of a message that is to go whole. */
   readonly message: string | undefined;
   readonly replacement: string;
+  /** Runs work that asks it about many texts of this size together, with one bound for all. Without it, each question has its own. */
+  readonly bounded: <T>(size: number, work: () => T) => T;
 }
 
 const MAX_TEXTS = 1_000;
 const MAX_CHARS = 1024 * 1024;
 /** With nothing in its place, what stood around a text may come to be one. */
 const MAX_ROUNDS = 100;
+/** How long a pattern may take, for texts of some size together. One that takes linear time needs a hundredth of it. */
+const PATTERN_MS = 1_000;
+const PATTERN_MS_PER_KIB = 1;
 /** Texts that come to no more than this, in all their forms, are looked for together: a pattern must not be too large. */
 const TOGETHER_CHARS = 10_000;
 
@@ -91,9 +97,40 @@ const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, "\
 
 // ---- patterns
 
-function ofPattern({ source, flags }: RegExp, replacement: string): What {
-  return finding(patternFinder(new RegExp(source, `${flags.replace(/[gy]/g, "")}g`)), replacement);
+function ofPattern(given: RegExp, replacement: string): What {
+  const any = anywhere(given);
+  const bounded: What["bounded"] = (size, work) => {
+    const ms = Math.ceil(PATTERN_MS + (PATTERN_MS_PER_KIB * size) / 1024);
+    try {
+      return within(ms, work);
+    } catch (error) {
+      throw error instanceof TimeUp ? tooSlow(any, ms) : error;
+    }
+  };
+  const what = bounded(replacement.length, () => finding(patternFinder(any), replacement));
+  return {
+    ...what,
+    text: (text, where) => bounded(text.length, () => what.text(text, where)),
+    file: (bytes) => bounded(bytes.length, () => what.file(bytes)),
+    holds: (text) => bounded(text.length, () => what.holds(text)),
+    bounded,
+  };
 }
+
+/** The pattern for all that it finds, wherever that stands. */
+function anywhere(given: RegExp): RegExp {
+  try {
+    return new RegExp(given.source, `${given.flags.replace(/[gy]/g, "")}g`);
+  } catch (cause) {
+    throw invalid("redact", "the pattern cannot be read", cause);
+  }
+}
+
+const tooSlow = ({ source }: RegExp, ms: number): HoldfastError =>
+  invalid(
+    "redact",
+    `the pattern ${quote(`/${source}/`)} took longer than ${ms} ms and was stopped, because of a text that makes it try again and again. Write no repetition inside another (/a+$/, not /(a+)+$/), give each a limit (/a{1,100}/), or redact the texts themselves`,
+  );
 
 function patternFinder(any: RegExp): Finder {
   const has = (text: string): boolean => {
@@ -150,8 +187,12 @@ function editing(text: Redact, replacement: string, inBytes: Finder["inBytes"]):
     holds: (content) => text(content, ANYWHERE) !== content || inBytes(Buffer.from(content), true),
     message: undefined,
     replacement,
+    bounded: unbounded,
   };
 }
+
+/** Texts take no longer than they are long, and a function of the program's own may not be ended in the middle. */
+const unbounded: What["bounded"] = (_size, work) => work();
 
 /** A file that is text is edited; of any other nobody can say what is left of it without a part. */
 function fileWithout(
@@ -183,4 +224,5 @@ const ofMessage = (message: string, replacement: string): What => ({
   holds: () => false,
   message,
   replacement,
+  bounded: unbounded,
 });
