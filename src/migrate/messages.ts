@@ -88,6 +88,9 @@ export function bytesOf(base64: string): Uint8Array | undefined {
 
 /** The same of what is known to be base64: it may be wrapped, unpadded, or safe for addresses. */
 export function looseBytesOf(base64: string): Uint8Array | undefined {
-  const plain = base64.replace(/\s+/g, "").replaceAll("-", "+").replaceAll("_", "/").replace(/=+$/, "");
-  return bytesOf(plain.padEnd(Math.ceil(plain.length / 4) * 4, "="));
+  const padded = base64.replace(/\s+/g, "").replaceAll("-", "+").replaceAll("_", "/");
+  // No pattern: one that ends with $ looks over each run of `=` again from each of them.
+  let end = padded.length;
+  while (padded[end - 1] === "=") end -= 1;
+  return bytesOf(padded.slice(0, end).padEnd(Math.ceil(end / 4) * 4, "="));
 }

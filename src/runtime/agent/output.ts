@@ -31,8 +31,11 @@ export async function outputOf({ output }: Definition, value: unknown): Promise<
   return "value" in parsed ? parsed.value : value;
 }
 
-/** JSON as models like to give it: in a fence. */
+/** JSON as models like to give it: in a fence. Linear for any text. */
 function unfenced(text: string): string {
-  const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?\s*```\s*$/.exec(text);
-  return fenced?.[1] ?? text;
+  const trimmed = text.trim();
+  if (trimmed.length < 6 || !trimmed.startsWith("```") || !trimmed.endsWith("```")) return text;
+  const inside = trimmed.slice(3, -3);
+  const head = /^(?:json)?[^\S\n]*\n/.exec(inside);
+  return head === null ? text : inside.slice(head[0].length);
 }
