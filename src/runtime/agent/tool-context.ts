@@ -9,7 +9,7 @@ import { valueOf } from "../effects/bodies.js";
 import { invalid, options, wholeNumber } from "../options.js";
 import type { Input, ToolContext } from "./definition.js";
 import type { Running } from "./running.js";
-import { validate } from "./schema.js";
+import { standardOf, validate } from "./schema.js";
 import { checkState } from "./state.js";
 
 /** Begins what a named child adds to the id of the call that runs it. No number begins so. */
@@ -79,6 +79,7 @@ export class CallContext {
   async #wait(given: string, o?: { readonly schema?: StandardSchemaV1; readonly timeoutMs?: number }): Promise<unknown> {
     const name = checkName(given, "signal name");
     const { schema, timeoutMs } = options(o, "wait", ["schema", "timeoutMs"]);
+    if (schema !== undefined) standardOf(schema, "wait.schema");
     if (this.#effect.mode === "once")
       throw invalid("wait", "a tool that may run only once cannot wait: it is run again from its beginning when the signal has come");
     const { held, ground } = this.#running;
