@@ -1,4 +1,5 @@
 /** Opening a store by its address. The composition root of the library: stores, runtime and machine meet here. */
+import { parseAddress } from "./core/address.js";
 import { HoldfastError, quote } from "./core/errors.js";
 import { checkName, typeName } from "./core/ids.js";
 import { isList } from "./core/json.js";
@@ -92,18 +93,16 @@ function isClock(clock: Clock | null): clock is Clock {
  */
 export async function restoreBackup(from: string, to?: string, given?: { readonly force?: boolean }): Promise<Restored> {
   const force = flag(options(given, "restoreBackup", ["force"]).force, "force") ?? false;
-  const address = pathOf(to ?? defaultAddress(), "store");
-  const scheme = schemeOf(address);
-  if (scheme !== undefined)
+  const target = parseAddress(to ?? defaultAddress());
+  if (target.kind !== "sqlite")
     throw new HoldfastError(
       "UNSUPPORTED",
-      `A backup is restored to a file (SQLite), not to ${quote(`${scheme}:`)}. Restore it to a file, then export and import what is in it.`,
+      `A backup is restored to a file (SQLite), not to ${quote(`${target.kind}:`)}. Restore it to a file, then export and import what is in it.`,
     );
-  return restoreSqlite(pathOf(from, "backup"), address, { force });
+  return restoreSqlite(pathOf(from, "backup"), target.path, { force });
 }
 
 const defaultAddress = (): string => process.env["HOLDFAST_STORE"] || ".holdfast/state.db";
-const schemeOf = (address: string): string | undefined => /^([a-z][a-z0-9+.-]+):/i.exec(address)?.[1]?.toLowerCase();
 
 const STORE_OPTIONS = ["busyMs", "checks", "tenant", "schema", "connections", "queue", "prepare"] as const;
 export type StoreOptions = Pick<OpenOptions, (typeof STORE_OPTIONS)[number]>;
@@ -111,32 +110,19 @@ const OF_POSTGRES = ["schema", "connections", "queue", "prepare"] as const;
 
 /** Opens the store alone, without sessions on top: for tests of stores. The tenant with no name is one like others. */
 export async function openStore(address: string = defaultAddress(), given: StoreOptions = {}): Promise<Store> {
-  if (typeof address !== "string") throw invalid("store", `its address is text, not ${typeName(address)}`);
-  if (address === "") throw invalid("store", "its address is empty");
-  if (address.includes("\0")) throw invalid("store", "its address holds a NUL character");
-  // Node and SQLite would each make another name of it.
-  if (!address.isWellFormed()) throw invalid("store", "its address holds half a character (a lone surrogate)");
+  const parsed = parseAddress(address);
   const checked = checkStoreOptions(given);
-  const scheme = schemeOf(address);
   // Loaded by those who use them: most start with a file.
-  if (scheme === "postgres" || scheme === "postgresql")
-    return (await import("./store/sql/postgres/postgres.js")).openPostgres(address, checked);
+  if (parsed.kind === "postgres") return (await import("./store/sql/postgres/postgres.js")).openPostgres(parsed, checked);
   for (const name of OF_POSTGRES) if (checked[name] !== undefined) throw invalid(name, "only a store in Postgres has it");
-  if (scheme === undefined) return openSqlite(address, checked);
-  if (scheme === "memory") {
-    if (address.length > "memory:".length) throw invalid("store", 'nothing comes after "memory:": such a store has no name and no file');
-    return new MemoryStore();
+  switch (parsed.kind) {
+    case "sqlite":
+      return openSqlite(parsed.path, checked);
+    case "dir":
+      return (await import("./store/dir/open.js")).openDir(parsed.path, checked);
+    case "memory":
+      return new MemoryStore();
   }
-  if (scheme === "dir") {
-    const path = address.slice("dir:".length);
-    if (path === "") throw invalid("store", 'a path comes after "dir:"');
-    return (await import("./store/dir/open.js")).openDir(path, checked);
-  }
-  throw new HoldfastError(
-    "UNSUPPORTED",
-    `There is no store for ${quote(`${scheme}:`)}. Known are a path (SQLite), "dir:" with a path, "postgres:" and "memory:".`,
-    { found: scheme },
-  );
 }
 
 function checkStoreOptions({ busyMs, checks, tenant, schema, connections, queue, prepare }: StoreOptions): StoreOptions {

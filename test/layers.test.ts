@@ -16,8 +16,9 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   testing: ["core", "store", "runtime", "holdfast.ts", "node:"],
   otel: ["core/errors.ts", "core/given.ts", "core/ids.ts", "core/message.ts", "runtime/telemetry.ts", "@opentelemetry/api", "node:module"],
   server: ["core", "runtime", "tools", "@modelcontextprotocol/server", "node:"],
-  cli: ["core/errors.ts", "core/lossless-json.ts", "index.ts", "migrate", "server", "node:"],
+  cli: ["core/address.ts", "core/errors.ts", "core/lossless-json.ts", "index.ts", "migrate", "server", "node:"],
   migrate: [
+    "core/address.ts",
     "core/errors.ts",
     "core/given.ts",
     "core/ids.ts",

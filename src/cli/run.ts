@@ -1,4 +1,5 @@
 /** Runs one command: finds it, parses its words, prints what it answers, and turns what goes wrong into words and an exit code. */
+import { shownAddress } from "../core/address.js";
 import { errorTable, HoldfastError, quote } from "../core/errors.js";
 import type { Holdfast } from "../index.js";
 import { isColourful, paint } from "./colours.js";
@@ -9,7 +10,7 @@ import { helpFor, overview, page } from "./help.js";
 import { type Parsed, parse } from "./parse.js";
 import { type Proposal, shellLine, shellOptions } from "./proposal.js";
 import { EXIT_BY, Stopping } from "./stopping.js";
-import { openStore, shownAddress } from "./store.js";
+import { openStore } from "./store.js";
 import { closest } from "./suggest.js";
 import { Terminal } from "./terminal.js";
 import { inline, json as jsonText } from "./text.js";
@@ -57,7 +58,7 @@ function commandFirst(words: readonly string[]): readonly string[] {
 async function perform(command: Command, { words, options }: Parsed, version: string, stopping: Stopping): Promise<number> {
   const terminal = new Terminal({ utc: options.utc, quiet: options.quiet || options.json, pager: !options["no-pager"] });
   const { tenant } = options;
-  const store = shownAddress(options.store);
+  const store = options.store === undefined ? undefined : shownAddress(options.store);
   const line = (proposal: Proposal): string => {
     const isOfStore = commands.find(({ name }) => name === proposal.name)?.store === true;
     return shellLine(isOfStore ? { ...proposal, options: { ...proposal.options, store, tenant, ...proposal.options } } : proposal);

@@ -1,6 +1,7 @@
 /** Stores as they are named on the command line. */
 import { accessSync, constants, existsSync, realpathSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { parseAddress } from "../core/address.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { Holdfast } from "../index.js";
 import { endCleanly } from "./stopping.js";
@@ -29,9 +30,9 @@ export function refuseMissing(store?: string): void {
 
 /** Whether this process may not write a store in a file, so that it may be copied to be looked at. */
 export function isReadOnly(store?: string): boolean {
-  const address = addressOf(store);
-  if (/^[a-z][a-z0-9+.-]+:/i.test(address) || !existsSync(address)) return false;
-  const file = realpathSync(address);
+  const address = parseAddress(addressOf(store));
+  if (address.kind !== "sqlite" || !existsSync(address.path)) return false;
+  const file = realpathSync(address.path);
   return [dirname(file), file, `${file}-wal`, `${file}-shm`].some((path) => existsSync(path) && !isWritable(path));
 }
 
@@ -46,15 +47,11 @@ function isWritable(path: string): boolean {
 
 const addressOf = (store = process.env["HOLDFAST_STORE"] || ".holdfast/state.db"): string => store;
 
-/** What is shown of an address has no password, though it then takes one from elsewhere to open it. */
-export const shownAddress = (store: string | undefined): string | undefined =>
-  store?.replace(/^(postgres(?:ql)?:\/\/[^/@]*?):[^@]*@/i, "$1@");
-
 /** Nothing is there, or nothing yet: an empty file, or a directory that no store was made in. Of a server nobody can tell. */
 export function isMissing(store?: string): boolean {
-  const address = addressOf(store);
-  if (address.startsWith("dir:")) return !existsSync(join(address.slice("dir:".length), "holdfast.json"));
-  if (/^[a-z][a-z0-9+.-]+:/i.test(address)) return false;
-  const found = statSync(address, { throwIfNoEntry: false });
+  const address = parseAddress(addressOf(store));
+  if (address.kind === "dir") return !existsSync(join(address.path, "holdfast.json"));
+  if (address.kind !== "sqlite") return false;
+  const found = statSync(address.path, { throwIfNoEntry: false });
   return found === undefined || (found.isFile() && found.size === 0);
 }

@@ -1,5 +1,6 @@
 /** Brings in what other systems wrote: `migrate("ares", "path/to/checkpoints", "agent.db")`. */
 import { readdirSync, statSync } from "node:fs";
+import { parseAddress } from "../core/address.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { callback, options as checked, flag, signalOf } from "../core/given.js";
 import { checkName } from "../core/ids.js";
@@ -114,18 +115,19 @@ async function unlike(kind: MigrationKind, path: string, expects: string): Promi
 
 /** Postgres may make its tables when it is opened, and a dry run makes nothing. */
 function isStore(store: string | undefined, report: Report): boolean {
-  if (/^postgres(ql)?:/i.test(store ?? process.env["HOLDFAST_STORE"] ?? "")) {
-    report.note("A dry run does not look at what a store in Postgres holds: what is there already counts as new.");
-    return false;
-  }
-  return existing(store);
+  if (addressOf(store).kind !== "postgres") return existing(store);
+  report.note("A dry run does not look at what a store in Postgres holds: what is there already counts as new.");
+  return false;
 }
 
-/** Whether a store is there already: an empty file or directory is none yet. Of one that is no file nobody can tell before it is opened. */
-function existing(store = process.env["HOLDFAST_STORE"] || ".holdfast/state.db"): boolean {
-  const path = store.startsWith("dir:") ? store.slice("dir:".length) : store;
-  if (/^memory:/i.test(path)) return false;
-  if (/^[a-z][a-z0-9+.-]+:/i.test(path)) return true;
+/** Whether a store is there already: an empty file or directory is none yet. A server cannot be asked before it is opened. */
+function existing(store: string | undefined): boolean {
+  const address = addressOf(store);
+  if (address.kind === "memory") return false;
+  if (address.kind === "postgres") return true;
+  const { path } = address;
   const found = statSync(path, { throwIfNoEntry: false });
   return found !== undefined && (found.isDirectory() ? readdirSync(path).length > 0 : found.size > 0);
 }
+
+const addressOf = (store = process.env["HOLDFAST_STORE"] || ".holdfast/state.db") => parseAddress(store);

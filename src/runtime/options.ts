@@ -1,4 +1,5 @@
 /** Checks of what callers pass to an open store. Everything else is refused before it reaches a store. */
+import { isOfServer } from "../core/address.js";
 import { quote } from "../core/errors.js";
 import { invalid, wholeNumber } from "../core/given.js";
 import { typeName } from "../core/ids.js";
@@ -36,5 +37,7 @@ export function pathOf(value: unknown, path: string): string {
   if (value === "") throw invalid(path, "the path is empty");
   if (value.includes("\0")) throw invalid(path, "the path holds a NUL character");
   if (!value.isWellFormed()) throw invalid(path, "the path holds half a character (a lone surrogate)");
+  // Not said again: a password may be in it.
+  if (isOfServer(value)) throw invalid(path, "it looks like the address of a server. Give the path of a file");
   return value;
 }

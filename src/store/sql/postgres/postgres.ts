@@ -38,8 +38,10 @@ const BUSY_MS = 5_000;
 const OLDEST = 130_000;
 const MIGRATE_MS = 3_600_000;
 
-export async function openPostgres(address: string, given: PostgresOptions = {}): Promise<SqlStore> {
-  const { url, schema: inAddress } = addressOf(address);
+export async function openPostgres(
+  { url, schema: inAddress }: { readonly url: string; readonly schema: string | undefined },
+  given: PostgresOptions = {},
+): Promise<SqlStore> {
   const {
     tenant = "",
     busyMs = BUSY_MS,
@@ -72,23 +74,6 @@ export async function openPostgres(address: string, given: PostgresOptions = {})
   } catch (error) {
     await connections.close();
     throw error;
-  }
-}
-
-/** The schema may stand in the address; the driver must not see it. */
-function addressOf(address: string): { readonly url: string; readonly schema: string | undefined } {
-  try {
-    const url = new URL(address);
-    const schema = url.searchParams.get("schema") ?? undefined;
-    url.searchParams.delete("schema");
-    return { url: url.toString(), schema };
-  } catch (error) {
-    throw new HoldfastError(
-      "INVALID_OPTION",
-      "store: the address is not one of Postgres. It looks like postgres://user@host:5432/database.",
-      { path: "store" },
-      error,
-    );
   }
 }
 
