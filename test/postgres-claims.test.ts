@@ -85,7 +85,7 @@ test("negative control: without the locks two claims are given the same session"
   const stores = [1, 2].map(() => {
     const connections = new Connections({ url: server.url(), connections: 10, queue: 100, busyMs: 5_000, prepare: false });
     const quoted = `"${schema}"`;
-    const settings = { schema: quoted, tenant: "=", readCommitted: true, queue: 100, lockMs: 1_000, answerMs: 5_000 };
+    const settings = { schema: quoted, space: quoted, tenant: "=", readCommitted: true, queue: 100, lockMs: 1_000, answerMs: 5_000 };
     return new SqlStore(new Careless(connections, new Notices(connections, quoted, "="), settings), "=");
   });
   let twice = 0;
@@ -102,8 +102,9 @@ test("G1: what others are just writing to is neither waited for nor given", asyn
   const schema = freshSchema();
   const store = await openStore(at(schema));
   await store.apply(due(["locked", "row", "free"]));
-  const key = createHash("sha256").update(`"${schema}"\0=\0session\0locked`).digest().readBigInt64BE(0).toString();
   await asOwner(async (client) => {
+    const id = (await client.query(`SELECT value FROM "${schema}".meta WHERE key = 'store'`)).rows[0]?.["value"];
+    const key = createHash("sha256").update(`${id}\0"${schema}"\0=\0session\0locked`).digest().readBigInt64BE(0).toString();
     await client.query(`BEGIN; SELECT "${schema}".begin_as('=', '1000')`);
     await client.query("SELECT pg_advisory_xact_lock($1)", [key]);
     await client.query("SELECT 1 FROM session WHERE id = 'row' FOR UPDATE");

@@ -316,9 +316,10 @@ test.each([false, true])("serialization failures and deadlocks are tried again, 
 
 /** Holds the lock of a session, as a client does that fell silent in the middle of a transaction. */
 async function holdingLock<T>(schema: string, session: string, use: () => Promise<T>): Promise<T> {
-  const key = createHash("sha256").update(`"${schema}"\0=\0session\0${session}`).digest().readBigInt64BE(0).toString();
   const client = new PgClient({ connectionString: server.url() });
   await client.connect();
+  const id = (await client.query(`SELECT value FROM "${schema}".meta WHERE key = 'store'`)).rows[0]?.["value"];
+  const key = createHash("sha256").update(`${id}\0"${schema}"\0=\0session\0${session}`).digest().readBigInt64BE(0).toString();
   try {
     await client.query("BEGIN");
     await client.query("SELECT pg_advisory_xact_lock($1)", [key]);

@@ -36,6 +36,8 @@ import type { Answer, Statement } from "./wire.js";
 export interface PostgresSettings {
   /** Quoted. */
   readonly schema: string;
+  /** What lock keys are made of (M5). */
+  readonly space: string;
   readonly tenant: string;
   /** Whether transactions are `read committed` without being told. */
   readonly readCommitted: boolean;
@@ -69,7 +71,11 @@ export class PostgresDatabase implements Database {
   readonly #lockKeys = new Map<string, string>();
   readonly #blobLock: string;
 
-  constructor(connections: Connections, notices: Notices, { schema, tenant, readCommitted, queue, lockMs, answerMs }: PostgresSettings) {
+  constructor(
+    connections: Connections,
+    notices: Notices,
+    { schema, space, tenant, readCommitted, queue, lockMs, answerMs }: PostgresSettings,
+  ) {
     this.#connections = connections;
     this.#notices = notices;
     this.#tenant = tenant;
@@ -86,7 +92,7 @@ export class PostgresDatabase implements Database {
     this.#save = `SELECT ${schema}.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`;
     this.#saveWithBlobs = `SELECT ${schema}.save_with_blobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`;
     this.#reads = new Reads(connections, this.#beginAs);
-    this.#lockSpace = `${schema}\0${tenant}\0`;
+    this.#lockSpace = `${space}\0${tenant}\0`;
     this.#blobLock = this.#lockKey("blobs", "");
   }
 

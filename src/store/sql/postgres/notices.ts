@@ -2,8 +2,9 @@
  * Tells other processes that sessions have changed, and hears it from them. A hint only: saves do not wait for it, and what is lost
  * with a process or a connection is made good by looking now and then.
  *
- * What is sent is a digest: whoever may connect to the database may listen, and shall not learn names. A NOTIFY inside every save would
- * make all commits of the database wait for each other; many changes are told in one, apart from them.
+ * What is sent is a digest, and so is the channel: every role of the database may listen, and shall not learn names. They are digests with
+ * the store's own id (M5), so that a name cannot be checked by guessing it. A NOTIFY inside every save would make all commits of the
+ * database wait for each other; many changes are told in one, apart from them.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { digest } from "../../../core/digest.js";
@@ -20,7 +21,7 @@ const LONGEST_MS = 30_000;
 export class Notices {
   readonly #connections: Connections;
   readonly #channel: string;
-  readonly #tenant: string;
+  readonly #space: string;
   readonly #wakes = new Map<string, Set<() => void>>();
   #changed = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
@@ -28,10 +29,10 @@ export class Notices {
   #running = false;
   #closed = false;
 
-  constructor(connections: Connections, schema: string, tenant: string) {
+  constructor(connections: Connections, space: string, tenant: string) {
     this.#connections = connections;
-    this.#channel = `holdfast_${digest(schema).slice(0, NAME_CHARS)}`;
-    this.#tenant = tenant;
+    this.#channel = `holdfast_${digest(space).slice(0, NAME_CHARS)}`;
+    this.#space = `${space}\0${tenant}`;
   }
 
   tell(session: string): void {
@@ -70,11 +71,11 @@ export class Notices {
   }
 
   get #tenantName(): string {
-    return digest(this.#tenant).slice(0, NAME_CHARS);
+    return digest(this.#space).slice(0, NAME_CHARS);
   }
 
   #nameOf(session: string): string {
-    return digest(`${this.#tenant}\0${session}`).slice(0, NAME_CHARS);
+    return digest(`${this.#space}\0${session}`).slice(0, NAME_CHARS);
   }
 
   async #flush(): Promise<void> {

@@ -1,12 +1,14 @@
 /**
  * A store in a Postgres schema: how it is opened and brought up to date.
  *
- * M1  whoever comes first migrates, under a lock that others wait for; a process that finds everything in place needs no right to make
- *     anything.
+ * M1  the process that comes first migrates, and others wait for it; a process that finds everything in place needs no right to make
+ *     anything. They wait for what only the store's roles can make or lock: the schema, and the table `meta`. An advisory lock would be any
+ *     role's to take.
  * M2  a schema made by a newer version is refused before anything is read from it.
  * M3  what is sent to the server of names is quoted; what is shown of an address has no password.
+ * M5  advisory locks and notices are named by the store's own id, which is drawn and which only its roles can read: others can guess neither.
  */
-import { createHash, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { HoldfastError, quote } from "../../../core/errors.js";
 import { SqlStore } from "../store.js";
 import { indexKey } from "../writer.js";
@@ -59,18 +61,19 @@ export async function openPostgres(
     // It may wait for another who does the same, and takes as long as there is much to bring up to date.
     if (format < migrations.length) await connections.use((connection) => migrate(connection, schema), { withinMs: MIGRATE_MS });
     const quoted = identifier(schema);
-    const notices = new Notices(connections, quoted, key);
+    const { id, isIndexed } = await connections.use((connection) => known(connection, schema, key));
+    const space = `${id}\0${quoted}`;
+    const notices = new Notices(connections, space, key);
     const database = new PostgresDatabase(connections, notices, {
       schema: quoted,
+      space,
       tenant: key,
       readCommitted: isolation === "read committed",
       queue,
       lockMs: Math.max(50, Math.floor(busyMs / 2)),
       answerMs: 2 * busyMs + 1_000,
     });
-    const isIndexed = { text: `SELECT 1 FROM ${quoted}.meta WHERE key = $1`, params: [indexKey(key)] };
-    const isKept = only(await connections.use((connection) => connection.send([isIndexed]))) !== undefined;
-    return new SqlStore(database, key, new PostgresIndex(database, key, isKept));
+    return new SqlStore(database, key, new PostgresIndex(database, key, isIndexed));
   } catch (error) {
     await connections.close();
     throw error;
@@ -121,17 +124,41 @@ async function formatOf(connection: Connection, schema: string): Promise<number>
   return found;
 }
 
+/** M5 */
+async function known(
+  connection: Connection,
+  schema: string,
+  tenant: string,
+): Promise<{ readonly id: string; readonly isIndexed: boolean }> {
+  const meta = `${identifier(schema)}.meta`;
+  const text = `SELECT (SELECT value FROM ${meta} WHERE key = 'store'), EXISTS (SELECT 1 FROM ${meta} WHERE key = $1)`;
+  const [id, isIndexed] = only(await connection.send([{ text, params: [indexKey(tenant)] }])) as [string | null, number];
+  if (id === null)
+    throw new HoldfastError("CORRUPT", `The table meta in the schema ${quote(schema)} has lost the store's id. Restore a backup.`);
+  return { id, isIndexed: isIndexed === 1 };
+}
+
+/** Tried again for each that was quicker: once to make the schema, once to make its first table, and for those that took these back. */
+const MOST_TRIES = 10;
+
 async function migrate(connection: Connection, schema: string): Promise<void> {
+  for (let tries = 1; !(await migrateFirst(connection, schema)); tries++) {
+    await connection.send([{ text: "ROLLBACK", params: [] }]);
+    if (tries === MOST_TRIES)
+      throw new HoldfastError("BUSY", `Others keep making the schema ${quote(schema)}. Try again when they are done.`);
+  }
+}
+
+/** Brings the schema up to date; or answers false, if another process has made what this one was about to make. */
+async function migrateFirst(connection: Connection, schema: string): Promise<boolean> {
   const name = identifier(schema);
-  const lock = createHash("sha256").update(`migrate\0${name}`).digest().readBigInt64BE(0).toString();
   const run = (text: string, ...params: string[]) => connection.send([{ text, params }]);
   await connection.send([
     { text: "BEGIN ISOLATION LEVEL READ COMMITTED", params: [] },
-    { text: "SELECT pg_advisory_xact_lock($1)", params: [lock] },
     { text: "SELECT set_config('search_path', $1, true), set_config('holdfast.tenant', '', true)", params: [`${name}, pg_temp`] },
   ]);
   const [there] = only(await run("SELECT count(*) FROM pg_namespace WHERE nspname = $1", schema)) as [number];
-  if (there === 0) await allowed(run(`CREATE SCHEMA ${name}`), schema);
+  if (there === 0 && !(await isFirst(allowed(run(`CREATE SCHEMA ${name}`), schema)))) return false;
   const [made, others] = only(
     await run(
       `SELECT to_regclass($1) IS NOT NULL, (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -146,15 +173,30 @@ async function migrate(connection: Connection, schema: string): Promise<void> {
         "NOT_A_STORE",
         `The schema ${quote(schema)} holds tables of another program. It was left untouched; choose another with the option schema.`,
       );
-    await allowed(run("CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL)"), schema);
+    if (!(await isFirst(allowed(run("CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL)"), schema)))) return false;
     await run("INSERT INTO meta (key, value) VALUES ('store', $1), ('format', '0')", randomBytes(12).toString("base64url"));
   }
+  await allowed(run("LOCK TABLE meta IN SHARE ROW EXCLUSIVE MODE"), schema);
   // Looked at again under the lock: another process may have done it all.
   for (const migration of migrations.slice(await formatOf(connection, schema))) {
     await allowed(connection.send(statementsOf(migration(name)).map((text) => ({ text, params: [] }))), schema);
   }
   await run("UPDATE meta SET value = $1 WHERE key = 'format'", String(migrations.length));
   await run("COMMIT");
+  return true;
+}
+
+/** Two that make the same name: the second waits until the first has committed, and is then told that the name is there. */
+const TAKEN: readonly unknown[] = ["23505", "42P06", "42P07"];
+
+async function isFirst(made: Promise<void>): Promise<boolean> {
+  try {
+    await made;
+    return true;
+  } catch (error) {
+    if (TAKEN.includes((error as { code?: unknown }).code)) return false;
+    throw error;
+  }
 }
 
 /** The protocol takes one statement at a time. They end with a semicolon at the end of a row, outside of function bodies. */
