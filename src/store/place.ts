@@ -2,6 +2,7 @@
 import { lstatSync, readdirSync, statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { quote } from "../core/errors.js";
+import { mayBeOnNetwork } from "./file-system.js";
 import type { Concern } from "./port.js";
 
 /** Magic numbers of file systems that live in memory. */
@@ -52,6 +53,12 @@ export function concernsAbout(directory: string, open: readonly string[]): reado
       code: "IN_MEMORY",
       message: `${quote(directory)} is on a file system in memory: what is stored there is gone after a restart.`,
       fix: "Move the store to a disk, and name it with --store.",
+    });
+  if (mayBeOnNetwork(type))
+    concerns.push({
+      code: "NETWORK_FILE_SYSTEM",
+      message: `${quote(directory)} is on a file system that may be on a network (FUSE, a shared folder, a cluster): it can lose what was acknowledged, or let two processes write at once.`,
+      fix: "Move the store to a local disk, or use Postgres.",
     });
   if (bavail * bsize < LITTLE_ROOM_BYTES)
     concerns.push({

@@ -17,7 +17,7 @@ export const doctor = command({
   name: "doctor",
   group: "keep",
   says: "versions, store, disk, leases, calls in doubt, size and growth; what is wrong, and how to fix it",
-  more: "Ends with exit code 1 where something is wrong. Whether what is stored is sound is verify's to say.",
+  more: "Ends with exit code 1 where something is wrong. Whether what is stored is sound is verify's to say. It warns of files that others can read, and of file systems that may be on a network. Of Postgres it says where row level security does not hold, and whether a connection to another machine has no TLS.",
   async run({ terminal, hold, line, version }) {
     const store = await hold();
     const about = await store.about();

@@ -8,6 +8,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError } from "../../../core/errors.js";
+import type { Link } from "./concerns.js";
 import { failureOf, isRefused, translate } from "./failures.js";
 import { refuseCut } from "./names.js";
 import { type Answer, Batch, type Client, type ConnectOptions, loadPg, type Statement } from "./wire.js";
@@ -62,6 +63,7 @@ export class Connections {
   /** Whether a server has ever answered. Before that, a refused connection is a wrong address, and nothing to wait for. */
   #reached = false;
   #closed = false;
+  #link: Link | undefined;
 
   constructor(settings: ConnectionSettings) {
     this.#settings = settings;
@@ -75,6 +77,8 @@ export class Connections {
       client.on("error", () => this.#drop(client));
       client.on("end", () => this.#drop(client));
       await client.connect();
+      const { remoteAddress: address, encrypted = false } = client.connection.stream;
+      this.#link = { address, encrypted };
       return client;
     };
     this.#reaper = setInterval(() => this.#reap(), IDLE_MS / 2).unref();
@@ -82,6 +86,11 @@ export class Connections {
 
   get size(): number {
     return this.#settings.connections;
+  }
+
+  /** How the newest connection goes to the server. */
+  get link(): Link | undefined {
+    return this.#link;
   }
 
   /** One connection beside the pool, for what stays on it. */

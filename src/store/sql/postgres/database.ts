@@ -13,7 +13,6 @@ import {
   type Applied,
   type Backup,
   type Change,
-  type Concern,
   type Freed,
   type NewSave,
   noWitnesses,
@@ -25,6 +24,7 @@ import { noBackup } from "../../refusals.js";
 import type { Ask, Begun, Database, Dialect, Job, Lock, Param, Row, Steps } from "../database.js";
 import { pack } from "../rows.js";
 import { Appends } from "./appends.js";
+import { concernsOf } from "./concerns.js";
 import type { Connection, Connections } from "./connections.js";
 import { asBytes, NOW, numbered, postgresDialect } from "./dialect.js";
 import type { Notices } from "./notices.js";
@@ -237,24 +237,29 @@ export class PostgresDatabase implements Database {
 
   async about(): Promise<About> {
     const text = `SELECT current_setting('server_version'), current_setting('fsync'), current_setting('full_page_writes'), current_database(), current_schema(),
-      coalesce(sum(pg_total_relation_size(c.oid)), 0)::float8
+      coalesce(sum(pg_total_relation_size(c.oid)), 0)::float8, current_user,
+      (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user),
+      array_to_json(array_agg(format('%I.%I', n.nspname, c.relname) ORDER BY c.relname)
+        FILTER (WHERE c.relname <> 'meta' AND NOT (c.relrowsecurity AND c.relforcerowsecurity)))::text
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relkind = 'r'`;
-    const [version, fsync, whole, database, schema, bytes] = (await this.read(text, []))[0] as [
+    const [version, fsync, whole, database, schema, bytes, role, bypasses, unforced] = (await this.read(text, []))[0] as [
       string,
       string,
       string,
       string,
       string,
       number,
+      string,
+      number,
+      string | null,
     ];
-    const concerns: Concern[] = [];
-    const off = [...(fsync === "off" ? ["fsync"] : []), ...(whole === "off" ? ["full_page_writes"] : [])];
-    if (off.length > 0)
-      concerns.push({
-        code: "NOT_SYNCED",
-        message: `The server runs with ${off.join(" and ")} off: a loss of power can lose or damage what was acknowledged.`,
-        fix: `ALTER SYSTEM SET ${off.join(" = on; ALTER SYSTEM SET ")} = on; SELECT pg_reload_conf();`,
-      });
+    const concerns = concernsOf({
+      off: [...(fsync === "off" ? ["fsync"] : []), ...(whole === "off" ? ["full_page_writes"] : [])],
+      role,
+      bypasses: bypasses === 1,
+      unforced: JSON.parse(unforced ?? "[]"),
+      link: this.#connections.link,
+    });
     return {
       kind: "postgres",
       place: `database ${database}, schema ${schema}`,

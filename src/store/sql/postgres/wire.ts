@@ -42,7 +42,10 @@ export interface Client {
   end(): Promise<void>;
   ref(): void;
   unref(): void;
-  readonly connection: { readonly stream: { destroy(error?: Error): void } };
+  /** A socket; once it is connected with TLS, one of that kind. */
+  readonly connection: {
+    readonly stream: { destroy(error?: Error): void; readonly remoteAddress?: string; readonly encrypted?: boolean };
+  };
 }
 
 export interface ConnectOptions {
