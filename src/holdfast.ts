@@ -212,7 +212,8 @@ export class Holdfast implements AsyncDisposable {
 
   /**
    * Writes a copy of the whole store, of all tenants, to a file, as it is at one moment and while others go on. `restoreBackup` puts it in
-   * place; opened by itself it is a store of its own. Only for stores in one SQLite file: others say what to do instead.
+   * place; opened by itself it is a store of its own. Only for stores in one SQLite file, opened without a tenant: others say what to do
+   * instead.
    */
   async backup(path: string, given?: BackupRequest): Promise<BackupReport> {
     const o = options(given, "backup", ["onProgress", "signal", "force"]);
@@ -227,8 +228,8 @@ export class Holdfast implements AsyncDisposable {
 
   /**
    * Says that this store is a copy that was put back, and that the original may have gone on: what was under way opens as in doubt. For
-   * copies that Holdfast did not make itself (pg_restore, a directory, a file system's snapshot), before anything is run, and while nobody
-   * else has the store open.
+   * copies that Holdfast did not make itself (pg_restore, a directory, a file system's snapshot), before anything is run, and while no
+   * other process has the store open. For all tenants: only a store that was opened without one does it.
    */
   async beginIncarnation(): Promise<void> {
     const [held] = this.#ground.keeper.holders;

@@ -54,7 +54,7 @@ export async function about(ground: Ground, isIndexed: boolean): Promise<StoreAb
   const incarnation = await store.incarnation();
   return {
     ...(await store.about()),
-    ...(isIndexed && index !== undefined && (await index.exists()) && { index: { behind: await index.behind() } }),
+    ...(isIndexed && index !== undefined && (await index.exists()) && { index: { behind: await index.missing() } }),
     ...survey.report(),
     ...(incarnation !== "" && { incarnation }),
   };

@@ -7,7 +7,7 @@ import type { LineRow, SessionRow } from "../store/port.js";
 import type { Ground } from "./ground.js";
 import { Heirs } from "./heirs.js";
 import type { OwnedOptions } from "./journal.js";
-import { type Damaged, invalid, limitOf, oneOf, options, type Page } from "./options.js";
+import { cursorAt, type Damaged, invalid, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
 import { type HeadDoc, headOf } from "./rows.js";
 
 export interface CheckpointListOptions {
@@ -64,13 +64,14 @@ export async function listOfAll(ground: Ground, filter: CheckpointFilter): Promi
   const all = isAll(lines);
   const of = agent === undefined ? {} : { agent: checkName(agent, "agent") };
   const list = JSON.stringify([of.agent ?? null, all]);
-  const start = cursor === undefined ? undefined : startOf(cursor, list);
+  const { cursorKey } = ground.store;
+  const start = cursor === undefined ? undefined : startOf(cursor, list, cursorKey);
   const items: Checkpoint[] = [];
   const damaged: Damaged[] = [];
   const page = (next?: Start): CheckpointPage => ({
     items,
     ...(damaged.length === 0 ? undefined : { damaged }),
-    ...(next === undefined ? undefined : { next: cursorOf(next, list) }),
+    ...(next === undefined ? undefined : { next: cursorOf(next, list, cursorKey) }),
   });
   const heirs = new Heirs(ground.store);
   let looked = 0;
@@ -180,15 +181,17 @@ interface Start {
   readonly place?: Place | undefined;
 }
 
-const cursorOf = (start: Start, list: string): string => `${textOf(start)}.${checkOf(start, list)}`;
-const textOf = ({ no, place }: Start): string => (place === undefined ? `c${no}` : `c${no}.${placeId(place.line, place.seq)}`);
 /** A cursor that was changed, or that comes from a list with another filter, has another check. */
-const checkOf = (start: Start, list: string): string => digest(`${textOf(start)}\n${list}`).slice(0, 12);
+function cursorOf({ no, place }: Start, list: string, key: string | undefined): string {
+  const text = [cursorAt(no, "c", key), ...(place === undefined ? [] : [placeId(place.line, place.seq)])].join(".");
+  return `${text}.${digest(`${text}\n${list}`).slice(0, 12)}`;
+}
 
-function startOf(cursor: unknown, list: string): Start {
-  const found = typeof cursor === "string" ? /^c([1-9][0-9]{0,14})(?:\.([^.]+))?\.([A-Za-z0-9_-]{12})$/.exec(cursor) : null;
-  const start = { no: Number(found?.[1]), place: parsePlace(found?.[2] ?? "") };
-  if (found === null || cursor !== cursorOf(start, list)) throw foreign(cursor);
+function startOf(cursor: unknown, list: string, key: string | undefined): Start {
+  const found = typeof cursor === "string" ? /^(c[A-Za-z0-9_-]+)(?:\.([^.]+))?\.[A-Za-z0-9_-]{12}$/.exec(cursor) : null;
+  if (found === null) throw foreign(cursor);
+  const start = { no: numberOf(found[1], "c", key), place: parsePlace(found[2] ?? "") };
+  if (cursor !== cursorOf(start, list, key)) throw foreign(cursor);
   return start;
 }
 

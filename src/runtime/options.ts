@@ -3,6 +3,7 @@ import { isOfServer } from "../core/address.js";
 import { quote } from "../core/errors.js";
 import { invalid, wholeNumber } from "../core/given.js";
 import { typeName } from "../core/ids.js";
+import { openNumber, sealNumber } from "../core/sealed-number.js";
 
 export { callback, entriesIn, flag, invalid, listOf, oneOf, options, scopeOf, signalOf, wholeNumber } from "../core/given.js";
 
@@ -24,11 +25,20 @@ export function limitOf(value: unknown, path: string, standard = 20): number {
   return value === undefined ? standard : wholeNumber(value, path, 1, MAX_PAGE);
 }
 
-/** The number in a cursor that a list has given out. A letter tells the cursors of one list from those of another. */
-export function numberOf(cursor: unknown, letter: "s" | "m" | "d" | "f"): number {
-  const found = typeof cursor === "string" ? /^([a-z])([1-9][0-9]{0,14})$/.exec(cursor) : null;
-  if (found?.[1] !== letter) throw invalid("cursor", `${typeof cursor === "string" ? quote(cursor) : "it"} did not come from this list`);
-  return Number(found[2]);
+/** A letter tells the cursors of one list from those of another. */
+type Letter = "s" | "m" | "d" | "f" | "c";
+
+/** The cursor for a number. With a key (`Store.cursorKey`), the number cannot be read off it. */
+export const cursorAt = (no: number, letter: Letter, key?: string): string =>
+  `${letter}${key === undefined ? no : sealNumber(no, letter, key)}`;
+
+/** The number in a cursor that a list has given out. */
+export function numberOf(cursor: unknown, letter: Letter, key?: string): number {
+  const text = typeof cursor === "string" && cursor.startsWith(letter) ? cursor.slice(1) : "";
+  const plain = /^[1-9][0-9]{0,14}$/.test(text) ? Number(text) : undefined;
+  const no = key === undefined ? plain : openNumber(text, letter, key);
+  if (no === undefined) throw invalid("cursor", `${typeof cursor === "string" ? quote(cursor) : "it"} did not come from this list`);
+  return no;
 }
 
 /** A path in the file system that Node and SQLite take for the same. */

@@ -15,7 +15,7 @@ import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
 import { look, type StateThere, stateThere } from "./look.js";
 import { makeSession, refuseOtherAgent } from "./opening.js";
-import { type Damaged, flag, invalid, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
+import { cursorAt, type Damaged, flag, invalid, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
 import { type KeyOption, once, type Receipt } from "./receipts.js";
 import { type RedactOptions, type RedactReport, redactSession } from "./redact/redact.js";
 import type { RedactWhat } from "./redact/what.js";
@@ -160,7 +160,7 @@ export class Sessions {
       ...(isStatus === undefined ? undefined : { status: isStatus }),
       ...(tag === undefined ? undefined : { tag: checkName(tag, "tag") }),
       ...(isArchived === undefined ? undefined : { archived: isArchived }),
-      ...(cursor === undefined ? undefined : { before: numberOf(cursor, "s") }),
+      ...(cursor === undefined ? undefined : { before: numberOf(cursor, "s", this.#ground.store.cursorKey) }),
       limit: most + 1,
     });
     const shown = rows.slice(0, most);
@@ -182,7 +182,7 @@ export class Sessions {
     return {
       items,
       ...(damaged.length === 0 ? undefined : { damaged }),
-      ...(last === undefined ? undefined : { next: `s${last.no}` }),
+      ...(last === undefined ? undefined : { next: cursorAt(last.no, "s", this.#ground.store.cursorKey) }),
     };
   }
 

@@ -352,8 +352,11 @@ export interface About {
   /** What keeps it, with its version. */
   readonly engine: string;
   readonly format: number;
-  /** What it takes on the disk, with all that stands beside it; of a database server, its tables and indexes. */
-  readonly diskBytes: number;
+  /**
+   * What it takes on the disk, with all that stands beside it; of a database server, its tables and indexes. Absent for one of several
+   * tenants that share them.
+   */
+  readonly diskBytes?: number;
   /** How what was acknowledged is kept, in words. */
   readonly synced: string;
   readonly concerns: readonly Concern[];
@@ -393,6 +396,11 @@ export interface Store {
    * gives from then on. Absent where a store has no files.
    */
   readonly gone?: AbortSignal;
+  /**
+   * Present where the store was opened for one tenant, and numbers of sessions and documents count those of all tenants: cursors are sealed
+   * with it. The same in every process, and secret.
+   */
+  readonly cursorKey?: string;
 
   /**
    * `frees`: a step of something that takes away, which a full disk must not stop. What removes a session or a document is one in any case.
@@ -476,12 +484,12 @@ export interface Store {
   incarnation(): Promise<string>;
   /**
    * Begins another, and answers its name: the store is a copy, and the original may go on. Others who have it open learn of that when they
-   * open it again.
+   * open it again. It concerns all tenants, and is UNSUPPORTED where the store was opened for one.
    */
   beginIncarnation(): Promise<string>;
   /**
    * Writes a copy of the whole place, all tenants, as it is at one moment, while others go on writing. UNSUPPORTED, with what to do
-   * instead, where that is not the store's to do.
+   * instead, where that is not the store's to do, or where it was opened for one tenant.
    */
   backup(path: string, o: BackupOptions): Promise<Backup>;
 
@@ -492,8 +500,8 @@ export interface Store {
   /** Damage that the store can see by itself, in words. */
   check(): Promise<readonly string[]>;
   /**
-   * Gives room back to the file system where that can be done without stopping writers: so many parts of it at most, whatever these are to
-   * the store. Answers how many it were, and their bytes; fewer than `limit`: there are no more.
+   * Gives room back to the file system where that can be done without stopping writers: so many parts of it at most, of the kind that the
+   * store has. To one of several tenants that share a file, the bytes are told as 0. Answers how many it were, and their bytes; fewer than `limit`: there are no more.
    */
   compact(limit: number): Promise<Freed>;
   /**

@@ -3,6 +3,13 @@ import { HoldfastError, quote } from "../core/errors.js";
 
 export const storeClosed = (): HoldfastError => new HoldfastError("CLOSED", "The store has been closed. Open it again.");
 
+/** A call that concerns all tenants, where the store was opened for one. */
+export const ofAllTenants = (call: string): HoldfastError =>
+  new HoldfastError(
+    "UNSUPPORTED",
+    `${call} concerns every tenant of the store, and the store was opened for one of them. Open it without a tenant.`,
+  );
+
 /** A copy that only the store's own tools can make. */
 export const noBackup = (advice: string): HoldfastError =>
   new HoldfastError("UNSUPPORTED", `Only a store in one SQLite file makes backups of itself. ${advice}`);

@@ -113,8 +113,10 @@ export interface SearchIndex {
   exists(): Promise<boolean>;
   /** Makes it where it is missing, or not this store's, or of another version; `anew` does so in any case. */
   begin(anew: boolean): Promise<void>;
-  /** About how many saves it has not taken in. */
+  /** About how many saves it has not taken in. Saves of other tenants may count: it is never shown to anybody. */
   behind(): Promise<number>;
+  /** About how many saves of its tenant it has not taken in. */
+  missing(): Promise<number>;
   /** The next saves to take in, `limit` at most. Forgets on the way what was taken away from the store. */
   next(limit: number): Promise<Fresh>;
   /**

@@ -54,7 +54,7 @@ export const doctor = command({
         }`,
       ],
       ["leases", `${leases.counts.held} held, ${leases.counts.abandoned} left behind`],
-      ["size", `${size(stats.sizeBytes)} stored, ${size(about.diskBytes)} on the disk`],
+      ["size", `${size(stats.sizeBytes)} stored${about.diskBytes === undefined ? "" : `, ${size(about.diskBytes)} on the disk`}`],
       ["growth", `${counted(sessions.lastWeek, "session")} in 7 days, about ${size(Math.round(perDay))} a day`],
     ];
     const wrong = troubles.filter(({ level }) => level === "wrong");

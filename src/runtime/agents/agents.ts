@@ -6,7 +6,7 @@ import { encode, type Json, type JsonObject } from "../../core/json.js";
 import { isUnderWay, type SessionStatus, statusTable } from "../../core/status.js";
 import { AGENT, type DocRow, SNAPSHOT } from "../../store/port.js";
 import type { Ground } from "../ground.js";
-import { callback, type Damaged, entriesIn, flag, limitOf, numberOf, oneOf, options, type Page, signalOf } from "../options.js";
+import { callback, cursorAt, type Damaged, entriesIn, flag, limitOf, numberOf, oneOf, options, type Page, signalOf } from "../options.js";
 import { type KeyOption, once, onceRemoved, type Receipt } from "../receipts.js";
 import { type Relabel, relabelBy, type SessionUpdate } from "../relabel.js";
 import { type PrunedSnapshots, pruneSnapshots, type SnapshotPruneOptions } from "../retention/snapshots.js";
@@ -177,11 +177,11 @@ export class Agents {
     const items: T[] = [];
     const damaged: Damaged[] = [];
     const named = () => (damaged.length === 0 ? undefined : { damaged });
-    for (let before = cursor === undefined ? undefined : numberOf(cursor, "d"); ; ) {
+    for (let before = cursor === undefined ? undefined : numberOf(cursor, "d", this.#ground.store.cursorKey); ; ) {
       const rows = await this.#ground.store.docs({ ...of, ...(before === undefined ? undefined : { before }), limit: most + 1 });
       for (const row of rows) {
         // One more is there; whether it will be shown is seen when it is asked for.
-        if (items.length === most) return { items, ...named(), next: `d${before ?? row.no + 1}` };
+        if (items.length === most) return { items, ...named(), next: cursorAt(before ?? row.no + 1, "d", this.#ground.store.cursorKey) };
         before = row.no;
         try {
           const shown = show(row);

@@ -6,7 +6,7 @@ import { checkName, isLineId, type SessionId } from "../../core/ids.js";
 import { encode, type Json } from "../../core/json.js";
 import type { SessionRow } from "../../store/port.js";
 import type { Ground } from "../ground.js";
-import { invalid, limitOf, numberOf, oneOf, options, type Page } from "../options.js";
+import { cursorAt, invalid, limitOf, numberOf, oneOf, options, type Page } from "../options.js";
 import { cancelSession, takeIn } from "../outside.js";
 import { headOf, mailOf, type Settlement } from "../rows.js";
 import {
@@ -49,13 +49,13 @@ export class Effects {
     if (wanted === undefined) throw invalid("status", "it must be one of waiting, in-doubt");
     const most = limitOf(limit, "limit");
     const of = agent === undefined ? undefined : checkName(agent, "agent");
-    let before = cursor === undefined ? undefined : numberOf(cursor, "s");
+    let before = cursor === undefined ? undefined : numberOf(cursor, "s", this.#ground.store.cursorKey);
     const items: Pending[] = [];
     for (;;) {
       const row = await this.#next(wanted, of, before);
       if (row === undefined) return { items };
       // All calls of one session stand on one page.
-      if (items.length >= most) return { items, next: `s${row.no + 1}` };
+      if (items.length >= most) return { items, next: cursorAt(row.no + 1, "s", this.#ground.store.cursorKey) };
       before = row.no;
       items.push(...(await this.#of(row.id as SessionId)).filter((pending) => pending.status === wanted));
     }

@@ -30,7 +30,10 @@ export interface GcReport {
   readonly freedBytes: number;
   readonly saves: number;
   readonly blobs: number;
-  /** By how much files became shorter. A database server gives room back by itself, later. */
+  /**
+   * By how much files became shorter. A database server gives room back by itself, later. 0 for one of several tenants that
+   * share a file.
+   */
   readonly returnedBytes: number;
   /** With `scrub`: where deleted text may still be found, in words. Empty where nothing is left in the store's files. */
   readonly left?: readonly string[];

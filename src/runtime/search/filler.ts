@@ -102,7 +102,7 @@ export class Filler {
   async catchUp(mostMs: number): Promise<number> {
     const deadline = performance.now() + mostMs;
     while (!(await this.#gate.pass(() => this.#step(SHORT)))) {
-      if (performance.now() > deadline || this.#stopped) return Math.max(1, await this.#index.behind());
+      if (performance.now() > deadline || this.#stopped) return Math.max(1, await this.#index.missing());
     }
     return 0;
   }
@@ -117,7 +117,7 @@ export class Filler {
           taken += count;
         }),
       );
-      if (tell) tell({ taken, behind: isLast ? 0 : await this.#index.behind() });
+      if (tell) tell({ taken, behind: isLast ? 0 : await this.#index.missing() });
     }
     return taken;
   }

@@ -8,6 +8,7 @@ import { HoldfastError, quote } from "../../core/errors.js";
 import { refuseNetworkFileSystem } from "../file-system.js";
 import { newIncarnation } from "../incarnation.js";
 import { identityOf, isMoved } from "../presence.js";
+import { ofAllTenants } from "../refusals.js";
 import { withTypedErrors } from "./door.js";
 import { isUnseen, translate } from "./failures.js";
 import { addFile, isDraft, makeDirectory, namesIn, putFile, readFile } from "./files.js";
@@ -66,7 +67,10 @@ export async function openDir(
       findMoved: movedFrom(at, store),
       bringUpToDate: () => bringUpToDate(at, tenant),
       incarnation: () => born(top, "").incarnation ?? "",
-      beginIncarnation: () => beginIncarnation(top),
+      beginIncarnation: () => {
+        if (tenant !== "") throw ofAllTenants("A new incarnation");
+        return beginIncarnation(top);
+      },
     });
     await opened.begin();
     return withTypedErrors(opened);

@@ -40,7 +40,7 @@ import type {
   Traits,
   Witnesses,
 } from "../port.js";
-import { storeClosed } from "../refusals.js";
+import { ofAllTenants, storeClosed } from "../refusals.js";
 import type { SearchIndex } from "../search-port.js";
 import { Claims } from "./claims.js";
 import type { Database, Param, Row } from "./database.js";
@@ -57,6 +57,7 @@ export class SqlStore implements Store {
   readonly traits: Traits;
   readonly index?: SearchIndex;
   readonly gone?: AbortSignal;
+  readonly cursorKey?: string;
   readonly #db: Database;
   readonly #tenant: string;
   readonly #sql: Statements;
@@ -67,8 +68,10 @@ export class SqlStore implements Store {
   readonly #leaveIndex: () => Promise<void>;
   #closed = false;
 
-  constructor(db: Database, tenant: string, index?: SearchIndex & { close(): Promise<void> }) {
+  /** `cursorKey` is given for a tenant with a name: it makes this the store of one tenant, and no longer the operator's. */
+  constructor(db: Database, tenant: string, index?: SearchIndex & { close(): Promise<void> }, cursorKey?: string) {
     this.#db = db;
+    if (cursorKey !== undefined) this.cursorKey = cursorKey;
     if (db.gone) this.gone = db.gone;
     if (index) this.index = index;
     this.#leaveIndex = async () => index?.close();
@@ -190,7 +193,8 @@ export class SqlStore implements Store {
 
   async about(): Promise<About> {
     this.#open();
-    return this.#db.about();
+    const { diskBytes, ...about } = await this.#db.about();
+    return this.#isOfOne || diskBytes === undefined ? about : { ...about, diskBytes };
   }
 
   async line(id: string): Promise<LineRow | undefined> {
@@ -305,6 +309,7 @@ export class SqlStore implements Store {
 
   async beginIncarnation(): Promise<string> {
     this.#open();
+    if (this.#isOfOne) throw ofAllTenants("A new incarnation");
     const name = newIncarnation();
     await this.#db.write(this.#writer.beginIncarnation(name));
     return name;
@@ -312,6 +317,7 @@ export class SqlStore implements Store {
 
   async backup(path: string, o: BackupOptions): Promise<Backup> {
     this.#open();
+    if (this.#isOfOne) throw ofAllTenants("A backup");
     return this.#db.backup(path, o);
   }
 
@@ -322,7 +328,9 @@ export class SqlStore implements Store {
 
   async compact(limit: number): Promise<Freed> {
     this.#open();
-    return this.#db.compact(limit);
+    const freed = await this.#db.compact(limit);
+    // The file is all tenants': how much of it was free says something of the others.
+    return this.#isOfOne ? { ...freed, bytes: 0 } : freed;
   }
 
   async scrub(): Promise<Scrubbed> {
@@ -343,6 +351,10 @@ export class SqlStore implements Store {
 
   #readLong(statement: string, ...params: Param[]): Promise<readonly Row[]> {
     return this.#closed ? Promise.reject(storeClosed()) : this.#db.read(statement, params, "long");
+  }
+
+  get #isOfOne(): boolean {
+    return this.cursorKey !== undefined;
   }
 
   #open(): void {

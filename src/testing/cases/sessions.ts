@@ -164,7 +164,7 @@ export const sessions: readonly ContractCase[] = [
     async check(store) {
       const about = await store.about();
       assert.ok(about.place.length > 0 && about.engine.length > 0 && about.synced.length > 0);
-      assert.ok(about.format >= 1 && about.diskBytes >= 0);
+      assert.ok(about.format >= 1 && (about.diskBytes ?? 0) >= 0);
       for (const { code, message, fix } of about.concerns) assert.ok(code && message && fix);
     },
   }),

@@ -73,7 +73,8 @@ export async function openPostgres(
       lockMs: Math.max(50, Math.floor(busyMs / 2)),
       answerMs: 2 * busyMs + 1_000,
     });
-    return new SqlStore(database, key, new PostgresIndex(database, key, isIndexed));
+    const cursorKey = tenant === "" ? undefined : `${space}\0${key}`;
+    return new SqlStore(database, key, new PostgresIndex(database, key, isIndexed), cursorKey);
   } catch (error) {
     await connections.close();
     throw error;

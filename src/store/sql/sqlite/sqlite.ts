@@ -143,8 +143,9 @@ async function start(opening: Opening, { busyMs = BUSY_MS, tenant = "", driver, 
       busyMs,
       ...(refuses && { refuses }),
     });
-    if (refuses !== undefined) return new SqlStore(database, tenant);
-    return new SqlStore(database, tenant, new SqliteIndex(database, { store: file, tenant, driver: opened.name }, storeId));
+    const cursorKey = tenant === "" ? undefined : `${storeId}\0${tenant}`;
+    if (refuses !== undefined) return new SqlStore(database, tenant, undefined, cursorKey);
+    return new SqlStore(database, tenant, new SqliteIndex(database, { store: file, tenant, driver: opened.name }, storeId), cursorKey);
   } catch (error) {
     db?.close();
     leave();

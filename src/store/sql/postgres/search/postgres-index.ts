@@ -102,6 +102,10 @@ export class PostgresIndex implements SearchIndex {
     ];
   }
 
+  missing(): Promise<number> {
+    return this.behind();
+  }
+
   async behind(): Promise<number> {
     const [found] = await this.#db.read(`SELECT ${columns} FROM passage_state WHERE tenant = ?`, [this.#tenant]);
     if (found === undefined) return 0;

@@ -107,6 +107,10 @@ export class SqliteIndex implements SearchIndex {
     return this.#opened().filling.behind();
   }
 
+  async missing(): Promise<number> {
+    return this.#opened().filling.missing();
+  }
+
   async next(limit: number): Promise<Fresh> {
     await this.#renew();
     return this.#opened().filling.next(limit);
