@@ -1,5 +1,5 @@
 /** Runs one command: finds it, parses its words, prints what it answers, and turns what goes wrong into words and an exit code. */
-import { shownAddress } from "../core/address.js";
+import { shownAddress, withoutPasswords } from "../core/address.js";
 import { errorTable, HoldfastError, quote } from "../core/errors.js";
 import type { Holdfast } from "../index.js";
 import { isColourful, paint } from "./colours.js";
@@ -181,7 +181,9 @@ function failed(error: unknown, isJson: boolean, { by }: Stopping): number {
   const { red } = paint(isColourful(process.stderr, process.env));
   const told = (code: string, message: string, more: object = {}) =>
     process.stderr.write(
-      isJson ? `${jsonText({ version: JSON_VERSION, error: { code, message, ...more } })}\n` : `${red("holdfast:")} ${message}\n`,
+      withoutPasswords(
+        isJson ? `${jsonText({ version: JSON_VERSION, error: { code, message, ...more } })}\n` : `${red("holdfast:")} ${message}\n`,
+      ),
     );
   if (error instanceof Declined) {
     told("DECLINED", "Nothing was done.");

@@ -109,6 +109,13 @@ function postgresAddress(address: string): Address {
   );
 }
 
+/**
+ * Hide what may be a password in a text that repeats words of a person: an address may stand where an id or a command was expected. It is
+ * hidden up to the next space or quote, because a password may hold any other character, and a text may be cut.
+ */
+export const withoutPasswords = (text: string): string =>
+  text.replace(/(:\/\/[^\s"@:/]*:)[^\s"]+/g, "$1…").replace(/(password\s*=\s*)[^\s"]+/gi, "$1…");
+
 /** Parameters that say where a store is. All others may hold a secret. */
 const SHOWN: ReadonlySet<string> = new Set(["schema", "host", "port", "user", "sslmode", "sslrootcert"]);
 

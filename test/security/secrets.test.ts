@@ -137,6 +137,38 @@ describe("B6: passwords in addresses", () => {
     }
   });
 
+  const misplaced: readonly (readonly string[])[] = [
+    ["ADDRESS"],
+    ["help", "ADDRESS"],
+    ["ls", "ADDRESS"],
+    ["ls", "--limit", "ADDRESS", "--json"],
+    ["ls", "--stroe=ADDRESS"],
+    ["show", "ADDRESS", "--store", "a.db", "--json"],
+    ["restore-backup", "ADDRESS", "--force", "--store", "b.db"],
+    ["import", "ares", "ADDRESS", "--store", "b.db"],
+  ];
+  test("an address that stands where another word was expected is repeated without its password", { timeout: 60_000 }, async () => {
+    await (await open(`${cwd}/a.db`)).close();
+    const long = "x".repeat(60);
+    for (const address of ["postgres://admin:hun#@ter2xyz@db/app", `postgres://${long}:hunter2xyz@db/app`, "db/app?password=hunter2xyz"]) {
+      const runs = await Promise.all(
+        misplaced.map((words) =>
+          printed(
+            words.map((word) => word.replace("ADDRESS", address)),
+            {},
+          ),
+        ),
+      );
+      for (const { text, exit } of runs) {
+        expect(exit).not.toBe(0);
+        for (const secret of ["ter2xyz", "hun#", "hunter"]) expect(text).not.toContain(secret);
+      }
+    }
+    // The control: the word itself is repeated, and an address without a password is whole.
+    const { text } = await printed(["ls", "postgres://admin@db:5432/app"], {});
+    expect(text).toContain('"postgres://admin@db:5432/app"');
+  });
+
   test("commands that are proposed name the store without its password", { timeout: 30_000 }, async () => {
     const address = `postgres://holdfast:hun@ter2xyz@${DATABASE}?schema=b6&password=hunter2xyz`;
     const hold = await open(address);

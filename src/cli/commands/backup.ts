@@ -1,4 +1,5 @@
 /** Backups: made, put back, and, for copies that others made, said to be one. */
+import { withoutPasswords } from "../../core/address.js";
 import { quote } from "../../core/errors.js";
 import { command, flag } from "../command.js";
 import { propose } from "../proposal.js";
@@ -31,7 +32,11 @@ export const restoreBackup = command({
   options: { force: flag("where there is a store, put it aside"), yes: flag("do not ask", "y") },
   examples: [["holdfast restore-backup nightly.db --store agent.db --force", ""]],
   async run({ words: [path = ""], options: { force, yes, store }, terminal }) {
-    if (force) await terminal.confirm(`What is in the store is put aside, and ${quote(path)} takes its place.`, { yes, dryRuns: false });
+    if (force)
+      await terminal.confirm(`What is in the store is put aside, and ${withoutPasswords(quote(path))} takes its place.`, {
+        yes,
+        dryRuns: false,
+      });
     const restored = await (await import("../../index.js")).restoreBackup(path, store, { force });
     const { unfinished, setAside } = restored;
     return {
