@@ -111,6 +111,32 @@ describe("B11: other roles of the same database", () => {
     for (const statement of reaching) await refuses(statement);
   });
 
+  test("where pg_lock_status is revoked, other roles do not see the keys of held locks, and the store needs it not", async () => {
+    // In a database of its own: the right is one for the whole database.
+    const database = `roles_${process.pid}`;
+    await admin.query(`CREATE DATABASE ${database} OWNER holdfast`);
+    const within = (url: string): string => Object.assign(new URL(url), { pathname: `/${database}` }).toString();
+    const [owner, other] = ["postgres", STRANGER].map((user) => new PgClient({ connectionString: within(urlOf(user)) })) as [
+      Client,
+      Client,
+    ];
+    try {
+      await Promise.all([owner.connect(), other.connect()]);
+      await owner.query("SELECT pg_advisory_lock(77)");
+      const look = () => other.query("SELECT objid FROM pg_locks WHERE locktype = 'advisory'");
+      // The limit that is documented.
+      expect((await look()).rows).toContainEqual({ objid: 77 });
+      await owner.query("REVOKE EXECUTE ON FUNCTION pg_lock_status() FROM PUBLIC");
+      expect(await errorOf(look)).toMatchObject({ code: "42501" });
+      const hold = await open(within(inject("postgres")));
+      await useAll(hold);
+      await hold.close();
+    } finally {
+      await Promise.all([owner.end(), other.end()]);
+      await admin.query(`DROP DATABASE ${database} WITH (FORCE)`);
+    }
+  });
+
   test("notices go to no channel that can be guessed, and say nothing that can be checked by guessing", async () => {
     const schema = freshSchema();
     const hold = await open(at(schema));
