@@ -1,4 +1,4 @@
-/** What somebody should know of a Postgres server and of the way to it, and what to do about it. Pure. */
+/** What an operator should know of a Postgres server and of the way to it, and what to do about it. Pure. */
 import { quote } from "../../../core/errors.js";
 import type { Concern } from "../../port.js";
 
