@@ -3,9 +3,10 @@ import type { Digest } from "./digest.js";
 import { HoldfastError, pathTo } from "./errors.js";
 import { readFields } from "./given.js";
 import { type CheckpointId, type LineId, placeId, type SessionId, typeName } from "./ids.js";
-import { deepFreeze, encode, isList, type JsonObject } from "./json.js";
+import { deepFreeze, encode, isList, type JsonObject, parseStored } from "./json.js";
 import type { Save } from "./save.js";
-import type { SessionStatus } from "./status.js";
+import { isCount, isObject } from "./shapes.js";
+import { isStatus, type SessionStatus } from "./status.js";
 import { isoTime } from "./time.js";
 
 export type CheckpointKind = "automatic" | "manual" | "pre-operation" | "recovery";
@@ -138,12 +139,38 @@ function refuse(path: string, why: string, cause?: unknown): HoldfastError {
   return new HoldfastError("INVALID_OPTION", `${path}: ${why}.`, { path }, cause);
 }
 
+/** The checkpoint in the text of a mark. Another hand may have sealed it. */
+export function markOf(text: string): Mark {
+  const parsed = parseStored(text, damagedMark);
+  const mark = (parsed as { readonly checkpoint?: unknown } | null)?.checkpoint;
+  if (!isMark(mark)) throw damagedMark();
+  return mark;
+}
+
+const damagedMark = (cause?: unknown): HoldfastError =>
+  new HoldfastError("CORRUPT", "A checkpoint is sealed, and holds what no checkpoint does. Run verify to see where.", {}, cause);
+
+function isMark(value: unknown): value is Mark {
+  if (!isObject(value)) return false;
+  const { step, messages, bytes, kind = "manual", status = "in-progress", tokens = 0, tasks = 0, metadata = none } = value;
+  const isText = (text: unknown, most: number) => text === undefined || (typeof text === "string" && text.length <= most);
+  return (
+    [step, messages, bytes, tokens, tasks].every(isCount) &&
+    (KINDS as readonly unknown[]).includes(kind) &&
+    isStatus(status) &&
+    isText(value["label"], MAX_LABEL) &&
+    isText(value["description"], MAX_DESCRIPTION) &&
+    isText(value["reason"], MAX_REASON) &&
+    isObject(metadata)
+  );
+}
+
 type LineOf = (seq: number) => LineId;
 
 /** The checkpoint in a save that was verified, or undefined where the save has none, or none any more. */
 export function checkpointOf(save: Save, digest: Digest, session: SessionId, lineOf: LineOf): Checkpoint | undefined {
   if (save.mark === null) return undefined;
-  return checkpointFrom((JSON.parse(save.mark) as { checkpoint: Mark }).checkpoint, save, digest, session, lineOf);
+  return checkpointFrom(markOf(save.mark), save, digest, session, lineOf);
 }
 
 /** The checkpoint that a mark makes at the place of its save. Takes over the mark's metadata. */

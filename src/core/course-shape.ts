@@ -1,7 +1,7 @@
 /** Whether what a journal says of a course is what it must be. For journals that come from stores nobody knows. */
 import { isDigest } from "./digest.js";
 import { MODES } from "./effect.js";
-import { isCount, isObject } from "./transfer.js";
+import { isCount, isObject } from "./shapes.js";
 
 type Fields = Readonly<Record<string, unknown>>;
 type Is = (value: unknown) => boolean;
@@ -22,7 +22,9 @@ const oneOf =
 const fields =
   (shape: Readonly<Record<string, Is>>): Is =>
   (value) =>
-    isObject(value) && Object.entries(shape).every(([name, is]) => is((value as Fields)[name]));
+    isObject(value) &&
+    Object.keys(value).every((name) => Object.hasOwn(shape, name)) &&
+    Object.entries(shape).every(([name, is]) => is((value as Fields)[name]));
 
 const number: Is = (value) => typeof value === "number" && Number.isFinite(value);
 const owner = fields({ boot: text, space: text, pid: number, started: text, nonce: text });
@@ -73,7 +75,11 @@ const events: Readonly<Record<string, Is>> = {
     happened: maybe(oneOf(true)),
   }),
 };
-const event: Is = (value) => isObject(value) && text(value["is"]) && (events[value["is"] as string]?.(value) ?? false);
+const event: Is = (value) => {
+  if (!isObject(value)) return false;
+  const { is, ...rest } = value;
+  return typeof is === "string" && Object.hasOwn(events, is) && events[is]?.(rest) === true;
+};
 
 const turn = fields({ id: text, key: maybe(text), same: text, from: isCount, version: maybe(text), steps: isCount, tokens: isCount });
 const signal = fields({ name: text, nth: maybe(isCount), body });
@@ -95,7 +101,7 @@ const effect = fields({
   happened: maybe(oneOf(true)),
 });
 
-export const isCourseRecord = fields({
+const record: Readonly<Record<string, Is>> = {
   effect: maybe(event),
   answered: maybe(isCount),
   ownReply: maybe(isCount),
@@ -106,7 +112,10 @@ export const isCourseRecord = fields({
   shape: maybe(isCount),
   signal: maybe(text),
   child: maybe(text),
-});
+};
+
+/** Whether a field of a record is one of the course, and what it must be. */
+export const isCourseField = (name: string, value: unknown): boolean => Object.hasOwn(record, name) && record[name]?.(value) === true;
 
 export const isCourseBase = fields({
   effects: maybe(listOf(effect)),

@@ -379,14 +379,16 @@ const MAX_PASSING_WEIGHT = 8 * 1024 * 1024;
 const nameKey = ({ name, named, model }: Pick<Effect, "name" | "named" | "model">): string => `${model ? "" : name}\n${named ?? ""}`;
 
 /** The blobs that a base's course refers to. */
-export function courseRefs({ effects = [], prefix, signals = [] }: CourseBase): readonly Digest[] {
-  const bodies = [
+export function courseRefs(base: CourseBase): readonly Digest[] {
+  const refs = courseBodies(base).flatMap((body) => ("blob" in body ? [body.blob] : []));
+  return base.prefix === undefined ? refs : [...refs, base.prefix];
+}
+
+export const courseBodies = ({ effects = [], signals = [] }: CourseBase): readonly Body[] =>
+  [
     ...effects.flatMap(({ args, result, signals: given = [] }) => [args, result, ...given.map(({ body }) => body)]),
     ...signals.map(({ body }) => body),
-  ];
-  const refs = bodies.flatMap((body) => (body !== undefined && "blob" in body ? [body.blob] : []));
-  return prefix === undefined ? refs : [...refs, prefix];
-}
+  ].filter((body) => body !== undefined);
 
 /** A body as its record holds it. */
 export function bodyIn(record: { readonly body?: Json; readonly blob?: Digest; readonly size?: number }): Body | undefined {

@@ -4,6 +4,7 @@
  * The live session and the loader apply the same operations to the same class, so a resumed run sees what the live one saw.
  * It also keeps count of what loading this place would read, which decides when a base pays.
  */
+import { jsonIn, listIn } from "./blob-body.js";
 import { bodyIn, Course } from "./course.js";
 import { type Digest, digest } from "./digest.js";
 import { HoldfastError, quote } from "./errors.js";
@@ -362,7 +363,7 @@ export class Fold {
         }
       } else if (record.unset !== undefined) this.unset(record.unset);
       else if (record.list !== undefined && record.splice !== undefined) {
-        this.spliceList(record.list, record.splice[0], record.splice[1], bodyOf(record, record.items, bodies) as readonly Json[]);
+        this.spliceList(record.list, record.splice[0], record.splice[1], itemsOf(record, bodies));
       } else if (record.base === undefined) this.course.apply(frozen(record), bodyIn(record), save.at - (record.ago ?? 0));
     }
   }
@@ -387,7 +388,7 @@ export class Fold {
     }
     for (const [key, { later, blob, bytes }] of [...this.#kept]) {
       if (later === undefined) continue;
-      this.#keep(key, { value: frozen(JSON.parse(bodies.text(blob as Digest)) as Json), bytes, blob, later: undefined });
+      this.#keep(key, { value: frozen(jsonIn(bodies.text(blob as Digest), blob as Digest)), bytes, blob, later: undefined });
       for (const { start, remove, items } of later) this.#spliceList(key, start, remove, items);
     }
     this.#messageView = undefined;
@@ -504,8 +505,8 @@ function digestOf(kept: Kept): Digest {
 
 const isMessage = (record: JournalRecord): boolean => record.append !== undefined || record.item !== undefined;
 
-function bodyOf(record: JournalRecord, inline: Json | undefined, bodies: Bodies): Json {
-  return frozen(record.blob === undefined ? inline : (JSON.parse(bodies.text(record.blob)) as Json)) as Json;
+function itemsOf({ blob, items = [] }: JournalRecord, bodies: Bodies): readonly Json[] {
+  return frozen(blob === undefined ? items : listIn(bodies.text(blob), blob));
 }
 
 const frozen = <T>(value: T): T => deepFreeze(value);

@@ -2,15 +2,14 @@
  * Whether a save follows what came before it on its line: digests, numbers, pointers, and what its records say of themselves. Pure, and
  * the same for what leaves a store and for what comes in from one that nobody knows.
  */
-import type { Mark } from "./checkpoint.js";
-import { isCourseBase, isCourseRecord } from "./course-shape.js";
-import { type Digest, isDigest } from "./digest.js";
+import { checkLimits } from "./check-record.js";
+import { markOf } from "./checkpoint.js";
+import type { Digest } from "./digest.js";
 import { HoldfastError } from "./errors.js";
 import type { Base, JournalRecord } from "./record.js";
 import { refsOf } from "./refs.js";
-import { firstSeq, isGap, open, type Save } from "./save.js";
-import { isStatus } from "./status.js";
-import { isCount, isObject, isTime } from "./transfer.js";
+import { firstSeq, isGap, isPlain, open, type Save } from "./save.js";
+import { onNewLine, type SessionStatus } from "./status.js";
 
 /** Where a line stands, as far as what comes next depends on it. */
 export interface LineEnd {
@@ -34,6 +33,10 @@ export const unknownEnd = (seq: number, follows: Digest): LineEnd => ({
   status: undefined,
 });
 
+/** The same place as the beginning of another line: what was waited for or in doubt stays behind (see `Fold.leaveLine`). */
+export const begunAt = (end: LineEnd): LineEnd =>
+  end.status === undefined ? end : { ...end, status: onNewLine(end.status as SessionStatus) };
+
 /** Where a line begins that has its origin at this save, which has been verified. Sessions are put back to places without a checkpoint, too. */
 export const originEnd = (save: Save, digest: Digest): LineEnd => ({
   seq: save.seq,
@@ -49,6 +52,8 @@ export interface Followed {
   readonly refs: readonly Digest[];
   /** The lines that its base names. That its line goes back to them is for the caller to see. */
   readonly lines: Base["lines"];
+  /** What it says. That blobs are what these take them for is for the caller to see. */
+  readonly records: readonly JournalRecord[];
 }
 
 /** Verifies a save as the next one on its line. Whatever does not fit is CORRUPT. */
@@ -70,15 +75,17 @@ function next(before: LineEnd, save: Save): Followed {
   if ((!gap && before.priors?.includes(prior) === false) || (base !== newest && (gap ? base < newest : base !== seq)))
     throw unfit(save, "points to a place that is not the newest");
   // A gap says what the last save in it said: the newest checkpoint before what follows is one that went with it, or the one that said.
-  if (gap) return { end: { ...before, seq, follows: save.check, priors: [prior, seq], base }, refs: [], lines: undefined };
+  if (gap)
+    return { end: { seq, follows: save.check, priors: [prior, seq], base, status: undefined }, refs: [], lines: undefined, records: [] };
   const { digest, items, state } = open(save, { items: save.items !== null, state: save.state !== null, mark: true });
-  let { status } = before;
+  // What was dropped may have changed it.
+  let status = save.nItems > 0 && save.items === null ? undefined : before.status;
   let messages = 0;
   let hasBase = false;
   let lines: Base["lines"];
   const refs = new Set<Digest>();
-  for (const record of [...items, ...state]) {
-    if (!isRecord(record, save)) throw unfit(save, "holds a record that cannot be");
+  const records = [...items, ...state];
+  for (const record of records) {
     status = record.status ?? record.base?.status ?? status;
     if (record.append !== undefined || record.item !== undefined) messages += 1;
     if (record.base !== undefined) {
@@ -89,66 +96,28 @@ function next(before: LineEnd, save: Save): Followed {
   }
   if (save.nMessages > save.nItems || (save.items !== null && messages !== save.nMessages)) throw unfit(save, "miscounts its messages");
   if (save.state !== null && hasBase !== (base === seq)) throw unfit(save, "points to a base that is not there");
-  if (save.mark !== null) status = statusOf(save.mark);
-  return { end: { seq, follows: digest, priors: [save.nMark > 0 ? seq : prior], base, status }, refs: [...refs], lines };
+  checkSave(save, items, state);
+  if (save.mark !== null) {
+    const said = statusOf(save.mark);
+    if (status !== undefined && status !== said) throw unfit(save, `has a checkpoint that says ${said}, and its records say ${status}`);
+    status = said;
+  }
+  return { end: { seq, follows: digest, priors: [save.nMark > 0 ? seq : prior], base, status }, refs: [...refs], lines, records };
 }
 
-function statusOf(mark: string): string {
-  const { checkpoint } = JSON.parse(mark) as { checkpoint: Mark };
-  const { step, messages, bytes, status = "in-progress", label, description, reason, metadata } = checkpoint;
-  const isFit =
-    [step, messages, bytes].every(isCount) &&
-    isStatus(status) &&
-    [label, description, reason].every((text) => text === undefined || typeof text === "string") &&
-    (metadata === undefined || isObject(metadata));
-  if (!isFit) throw new TypeError("no checkpoint");
-  return status;
+/** Throws where the records of a save that was opened say what no program could have given, or are not written as a store writes them. */
+export function checkSave(save: Save, items: readonly JournalRecord[], state: readonly JournalRecord[]): void {
+  try {
+    for (const record of items) checkLimits(record);
+    for (const record of state) checkLimits(record);
+  } catch (error) {
+    throw unfit(save, `holds a record that cannot be: ${(error as Error).message.replace(/\.$/, "")}`, error);
+  }
+  if ((save.items !== null && !isPlain(save.items, items)) || (save.state !== null && !isPlain(save.state, state)))
+    throw unfit(save, "has a section that is not written as a store writes it");
 }
 
-/** Whether the parts of a record that are known are what they must be, so that nobody who reads it later stumbles. */
-function isRecord(record: JournalRecord, { at }: Save): boolean {
-  if (!isObject(record)) return false;
-  const { append, item, splice, items, status, reason, set, unset, list, base, blob, size, files, tokens, cost, ago } = record;
-  const absentOr = (value: unknown, fits: boolean) => value === undefined || fits;
-  return (
-    absentOr(blob, isDigest(blob) && isCount(size)) &&
-    [append, item].every((body) => absentOr(body, blob === undefined ? isMessage(body) : body === null)) &&
-    absentOr(splice, isPair(splice)) &&
-    absentOr(items, blob === undefined ? Array.isArray(items) : items === null) &&
-    absentOr(status, isStatus(status)) &&
-    [reason, set, unset, list].every((text) => absentOr(text, typeof text === "string")) &&
-    absentOr(base, isBase(base)) &&
-    absentOr(files, Array.isArray(files) && files.every(isDigest)) &&
-    absentOr(tokens, isCount(tokens)) &&
-    absentOr(cost, Array.isArray(cost) && cost.every(isCount)) &&
-    isCourseRecord(record) &&
-    absentOr(ago, isTime(ago) && isTime(at - (ago as number)))
-  );
-}
-
-const isMessage = (body: unknown): boolean =>
-  isObject(body) && typeof body["role"] === "string" && (typeof body["content"] === "string" || Array.isArray(body["content"]));
-
-const isPair = (value: unknown): boolean => Array.isArray(value) && value.length === 2 && value.every(isCount);
-
-const isStretch = (value: unknown): boolean =>
-  Array.isArray(value) && value.length === 3 && typeof value[0] === "string" && isCount(value[1]) && isCount(value[2]);
-
-function isBase(base: unknown): boolean {
-  if (!isObject(base) || !isStatus(base["status"])) return false;
-  const { ranges, lines, state, course } = base;
-  return (
-    (course === undefined || isCourseBase(course)) &&
-    Array.isArray(ranges) &&
-    ranges.every(isPair) &&
-    (lines === undefined || (Array.isArray(lines) && lines.every(isStretch))) &&
-    Array.isArray(state) &&
-    state.every(
-      (entry) =>
-        Array.isArray(entry) && typeof entry[0] === "string" && (entry[2] === undefined || (isDigest(entry[2]) && isCount(entry[3]))),
-    )
-  );
-}
+const statusOf = (mark: string): string => markOf(mark).status ?? "in-progress";
 
 function unfit(save: Save, what: string, cause?: unknown): HoldfastError {
   return new HoldfastError("CORRUPT", `The save at ${save.line}-${save.seq} ${what}.`, { line: save.line, seq: save.seq }, cause);

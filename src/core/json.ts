@@ -315,7 +315,37 @@ export function put<T>(into: Record<string, T>, key: string, value: T): void {
   else into[key] = value;
 }
 
-/** Freezes what JSON.parse made: stored text was checked when it was written. */
+/** Where stored values stand in a section: in a base, a list of effects, an effect, a body. */
+const FRAME_DEPTH = 16;
+
+/** Parse text that was stored. Another hand may have sealed it, so that it is no JSON, or nested so deep that walking it ends the stack. */
+export function parseStored(text: string, damage: (cause?: unknown) => HoldfastError): unknown {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw damage(cause);
+  }
+  if (isDeeper(value, MAX_DEPTH + FRAME_DEPTH)) throw damage();
+  return value;
+}
+
+/** Tell whether a value has more levels than a limit. Never goes deeper than that itself. */
+export function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (levels === 0) return true;
+  if (Array.isArray(value)) return value.some((item) => typeof item === "object" && isDeeper(item, levels - 1));
+  for (const key in value) {
+    const item = (value as Record<string, unknown>)[key];
+    if (typeof item === "object" && isDeeper(item, levels - 1)) return true;
+  }
+  return false;
+}
+
+/** Tell whether JSON text holds half a character. `JSON.stringify` writes that as an escape, and nothing else that begins like it. */
+export const holdsHalf = (text: string): boolean => text.includes("\\ud") && /(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(text);
+
+/** Freezes what `parseStored` made. */
 export function deepFreeze<T>(value: T): T {
   if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value);

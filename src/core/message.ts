@@ -232,6 +232,21 @@ function copyOf(bytes: Uint8Array, path: string): Uint8Array {
   }
 }
 
+/** Whether a value from a journal is a message as `encodeMessage` makes them. */
+export function isStoredMessage(value: unknown): value is MessageInput {
+  if (!isObject(value)) return false;
+  const keys = Object.keys(value);
+  // Most messages are a role and a text.
+  if (keys.length === 2 && typeof value["content"] === "string") return ROLES.has(value["role"]);
+  if (!keys.every((key) => FIELDS.has(key))) return false;
+  try {
+    check(value as unknown as MessageInput, "message");
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 function check(message: MessageInput, path: string): void {
   if (!ROLES.has(message.role)) throw invalidValue(`${path}.role`, "a role is system, user, assistant or tool");
   if (message.id !== undefined) checkName(message.id, `${path}.id`);

@@ -8,6 +8,7 @@
  * Z3  a base copies values that records before it hold, also records of the session that was forked. A copy is known by its digest: a value
  *     in the base of another session is edited if an edited record, or base, held the very same value.
  */
+import { jsonIn, messageIn } from "./blob-body.js";
 import type { Mark } from "./checkpoint.js";
 import type { CourseBase, Turn } from "./course.js";
 import type { Digest } from "./digest.js";
@@ -159,8 +160,12 @@ class Editing {
     return items === undefined ? before : (each(before as readonly Json[], (item, i) => (isOwn(item, i) ? item : (items[i] as Json))) as T);
   }
 
+  #text(name: Digest): string {
+    return Buffer.from(this.#edit.body(name)).toString("utf8");
+  }
+
   #parsed(name: Digest): Json {
-    return JSON.parse(Buffer.from(this.#edit.body(name)).toString("utf8")) as Json;
+    return jsonIn(this.#text(name), name);
   }
 
   #keep(value: unknown): { readonly blob: Digest; readonly size: number } {
@@ -190,7 +195,7 @@ class Editing {
 
   #message(record: JournalRecord, field: "append" | "item", seq: number): JournalRecord {
     const { whole } = this.#edit;
-    const before = (record.blob === undefined ? record[field] : this.#parsed(record.blob)) as MessageInput;
+    const before = (record.blob === undefined ? record[field] : messageIn(this.#text(record.blob), record.blob)) as MessageInput;
     const files = new Map<Digest, Stored>();
     const isWhole = whole?.is(before, seq) === true;
     if (isWhole) for (const value of valuesIn(before)) whole.values.add(sameOf(value));

@@ -1,4 +1,6 @@
 /** Messages as callers see them: what was stored, and what the journal assigns. */
+import { messageIn } from "./blob-body.js";
+import type { Digest } from "./digest.js";
 import { deepFreeze } from "./json.js";
 import type { Message, MessageInput } from "./message.js";
 import type { JournalRecord } from "./record.js";
@@ -7,7 +9,7 @@ import { isoTime } from "./time.js";
 
 /** The message of a record, for those who read records one by one. */
 export function reviveRecord(record: JournalRecord, body: string | undefined, seq: number, save: Save): Message {
-  const input = (body === undefined ? (record.append ?? record.item) : JSON.parse(body)) as MessageInput;
+  const input = (body === undefined ? (record.append ?? record.item) : messageIn(body, record.blob as Digest)) as MessageInput;
   return revive(input, `${save.line}-${seq}`, seq, save.at - (record.ago ?? 0));
 }
 

@@ -16,10 +16,13 @@
  * J6  a section that was rewritten is verified against the digest in its save's note, under a salt of its own; the chain keeps the digest
  *     of what was there.
  */
-import { type Digest, digest } from "./digest.js";
+import { isRecord } from "./check-record.js";
+import { type Digest, digest, isDigest } from "./digest.js";
 import { HoldfastError } from "./errors.js";
 import type { LineId } from "./ids.js";
+import { holdsHalf, parseStored } from "./json.js";
 import { type JournalRecord, SALT_CHARS } from "./record.js";
+import { isCount, isObject } from "./shapes.js";
 
 export interface Save {
   readonly line: LineId;
@@ -151,19 +154,30 @@ export function open(save: Save, need: Need): Opened {
   }
   const sealed = chain(save, mark);
   if (sealed.slice(0, CHECK_CHARS) !== save.check) throw corrupt(save, "does not match its digest");
-  const items = need.items ? parse(save.items) : nothing;
-  const state = need.state ? parse(save.state) : nothing;
-  if ((need.items && items.length !== save.nItems) || (need.state && state.length !== save.nState))
-    throw corrupt(save, "miscounts its records");
+  const items = need.items ? parse(save, save.items, save.nItems) : nothing;
+  const state = need.state ? parse(save, save.state, save.nState) : nothing;
   return { digest: sealed, items, state };
 }
 
-function parse(text: string | null): readonly JournalRecord[] {
-  if (text === null) return nothing;
-  const records = JSON.parse(text) as JournalRecord[];
-  records.pop();
+function parse(save: Save, text: string | null, count: number): readonly JournalRecord[] {
+  const records = text === null ? [""] : parseStored(text, () => corrupt(save, UNREADABLE));
+  // The last one is the salt.
+  if (!Array.isArray(records) || typeof records.pop() !== "string") throw corrupt(save, UNREADABLE);
+  if (records.length !== count) throw corrupt(save, "miscounts its records");
+  if (!records.every((record) => isRecord(record, save.at))) throw corrupt(save, UNREADABLE);
   return records;
 }
+
+const UNREADABLE = "holds a record that cannot be";
+
+/** Whether a section is written as `section` writes it: whoever measures or rewrites its records finds each where it must be. */
+export function isPlain(text: string, records: readonly JournalRecord[]): boolean {
+  let plain = "[";
+  for (const record of records) plain += JSON.stringify(record) + BETWEEN;
+  return text.startsWith(plain) && SALT.test(text.slice(plain.length)) && !holdsHalf(text);
+}
+
+const SALT = /^"[A-Za-z0-9_-]{16}"\]$/;
 
 /** The bytes of each record's text in a section. */
 export function recordBytes(text: string | null): readonly number[] {
@@ -200,13 +214,23 @@ interface Note {
 function readNote(save: Save): Note | undefined {
   if (save.note === null) return undefined;
   const text = save.note.slice(43);
-  if (digest(`${save.line} ${save.seq} ${save.prev} ${save.check} ${text}`) !== save.note.slice(0, 43))
-    throw corrupt(save, "has a damaged note of what was dropped or rewritten");
-  const note = JSON.parse(text) as Note;
+  if (digest(`${save.line} ${save.seq} ${save.prev} ${save.check} ${text}`) !== save.note.slice(0, 43)) throw corrupt(save, BAD_NOTE);
+  const note = parseStored(text, () => corrupt(save, BAD_NOTE)) as Note;
+  if (!isNote(note)) throw corrupt(save, BAD_NOTE);
   // No digest covers what a gap says of itself: its note says how much it stands for.
   if (note.gap !== undefined && (note.gap !== save.nState || save.nItems !== 0 || save.nMark !== 0 || save.nMessages !== 0))
     throw corrupt(save, "stands for more or less than its note says");
   return note;
+}
+
+const BAD_NOTE = "has a damaged note of what was dropped or rewritten";
+
+function isNote(note: unknown): note is Note {
+  if (!isObject(note)) return false;
+  const { mark = "", gap = 1, prior = 0, items, state, marked } = note;
+  return (
+    typeof mark === "string" && [gap, prior].every(isCount) && [items, state, marked].every((name) => name === undefined || isDigest(name))
+  );
 }
 
 /** Always in the same order: what says the same is the same text. */

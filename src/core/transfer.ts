@@ -13,6 +13,7 @@ import { type Digest, digest, isDigest } from "./digest.js";
 import { type ErrorCode, errorTable, HoldfastError, quote } from "./errors.js";
 import { isLineId, type LineId, MAX_SEQ, type Place, type SessionId, sessionId } from "./ids.js";
 import { CHECK_CHARS, firstSeq, type Save } from "./save.js";
+import { isCount, isObject, isText, isTime } from "./shapes.js";
 
 /** 2: agents come along, and sections that were rewritten. */
 const FORMAT = 2;
@@ -324,13 +325,6 @@ function isSave(value: unknown): value is Save {
   );
 }
 
-/** A place in time that can be shown. */
-export const isTime = (value: unknown): value is number => Number.isSafeInteger(value) && Math.abs(value as number) <= 8.64e15;
-
-export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-const isText = (value: unknown): value is string => typeof value === "string" && value.isWellFormed();
-export const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const isSeq = (value: unknown): value is number => isCount(value) && value <= MAX_SEQ;
 const isPlace = (value: unknown): value is Place => isObject(value) && isLineId(value["line"]) && isSeq(value["seq"]) && value["seq"] > 0;
 

@@ -45,7 +45,7 @@ export interface Target {
   /** What the heads of sessions say that they are of. */
   readonly incarnation: string;
   /** The blobs that came so far: a dry run would have brought them in. */
-  readonly came: ReadonlySet<Digest>;
+  readonly came: ReadonlyMap<Digest, unknown>;
   /** Lines that were brought in and that gc must leave alone meanwhile. */
   readonly pinned: Set<string>;
   readonly wrote: { saves: number; blobs: number };

@@ -1,5 +1,7 @@
 /** Following a session: what its journal says, from a cursor on, and then what is added to it, from any process. */
+import { jsonIn } from "../core/blob-body.js";
 import { type Checkpoint, checkpointOf } from "../core/checkpoint.js";
+import type { Digest } from "../core/digest.js";
 import type { EffectEvent } from "../core/effect.js";
 import { HoldfastError } from "../core/errors.js";
 import { type CheckpointId, type LineId, MAX_SEQ, type Place, parsePlace, placeId, type SessionId, sessionId } from "../core/ids.js";
@@ -225,7 +227,7 @@ async function* eventsOf(ground: Ground, owner: SessionId, past: Past, save: Sav
 /** What a record says; a base says nothing new. */
 function tell(record: JournalRecord, body: string | undefined, seq: number, save: Save): Told | undefined {
   const { status, reason, splice, set, unset, list, effect, turn } = record;
-  const value = (inline: Json | undefined) => (body === undefined ? inline : (JSON.parse(body) as Json));
+  const value = (inline: Json | undefined) => (body === undefined ? inline : jsonIn(body, record.blob as Digest));
   if (status !== undefined) return { type: "status", status: status as SessionStatus, ...(reason === undefined ? undefined : { reason }) };
   if (set !== undefined) return { type: "state", key: set, value: value(record.value) as Json };
   if (unset !== undefined) return { type: "unset", key: unset };

@@ -6,7 +6,7 @@
  */
 import type { Digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
-import { follow, type LineEnd, originEnd, rootEnd } from "../core/follow.js";
+import { begunAt, follow, type LineEnd, originEnd, rootEnd } from "../core/follow.js";
 import { checkName, checkpointPlace, type Place, placeId, type SessionId, sessionId } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import { firstSeq, isGap, type Save } from "../core/save.js";
@@ -312,7 +312,7 @@ class Export {
     const found = origin === null ? undefined : await this.#ground.journal.saveAt(origin);
     if (found === undefined || found.digest !== prev)
       throw new HoldfastError("CORRUPT", `Line ${id} does not follow what it begins at.`, { line: id, seq: origin?.seq ?? 0 });
-    return originEnd(found.save, found.digest);
+    return begunAt(originEnd(found.save, found.digest));
   }
 
   async *#blob(name: Digest): AsyncGenerator<TransferRow> {

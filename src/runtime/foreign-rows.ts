@@ -3,8 +3,9 @@ import { checkMetadata, checkText, MAX_REASON } from "../core/checkpoint.js";
 import { isDigest } from "../core/digest.js";
 import { checkName, checkpointPlace, isLineId, type SessionId, sessionId } from "../core/ids.js";
 import { equal } from "../core/json.js";
+import { isObject, isTime } from "../core/shapes.js";
 import { isStatus } from "../core/status.js";
-import { isObject, isTime, type LetterText } from "../core/transfer.js";
+import type { LetterText } from "../core/transfer.js";
 import type { Head, Label, NewLine } from "../store/port.js";
 import { checkTags, MAX_TITLE_CHARS } from "./opening.js";
 import {

@@ -3,13 +3,15 @@
  * their names, and what a save refers to is computed from its records. What has been verified goes to `bring-in.ts`, session by session.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import { checkBodies, type KnownBlob, knowBlob } from "../core/blob-body.js";
 import type { Digest } from "../core/digest.js";
 import { type ErrorCode, HoldfastError, quote } from "../core/errors.js";
-import { follow, type LineEnd, originEnd, rootEnd, unknownEnd } from "../core/follow.js";
+import { begunAt, follow, type LineEnd, originEnd, rootEnd, unknownEnd } from "../core/follow.js";
 import { isInstance } from "../core/given.js";
 import { type LineId, type Place, placeId, type SessionId, typeName } from "../core/ids.js";
 import { textBytes } from "../core/json.js";
 import type { Blob } from "../core/message.js";
+import { emptyOutline, type Outline, outlineAfter } from "../core/outline.js";
 import type { Base } from "../core/record.js";
 import { isGap, open, type Save } from "../core/save.js";
 import {
@@ -84,7 +86,7 @@ export async function importRows(ground: Ground, rows: ExportedRows, given: Impo
   const pinned = new Set<string>();
   ground.imports.add(pinned);
   try {
-    const came = new Set<Digest>();
+    const came = new Map<Digest, KnownBlob>();
     const incarnation = flag(o.moved, "moved") ? await ground.learnIncarnation() : IMPORTED;
     const dryRun = flag(o.dryRun, "dryRun") ?? false;
     const wrote = { saves: 0, blobs: 0 };
@@ -114,7 +116,12 @@ interface Come {
   readonly line: NewLine;
   readonly of: SessionId | null;
   readonly end: LineEnd;
+  /** Undefined where its beginning came too long ago to be remembered: a load tells. */
+  readonly outline: Outline | undefined;
 }
+
+/** A place at which lines may begin. */
+type Beginning = Pick<Come, "end" | "outline">;
 
 /** All that came since the last session: it counts once its session's row has come. */
 class Unit {
@@ -136,14 +143,14 @@ class Unit {
 
 class Import {
   readonly #target: Target;
-  readonly #blobs: Set<Digest>;
+  readonly #blobs: Map<Digest, KnownBlob>;
   readonly #signal: AbortSignal | undefined;
   readonly #onProgress: ((progress: TransferProgress) => void) | undefined;
   readonly #splitter = new RowSplitter();
   readonly #reader = new RowReader();
   readonly #lines = new Map<LineId, Come>();
   /** Checkpoints that came, oldest first, as places at which lines may begin. */
-  readonly #places = new Map<string, LineEnd>();
+  readonly #places = new Map<string, Beginning>();
   #unit: Unit;
   readonly #sessions: { readonly id: string; readonly outcome: Outcome }[] = [];
   readonly #conflicts: { readonly id: string; readonly code: ErrorCode; readonly message: string }[] = [];
@@ -157,7 +164,7 @@ class Import {
 
   constructor(
     target: Target,
-    blobs: Set<Digest>,
+    blobs: Map<Digest, KnownBlob>,
     signal: AbortSignal | undefined,
     onProgress: ((progress: TransferProgress) => void) | undefined,
   ) {
@@ -238,7 +245,7 @@ class Import {
     if ("blob" in row) {
       const bytes = unit.parts.blob(row);
       if (bytes === undefined) throw this.#bad(`does not hold the blob ${row.blob} that it says`);
-      this.#blobs.add(row.blob);
+      this.#blobs.set(row.blob, knowBlob(bytes));
       unit.blobs.push({ digest: row.blob, bytes });
       return undefined;
     }
@@ -272,26 +279,27 @@ class Import {
     const before = this.#come(row.line);
     if (before !== undefined && (before.line.text !== row.text || before.of !== null)) throw this.#bad("begins a line that came before");
     if (row.of !== null && row.of !== (unit.own ?? row.of)) throw this.#bad("brings a line of another session");
-    const end = before?.end ?? (row.origin === null ? rootEnd(doc.prev) : await this.#origin(row.origin, doc.prev));
+    const root = { end: rootEnd(doc.prev), outline: emptyOutline };
+    const { end, outline } = before ?? (row.origin === null ? root : await this.#origin(row.origin, doc.prev));
     if (row.after !== end.seq) throw this.#bad(`goes on behind ${row.after}, and its line is at ${end.seq}`);
     if (end.follows !== doc.prev && before === undefined) throw this.#bad("brings a line that does not follow what it begins at");
     unit.own ??= row.of ?? undefined;
     unit.current = row.line;
-    unit.lines.set(row.line, { line, of: row.of, end });
+    unit.lines.set(row.line, { line, of: row.of, end, outline });
     return { line, doc, of: row.of, after: row.after };
   }
 
   /** Where a line begins. It must have come before: so no line can be in its own past. */
-  async #origin(origin: Place, prev: Digest): Promise<LineEnd> {
+  async #origin(origin: Place, prev: Digest): Promise<Beginning> {
     const id = placeId(origin.line, origin.seq);
     if ((this.#come(origin.line)?.end.seq ?? 0) < origin.seq) throw this.#bad(`begins at ${id}, which has not come`);
     const known = this.#places.get(id);
-    if (known !== undefined) return known;
+    if (known !== undefined) return { ...known, end: begunAt(known.end) };
     // Longer ago than is remembered: the target has it, or refuses what begins there.
     const at = { from: origin.seq, to: origin.seq, limit: 1, items: false, state: false };
     const [save] = await this.#target.ground.store.saves(origin.line, at);
     const isIt = save?.seq === origin.seq && !isGap(save) && open(save, {}).digest === prev;
-    return isIt ? originEnd(save, prev) : unknownEnd(origin.seq, prev);
+    return { end: isIt ? begunAt(originEnd(save, prev)) : unknownEnd(origin.seq, prev), outline: undefined };
   }
 
   #save(row: Save): Brought {
@@ -300,19 +308,24 @@ class Import {
     if (save === undefined) throw this.#bad("does not fit the parts before it");
     const come = unit.current === undefined ? undefined : unit.lines.get(unit.current);
     if (come === undefined || save.line !== come.line.id) throw this.#bad("holds a save of a line that is not being brought");
-    const { end, refs, lines } = follow(come.end, save);
+    const { end, refs, lines, records } = follow(come.end, save);
     if (lines !== undefined && !this.#goesBackTo(come.line.origin, lines))
       throw this.#bad("holds a base that names a line to which its own does not go back");
     const { blobs } = unit;
     if (!blobs.every(({ digest }) => refs.includes(digest))) throw this.#bad("does not refer to the blobs before it");
     const missing = refs.find((name) => !this.#blobs.has(name));
     if (missing !== undefined) throw this.#bad(`refers to the blob ${missing}, which has not come`);
+    const known = (name: Digest) => this.#blobs.get(name);
+    for (const record of records) checkBodies(record, known);
+    const outline = come.outline && outlineAfter(come.outline, save, records, known);
+    if (outline === undefined && come.outline !== undefined)
+      throw this.#bad("holds a save that cannot be loaded after what came before it");
     unit.blobs = [];
-    unit.lines.set(save.line, { ...come, end });
+    unit.lines.set(save.line, { ...come, end, outline });
     if (save.mark !== null) {
       const oldest = this.#places.size >= PLACES ? this.#places.keys().next().value : undefined;
       if (oldest !== undefined) this.#places.delete(oldest);
-      this.#places.set(placeId(save.line, save.seq), end);
+      this.#places.set(placeId(save.line, save.seq), { end, outline });
     }
     this.#saves += 1;
     if (this.#saves % 200 === 0) this.#tell();
@@ -341,6 +354,7 @@ class Import {
     if (current === undefined) throw this.#bad(`puts session ${quote(session)} on a line that is not its own`);
     if (current.end.status !== undefined && current.end.status !== doc.status)
       throw this.#bad(`says that session ${quote(session)} is ${doc.status}, and its journal says ${current.end.status}`);
+    if (current.outline?.isWhole === false) throw this.#bad(`ends session ${quote(session)} where it cannot be loaded`);
     lettersFrom(session, row.letters ?? []);
     return { session, head, label: labelFrom(session, row.label) };
   }

@@ -2,7 +2,7 @@
  * The state at a place: the newest base before it, the live messages that base names, and all records since. What was read is verified,
  * numbered without a hole, and chained save to save.
  */
-import type { Mark } from "../core/checkpoint.js";
+import { markOf } from "../core/checkpoint.js";
 import { bodyIn, Course } from "../core/course.js";
 import type { Digest } from "../core/digest.js";
 import { HoldfastError } from "../core/errors.js";
@@ -81,7 +81,7 @@ export class Loader {
     const missing = fold.missing();
     if (missing.length > 0) fold.fill(await this.#bodies(missing));
     if (mark !== null) {
-      const { step, tasks } = (JSON.parse(mark) as { checkpoint: Mark }).checkpoint;
+      const { step, tasks } = markOf(mark);
       fold.step = step;
       fold.tasks = tasks;
     }

@@ -5,8 +5,9 @@
 import { type Digest, digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { LineId, Place, SessionId } from "../core/ids.js";
-import { deepFreeze, equal, type Json, type JsonObject } from "../core/json.js";
+import { deepFreeze, equal, type Json, type JsonObject, parseStored } from "../core/json.js";
 import type { Lease } from "../core/lease.js";
+import { isObject, isTime } from "../core/shapes.js";
 import { isStatus, type SessionStatus } from "../core/status.js";
 import type { Head, Label, LeaseRow, LineRow, NewLine, SessionRow } from "../store/port.js";
 
@@ -60,7 +61,9 @@ export function unsealed<T>(text: unknown, what: string, sessionId: string): T {
 
 export function unsealedOr<T>(text: unknown, damage: () => HoldfastError): T {
   if (typeof text !== "string" || digest(text.slice(CHECK)).slice(0, CHECK) !== text.slice(0, CHECK)) throw damage();
-  return JSON.parse(text.slice(CHECK)) as T;
+  const doc = parseStored(text.slice(CHECK), damage);
+  if (!isObject(doc)) throw damage();
+  return doc as T;
 }
 
 export function damaged(what: string, sessionId: string): HoldfastError {
@@ -87,16 +90,19 @@ export function headOf({ id, head }: SessionRow): HeadDoc {
     (doc.agent ?? null) === head.agent &&
     doc.line === head.line &&
     (doc.due ?? null) === head.due;
-  if (!isSame || !isStatus(doc.status)) throw damaged("head", id);
+  const isFit = isStatus(doc.status) && isTime(doc.createdAt) && isTextOrAbsent(doc.title) && isTextOrAbsent(doc.reason);
+  if (!isSame || !isFit) throw damaged("head", id);
   return doc;
 }
+
+const isTextOrAbsent = (value: unknown): boolean => value === undefined || typeof value === "string";
 
 export const labelRow = (doc: LabelDoc): Label => ({ version: doc.version, archived: doc.archived, tags: doc.tags, text: sealed(doc) });
 
 export function labelOf({ id, label }: SessionRow): LabelDoc {
   const doc = unsealed<LabelDoc>(label.text, "label", id);
-  if (doc.id !== id || doc.version !== label.version || doc.archived !== label.archived || !equal(doc.tags, label.tags))
-    throw damaged("label", id);
+  const isSame = doc.id === id && doc.version === label.version && doc.archived === label.archived && equal(doc.tags, label.tags);
+  if (!isSame || !Array.isArray(doc.tags) || !isTextOrAbsent(doc.title) || !isObject(doc.metadata)) throw damaged("label", id);
   return deepFreeze(doc);
 }
 

@@ -1,6 +1,9 @@
 /** Reads everything and says what is damaged. It goes on after damage: the rest is checked too. */
+import { checkBodies, type KnownBlob, knowBlob } from "../core/blob-body.js";
+import { markOf } from "../core/checkpoint.js";
 import type { Digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
+import { checkSave } from "../core/follow.js";
 import { type LineId, MAX_SEQ, placeId, type SessionId, sessionId } from "../core/ids.js";
 import { refsOf } from "../core/refs.js";
 import { firstSeq, isGap, open, type Save } from "../core/save.js";
@@ -141,10 +144,14 @@ class Verification {
     this.#checked += 1;
     if (isGap(save)) return save.check;
     const { digest, items, state } = open(save, { items: save.items !== null, state: save.state !== null, mark: true });
+    checkSave(save, items, state);
+    if (save.mark !== null) markOf(save.mark);
+    const known = new Map<Digest, KnownBlob>();
     let messages = 0;
     for (const record of [...items, ...state]) {
       if (record.append !== undefined || record.item !== undefined) messages += 1;
-      for (const name of refsOf(record)) await this.#ground.journal.blob(name);
+      for (const name of refsOf(record)) if (!known.has(name)) known.set(name, knowBlob(await this.#ground.journal.blob(name)));
+      checkBodies(record, (name) => known.get(name));
       for (const [line, from, to] of record.base?.lines ?? []) {
         const [there] = await past.stretches(from, to);
         if (there?.line !== line || there.to !== to)
@@ -252,14 +259,15 @@ class Verification {
       await run();
       return true;
     } catch (error) {
-      if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
-      const { seq, line } = error.details;
+      const damage = damageIn(error);
+      if (damage === undefined) throw error;
+      const { seq, line } = damage.details;
       this.#find({
         code: "CORRUPT",
         ...where,
         ...(line === undefined ? undefined : { line }),
         ...(seq === undefined ? undefined : { seq }),
-        message: error.message,
+        message: damage.message,
       });
       return false;
     }
@@ -268,4 +276,11 @@ class Verification {
   #find(finding: Finding): void {
     if (!this.#findings.some((known) => known.message === finding.message)) this.#findings.push(finding);
   }
+}
+
+/** What an error says of damage; undefined where it is none. Content over which a reader stumbles is damage, too. */
+function damageIn(error: unknown): HoldfastError | undefined {
+  if (error instanceof HoldfastError) return error.code === "CORRUPT" ? error : undefined;
+  if (!(error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError)) return undefined;
+  return new HoldfastError("CORRUPT", `Something stored cannot be read (${error.message}).`, {}, error);
 }

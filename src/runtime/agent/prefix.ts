@@ -2,7 +2,9 @@
  * What a model is given before the transcript: system text and tools. Pinned while a turn lasts, so that a program that was changed in
  * between does not change the ground under a run: providers refuse reasoning that was signed under another prefix.
  */
+import { jsonIn } from "../../core/blob-body.js";
 import { type Digest, digest } from "../../core/digest.js";
+import { HoldfastError } from "../../core/errors.js";
 import { type Encoded, encode } from "../../core/json.js";
 import type { Ground } from "../ground.js";
 import { invalid } from "../options.js";
@@ -30,5 +32,7 @@ export async function prefixOf(
 
 /** The prefix as it was recorded. */
 export async function storedPrefix({ journal }: Ground, name: Digest): Promise<Prefix> {
-  return JSON.parse(Buffer.from(await journal.blob(name)).toString("utf8")) as Prefix;
+  const prefix = jsonIn(Buffer.from(await journal.blob(name)).toString("utf8"), name) as unknown as Prefix;
+  if (typeof prefix?.system === "string" && Array.isArray(prefix.tools)) return prefix;
+  throw new HoldfastError("CORRUPT", `The blob ${name} does not hold a system text and tools.`, { found: name });
 }

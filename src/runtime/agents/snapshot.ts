@@ -6,7 +6,7 @@ import { type CheckpointKind, MAX_DESCRIPTION } from "../../core/checkpoint.js";
 import { type Digest, digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import type { Place } from "../../core/ids.js";
-import type { JsonObject } from "../../core/json.js";
+import { type JsonObject, parseStored } from "../../core/json.js";
 import type { Lease } from "../../core/lease.js";
 import { open } from "../../core/save.js";
 import { isoTime } from "../../core/time.js";
@@ -142,7 +142,7 @@ export const snapshotOf = (row: DocRow): Snapshot => shown(docOf(row));
 export function contentsOf(row: DocRow & { readonly body: string | null }): Contents {
   const { digest: named } = docOf(row);
   if (row.body === null || digest(row.body) !== named) throw damagedSnapshot(row.id);
-  return JSON.parse(row.body) as Contents;
+  return parseStored(row.body, () => damagedSnapshot(row.id)) as Contents;
 }
 
 /** The same snapshot with other words in it. It points where it did. */

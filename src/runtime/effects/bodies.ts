@@ -1,4 +1,5 @@
 /** Arguments and results, wherever they are kept. */
+import { jsonIn } from "../../core/blob-body.js";
 import { type Body, type Effect, lineOfEffect } from "../../core/effect.js";
 import { HoldfastError } from "../../core/errors.js";
 import type { LineId } from "../../core/ids.js";
@@ -13,7 +14,7 @@ import type { Past } from "../past.js";
 export async function valueOf({ journal }: Ground, body: Body | undefined): Promise<Json> {
   if (body === undefined) return null;
   if ("value" in body) return body.value;
-  return deepFreeze(JSON.parse(Buffer.from(await journal.blob(body.blob)).toString("utf8")) as Json);
+  return deepFreeze(jsonIn(Buffer.from(await journal.blob(body.blob)).toString("utf8"), body.blob));
 }
 
 /** The arguments of a call: its own, or those in the reply that asked for it; null where that was pruned. */

@@ -4,7 +4,7 @@
  * Newest first, because what is copied from a record stands behind it: whoever is killed in between leaves the record itself as it was, and
  * the next one still knows from it what the copies are to become.
  */
-import { type Mark, markText } from "../../core/checkpoint.js";
+import { markOf, markText } from "../../core/checkpoint.js";
 import { type Digest, digest } from "../../core/digest.js";
 import { MAX_SEQ, placeId, type SessionId } from "../../core/ids.js";
 import { textBytes } from "../../core/json.js";
@@ -218,7 +218,7 @@ export class Rewriting {
     const edit = this.#looking();
     const holds = (record: JournalRecord): boolean =>
       (record.base === undefined || stretch.others === "looked at") && editRecord(record, 0, edit) !== record;
-    const mark = save.mark === null ? undefined : (JSON.parse(save.mark) as { checkpoint: Mark }).checkpoint;
+    const mark = save.mark === null ? undefined : markOf(save.mark);
     if (records.some(holds) || (mark !== undefined && editMark(mark, edit) !== mark)) this.#isOthers(stretch);
   }
 
@@ -249,7 +249,7 @@ export class Rewriting {
   }
 
   #mark(text: string): string | undefined {
-    const { checkpoint } = JSON.parse(text) as { checkpoint: Mark };
+    const checkpoint = markOf(text);
     const edited = editMark(checkpoint, { texts: { text: this.#what.text, numbers: true } });
     if (edited === checkpoint) return undefined;
     this.seen.records += 1;

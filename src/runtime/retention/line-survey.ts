@@ -1,5 +1,5 @@
 /** What there is on a line, from the heads of its saves alone: checkpoints, its end, and who begins on it. */
-import type { Mark } from "../../core/checkpoint.js";
+import { markOf } from "../../core/checkpoint.js";
 import { highest } from "../../core/highest.js";
 import { type LineId, MAX_SEQ } from "../../core/ids.js";
 import type { Dated } from "../../core/policy.js";
@@ -80,6 +80,6 @@ export async function surveyLine({ store, journal }: Ground, line: LineId, signa
 }
 
 function markAt({ seq, at, base }: Save, text: string): MarkAt {
-  const { kind = "manual", label } = (JSON.parse(text) as { checkpoint: Mark }).checkpoint;
+  const { kind = "manual", label } = markOf(text);
   return { seq, at, base, kind, labelled: label !== undefined };
 }

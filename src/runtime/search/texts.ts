@@ -1,4 +1,5 @@
 /** The texts of records and of titles, as they are found and shown. */
+import { messageIn } from "../../core/blob-body.js";
 import type { Digest } from "../../core/digest.js";
 import type { MessageInput } from "../../core/message.js";
 import type { JournalRecord } from "../../core/record.js";
@@ -65,10 +66,11 @@ const recordsOf = (save: Save): readonly JournalRecord[] => (save.items === null
 
 async function textOf(journal: Journal, save: Save, seq: number, record: JournalRecord | undefined): Promise<Text | undefined> {
   if (record === undefined || (record.append === undefined && record.item === undefined)) return undefined;
-  const body = record.blob === undefined ? (record.append ?? record.item) : JSON.parse(await blobText(journal, record.blob));
+  const body = record.blob === undefined ? (record.append ?? record.item) : messageIn(await blobText(journal, record.blob), record.blob);
   const message = body as MessageInput;
   const files = new Map<Digest, string>();
-  for (const name of textFilesIn(message)) files.set(name, await blobText(journal, name));
+  // What a tool answered may only look like a file: the record says which are.
+  for (const name of textFilesIn(message)) if (record.files?.includes(name)) files.set(name, await blobText(journal, name));
   return { message, seq, at: save.at - (record.ago ?? 0), text: textIn(message, (name) => files.get(name)) };
 }
 
