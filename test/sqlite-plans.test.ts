@@ -286,6 +286,7 @@ const handedOn: readonly string[] = [
   "sqlite/search/ranking.ts: `${text} LIMIT ${MOST_RANKED + 1}`",
   // Tables are made, and a transaction is begun.
   "sqlite/sqlite.ts: migration",
+  "sqlite/check-schema.ts: migration",
   "sqlite/sqlite.ts: begin",
   // No SQL: methods of the same name.
   "sqlite/append.ts: save.line",

@@ -180,10 +180,10 @@ class Rows {
   constructor(db: Driver, path: string) {
     this.#db = db;
     try {
-      db.exec("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON");
       const sql = db.prepare("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'checkpoints'").get()?.[0];
-      // D2: a virtual table would run what its module likes.
+      // D2: a virtual table would run what its module likes, and a generated column what its author does.
       if (typeof sql !== "string" || !/^\s*CREATE\s+TABLE\b/i.test(sql)) throw unreadable("no table");
+      if (columnsOf(db).some(({ name, isPlain }) => !isPlain && KNOWN.includes(name))) throw unreadable("a column that is computed");
       this.#more = otherColumns(db);
       this.#one = db.prepare(`SELECT ${[CELLS, ...this.#more.map(cellOf)].join(", ")} FROM checkpoints WHERE rowid = CAST(? AS INTEGER)`);
     } catch (cause) {
@@ -243,12 +243,14 @@ class Rows {
 }
 
 /** D2: not those that the database computes. */
-const otherColumns = (db: Driver): readonly string[] =>
+const columnsOf = (db: Driver): readonly { readonly name: string; readonly isPlain: boolean }[] =>
   db
     .prepare("PRAGMA table_xinfo(checkpoints)")
     .all()
-    .flatMap(([, name, , , , , hidden]) => (typeof name === "string" && Number(hidden) === 0 ? [name] : []))
-    .filter((name) => !KNOWN.includes(name.toLowerCase()));
+    .map(([, name, , , , , hidden]) => ({ name: String(name).toLowerCase(), isPlain: Number(hidden) === 0 }));
+
+const otherColumns = (db: Driver): readonly string[] =>
+  columnsOf(db).flatMap(({ name, isPlain }) => (isPlain && !KNOWN.includes(name) ? [name] : []));
 
 /** The type of a cell, and its value as text. Bytes are hexadecimal digits. */
 function cellOf(column: string): string {

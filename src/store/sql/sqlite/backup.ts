@@ -15,6 +15,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError, quote } from "../../../core/errors.js";
 import { isOnNetwork } from "../../file-system.js";
 import type { Backup, BackupOptions } from "../../port.js";
+import { checkSchema } from "./check-schema.js";
 import { checkFile } from "./check-thread.js";
 import { translate } from "./committer.js";
 import { dropDraft, newDraft, putInPlace } from "./drafts.js";
@@ -140,6 +141,7 @@ function markAsBackup(draft: string, driver: DriverName): number {
   try {
     // Without a log: one file is all there is, and what it is shows in its first bytes.
     db.exec("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF");
+    checkSchema(db, draft);
     mark(db);
     restamp(db);
     return Number(db.prepare("SELECT count(*) FROM session").get()?.[0]);

@@ -5,17 +5,18 @@
 import { Worker } from "node:worker_threads";
 import { HoldfastError, quote } from "../../../core/errors.js";
 import { identityOf } from "../../presence.js";
-import { type DriverName, explain } from "./driver.js";
+import { DEFENCES, type DriverName, explain } from "./driver.js";
 import { stay } from "./open-files.js";
 import { findingsOf } from "./unreadable.js";
 
 // It has neither `require` nor `import`: NODE_OPTIONS may make Node read it as a module.
 const CODE = `
-const { parentPort, workerData: { file, driver, from } } = process.getBuiltinModule("node:worker_threads");
+const { parentPort, workerData: { file, driver, from, defences } } = process.getBuiltinModule("node:worker_threads");
 const load = process.getBuiltinModule("node:module").createRequire(from);
 const db = driver === "node:sqlite"
   ? new (load("node:sqlite").DatabaseSync)(file, { readOnly: true })
   : new (load("better-sqlite3"))(file, { readonly: true });
+db.exec(defences);
 const rows = db.prepare("PRAGMA integrity_check").all();
 db.close();
 parentPort.postMessage(rows.map((row) => String(row.integrity_check)));
@@ -39,7 +40,7 @@ export async function checkFile(file: string, driver: DriverName, signal?: Abort
 
 function check(file: string, driver: DriverName, signal: AbortSignal | undefined): Promise<readonly string[]> {
   // The flags of this process are for its own program, not for the thread.
-  const thread = new Worker(CODE, { eval: true, execArgv: [], workerData: { file, driver, from: import.meta.url } });
+  const thread = new Worker(CODE, { eval: true, execArgv: [], workerData: { file, driver, from: import.meta.url, defences: DEFENCES } });
   return new Promise<readonly string[]>((resolve, reject) => {
     thread.once("message", resolve);
     thread.once("error", (error) => reject(explain(error, file, file)));

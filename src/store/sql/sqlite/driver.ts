@@ -111,6 +111,9 @@ export function openDriver(path: string, name: DriverName = defaultDriver(), { s
   );
 }
 
+/** No file is trusted: its schema may not call functions with side effects, and its pages are checked as they are read. */
+export const DEFENCES = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON";
+
 type Tell = <T>(call: () => T) => T;
 
 /** Make an error name the file, and tell apart what SQLite does not: damage, and a store that the disk cannot read. */
@@ -189,6 +192,7 @@ interface NodeSqlite {
 function nodeDriver(path: string): Driver {
   const sqlite = require("node:sqlite") as NodeSqlite;
   const db = new sqlite.DatabaseSync(path, { allowExtension: false, enableForeignKeyConstraints: false });
+  db.exec(DEFENCES);
   return {
     name: "node:sqlite",
     prepare(sql) {
@@ -229,6 +233,7 @@ interface BetterDatabase {
 
 function betterDriver(path: string): Driver {
   const db = new (loadBetter())(path, { timeout: 20 });
+  db.exec(DEFENCES);
   return {
     name: "better-sqlite3",
     prepare(sql) {

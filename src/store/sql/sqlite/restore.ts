@@ -13,6 +13,7 @@ import { HoldfastError, quote } from "../../../core/errors.js";
 import { refuseNetworkFileSystem } from "../../file-system.js";
 import { identityOf } from "../../presence.js";
 import { mark, markedAt, restamp } from "./backup.js";
+import { checkSchema } from "./check-schema.js";
 import { checkFile } from "./check-thread.js";
 import { translate } from "./committer.js";
 import { REPLACED } from "./copies.js";
@@ -53,6 +54,7 @@ export async function restoreSqlite(from: string, to: string, { force, driver = 
     const isTaken = refuseTarget(source, target, force);
     draft = newDraft(target);
     await copyFile(source, draft, constants.COPYFILE_FICLONE);
+    refuseForeign(draft, source, driver);
     await checkFile(draft, driver);
     const counts = prepare(draft, source, driver);
     const bytes = statSync(draft).size;
@@ -104,11 +106,22 @@ const SIDES = ["-anchors", "-wal", "-shm"] as const;
 const inUse = (target: string): HoldfastError =>
   new HoldfastError("BUSY", `Some process has ${quote(target)} open. Stop all that use it, then restore again. Nothing was changed.`);
 
+/** SCHEMA-1. Before the trees are checked: that runs what a schema holds. */
+function refuseForeign(draft: string, source: string, driver: DriverName): void {
+  checkHeaderOf(draft);
+  const db = openDriver(draft, driver);
+  try {
+    checkSchema(db, source);
+  } finally {
+    db.close();
+  }
+}
+
 /** Checks what only SQLite can read, and gives the copy a stamp of its own. */
 function prepare(draft: string, source: string, driver: DriverName): Pick<Restored, "madeAt" | "sessions" | "unfinished"> {
   const db = openDriver(draft, driver);
   try {
-    db.exec("PRAGMA trusted_schema = OFF; PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF");
+    db.exec("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF");
     const madeAt = markedAt(db);
     if (madeAt === undefined) throw notABackup(source);
     restamp(db);
@@ -169,10 +182,14 @@ function takeDown(target: string, driver: DriverName): Driver | undefined {
   const db = openDriver(target, driver);
   try {
     // Whoever has the store open has a lock on it, and this needs all of them.
-    db.exec("PRAGMA busy_timeout = 200; PRAGMA trusted_schema = OFF; PRAGMA locking_mode = EXCLUSIVE");
+    db.exec("PRAGMA busy_timeout = 200; PRAGMA locking_mode = EXCLUSIVE");
     // A copy that was put here and never opened has no log: its journal would stay beside it (H2).
     if (db.prepare("PRAGMA journal_mode").get()?.[0] !== "wal") db.exec("PRAGMA journal_mode = MEMORY");
     db.exec("BEGIN IMMEDIATE");
+    if (!isSound(db, target)) {
+      db.close();
+      return undefined;
+    }
     mark(db);
     db.exec("COMMIT");
     // The log goes into the file. There is never a journal beside a store of ours, not even for this (H2).
@@ -183,6 +200,17 @@ function takeDown(target: string, driver: DriverName): Driver | undefined {
     if (error instanceof HoldfastError) throw error;
     if (failureOf(error) === "busy") throw inUse(target);
     return undefined;
+  }
+}
+
+/** Whether a write runs nothing but what we know (SCHEMA-1). */
+function isSound(db: Driver, target: string): boolean {
+  try {
+    checkSchema(db, target);
+    return true;
+  } catch (error) {
+    if (error instanceof HoldfastError) return false;
+    throw error;
   }
 }
 

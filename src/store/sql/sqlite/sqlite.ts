@@ -24,6 +24,7 @@ import { identityOf, isMoved, Presence } from "../../presence.js";
 import { isFull, noRoomToOpen, Reserve } from "../../reserve.js";
 import { SqlStore } from "../store.js";
 import { backup, markedAt } from "./backup.js";
+import { checkSchema, schemaOf } from "./check-schema.js";
 import { translate } from "./committer.js";
 import { copiesBeside } from "./copies.js";
 import { type Medium, SqliteDatabase } from "./database.js";
@@ -129,9 +130,8 @@ async function start(opening: Opening, { busyMs = BUSY_MS, tenant = "", driver, 
     db = opened;
     await retry(deadline, () => checkVersion(opened));
     await retry(deadline, () => (isReadInPlace ? setUpToLook(opened, place) : setUp(opened, place)));
-    if (!isReadInPlace) await retry(deadline, () => migrate(opened));
+    if (!isReadInPlace) await retry(deadline, () => migrate(opened, place));
     const storeId = await retry(deadline, () => storeIdOf(opened, place));
-    await retry(deadline, () => checkSchema(opened, place));
     await retry(deadline, () => checkTrees(opened, opening, checks));
     if (!isReadInPlace) await retry(deadline, () => becomeStore(opened, file));
     refuseExchanged(file, key);
@@ -228,7 +228,7 @@ function checkVersion(db: Driver): void {
 }
 
 function setUp(db: Driver, file: string): void {
-  db.exec("PRAGMA busy_timeout = 20; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON");
+  db.exec("PRAGMA busy_timeout = 20");
   // H1, H2: until there is a log, page 1 is written without a journal beside it. Only its first hundred bytes change (the rest of a new
   // one is zeros), so a write of it that is cut short leaves the old page or the new one.
   if (pragma(db, "journal_mode") !== "wal") db.exec("PRAGMA journal_mode = MEMORY");
@@ -239,6 +239,7 @@ function setUp(db: Driver, file: string): void {
     checkIdentity(file, pragma(db, "application_id") as number, userVersion);
     if (formatOf(userVersion) === 0 && schemaOf(db).length > 0)
       throw new HoldfastError("NOT_A_STORE", `${quote(file)} has our id and tables of another program. It was left untouched.`);
+    checkSchema(db, file);
   });
   db.exec(
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON; PRAGMA cache_size = -16000; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = FAST",
@@ -250,9 +251,7 @@ function setUp(db: Driver, file: string): void {
 
 /** Sets up a connection that only reads. The process that has the store open has brought it up to date. */
 function setUpToLook(db: Driver, file: string): void {
-  db.exec(
-    "PRAGMA busy_timeout = 20; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA query_only = ON; PRAGMA cache_size = -16000",
-  );
+  db.exec("PRAGMA busy_timeout = 20; PRAGMA query_only = ON; PRAGMA cache_size = -16000");
   const userVersion = pragma(db, "user_version") as number;
   checkIdentity(file, pragma(db, "application_id") as number, userVersion);
   if (formatOf(userVersion) !== migrations.length)
@@ -261,6 +260,7 @@ function setUpToLook(db: Driver, file: string): void {
       `${quote(file)} has format ${formatOf(userVersion)}, and this process may not bring it up to date. Open it once where it can be written.`,
       { path: file },
     );
+  checkSchema(db, file);
 }
 
 /** Writes the first page of a new store, with all that it is known by (H1). */
@@ -277,9 +277,11 @@ function begin(db: Driver): void {
 }
 
 /** Brings the schema up to date. */
-function migrate(db: Driver): void {
+function migrate(db: Driver, file: string): void {
   if (formatOf(pragma(db, "user_version") as number) === migrations.length) return;
   transaction(db, "BEGIN IMMEDIATE", () => {
+    // Under the lock: another process may have been here in between (SCHEMA-2).
+    checkSchema(db, file);
     const userVersion = pragma(db, "user_version") as number;
     for (const migration of migrations.slice(formatOf(userVersion))) db.exec(migration);
     db.exec(`PRAGMA user_version = ${userVersionOf(stampOf(userVersion), migrations.length)}`);
@@ -320,18 +322,6 @@ function transaction(db: Driver, begin: "BEGIN" | "BEGIN IMMEDIATE", run: () => 
   }
 }
 
-function checkSchema(db: Driver, file: string): void {
-  const found = schemaOf(db);
-  const expected = expectedSchema(db.name);
-  const odd = found.find((entry) => !expected.includes(entry)) ?? expected.find((entry) => !found.includes(entry));
-  if (odd !== undefined)
-    throw new HoldfastError(
-      "CORRUPT",
-      `${quote(file)} does not have the tables it should (${quote(odd)}). Somebody changed it; restore a backup.`,
-      { path: file },
-    );
-}
-
 /**
  * F5. A large file would take too long: there, only the tables that say what else there is are checked, and where somebody is in a hurry
  * not even those; `verify` checks the rest.
@@ -344,24 +334,6 @@ function checkTrees(db: Driver, { file, place }: Opening, isThorough: boolean): 
     if (said !== "ok")
       throw new HoldfastError("CORRUPT", `${quote(place)} is damaged (${quote(said)}). Restore a backup.`, { path: place });
   }
-}
-
-const schemaOf = (db: Driver): string[] =>
-  db
-    .prepare("SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY 1")
-    .all()
-    .map(([entry]) => String(entry));
-
-let expectedEntries: readonly string[] | undefined;
-
-function expectedSchema(driver: DriverName): readonly string[] {
-  if (expectedEntries === undefined) {
-    const db = openDriver(":memory:", driver);
-    for (const migration of migrations) db.exec(migration);
-    expectedEntries = schemaOf(db);
-    db.close();
-  }
-  return expectedEntries;
 }
 
 const pragma = (db: Driver, name: string): unknown => db.prepare(`PRAGMA ${name}`).get()?.[0];

@@ -142,7 +142,7 @@ function isIndex(path: string): boolean {
 }
 
 function setUp(db: Driver, identity: string): void {
-  db.exec(`PRAGMA busy_timeout = ${BUSY_MS}; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16000`);
+  db.exec(`PRAGMA busy_timeout = ${BUSY_MS}; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16000`);
   const own = `${FORMAT} ${WORDS_VERSION} ${identity}`;
   if (pragma(db, "page_count") === 0) {
     // The id with the first page: a file without it is not ours.
@@ -171,7 +171,7 @@ function setUp(db: Driver, identity: string): void {
 
 function readerOf(path: string, store: string, driver: DriverName): Driver {
   const db = openDriver(path, driver, { store });
-  db.exec(`PRAGMA busy_timeout = ${BUSY_MS}; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -32000`);
+  db.exec(`PRAGMA busy_timeout = ${BUSY_MS}; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -32000`);
   db.prepare("ATTACH DATABASE ? AS store").run(store);
   db.exec("PRAGMA store.synchronous = FULL; PRAGMA query_only = ON");
   return db;
