@@ -9,7 +9,7 @@ import { lstatSync, type Stats, utimesSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type Digest, isDigest } from "../../core/digest.js";
 import type { Blob } from "../../core/message.js";
-import { makeDirectory, namesIn, putFile, readFile, remove, syncDirectory } from "./files.js";
+import { checkDirectory, makeDirectory, namesIn, putFile, readFile, remove, syncDirectory } from "./files.js";
 import { blobPath, digestOfBlobName } from "./names.js";
 
 export interface KeptBlob {
@@ -29,16 +29,23 @@ export class Blobs {
     this.#root = root;
   }
 
+  /** W3: a directory that became a link would lead out of the store. */
+  #path(digest: Digest): string {
+    const path = join(this.#root, blobPath(digest));
+    checkDirectory(dirname(path));
+    return path;
+  }
+
   get(digest: Digest): Uint8Array | undefined {
     if (!isDigest(digest)) return undefined;
-    const bytes = readFile(join(this.#root, blobPath(digest)));
+    const bytes = readFile(this.#path(digest));
     // Its own memory: small buffers share theirs, and what is handed out is the caller's to change.
     return bytes && new Uint8Array(bytes);
   }
 
   /** Written before what refers to it: a blob that nothing refers to is no harm. */
   add({ digest, bytes }: Blob): void {
-    const path = join(this.#root, blobPath(digest));
+    const path = this.#path(digest);
     // Perhaps put there by one who was killed before it could say so to the disk.
     if (this.#keep(path)) return syncDirectory(dirname(path));
     makeDirectory(dirname(path));
@@ -47,7 +54,7 @@ export class Blobs {
 
   /** A save refers to it, and does not bring it. */
   keep(digest: Digest): void {
-    if (isDigest(digest)) this.#keep(join(this.#root, blobPath(digest)));
+    if (isDigest(digest)) this.#keep(this.#path(digest));
   }
 
   /** BLOB-1. Answers whether it is there. The time rises also where the clock was set back, and where times are coarse. */
@@ -63,7 +70,7 @@ export class Blobs {
 
   /** Removes it if no save has come to refer to it since. Answers whether it did. */
   removeIf({ digest, mark }: KeptBlob): boolean {
-    const path = join(this.#root, blobPath(digest));
+    const path = this.#path(digest);
     const found = lstatSync(path, { throwIfNoEntry: false });
     if (found === undefined || markOf(found) !== mark) return false;
     remove(path);
@@ -73,6 +80,8 @@ export class Blobs {
   /** All blobs, those of one directory at a time. */
   *all(): Generator<readonly KeptBlob[]> {
     for (const bucket of namesIn(join(this.#root, "blobs")).sort()) {
+      // W3: a sweep would remove what stands behind a link.
+      if (/^[0-9a-f]{2}$/.test(bucket)) checkDirectory(join(this.#root, "blobs", bucket));
       yield namesIn(join(this.#root, "blobs", bucket))
         .sort()
         .flatMap((name) => {

@@ -6,7 +6,7 @@
  *     it; it is a copy from then on, too, and can be restored like one.
  * B6  there is a store at the path at every instant at which there was one before: the copy takes its place by one rename.
  */
-import { constants, existsSync, linkSync, lstatSync, mkdirSync, realpathSync, renameSync, rmSync, statSync } from "node:fs";
+import { chmodSync, constants, existsSync, linkSync, lstatSync, mkdirSync, realpathSync, renameSync, rmSync, statSync } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { HoldfastError, quote } from "../../../core/errors.js";
@@ -39,6 +39,7 @@ export interface Restored {
   readonly setAside?: string;
 }
 
+const OWNER_ALONE = 0o600;
 const UNDER_WAY = "'in-progress', 'waiting', 'in-doubt'";
 
 export async function restoreSqlite(from: string, to: string, { force, driver = defaultDriver() }: RestoreOptions): Promise<Restored> {
@@ -54,6 +55,8 @@ export async function restoreSqlite(from: string, to: string, { force, driver = 
     const isTaken = refuseTarget(source, target, force);
     draft = newDraft(target);
     await copyFile(source, draft, constants.COPYFILE_FICLONE);
+    // A copy has the mode of its file, which may be one that all can read. What stood there tells who may read it here.
+    chmodSync(draft, (statSync(target, { throwIfNoEntry: false })?.mode ?? OWNER_ALONE) & 0o777);
     refuseForeign(draft, source, driver);
     await checkFile(draft, driver);
     const counts = prepare(draft, source, driver);
