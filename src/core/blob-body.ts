@@ -40,11 +40,12 @@ interface NamedFile {
 
 const JSON_STARTS: ReadonlySet<number | undefined> = new Set(Array.from('{["-0123456789tfn', (first) => first.charCodeAt(0)));
 
+const NO_FILES: readonly NamedFile[] = [];
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** Look at a blob once: whoever refers to it later need not read it again. */
 export function knowBlob(bytes: Uint8Array): KnownBlob {
-  const plain = { bytes: bytes.length, is: "bytes", files: [] } as const;
+  const plain = { bytes: bytes.length, is: "bytes", files: NO_FILES } as const;
   if (bytes.length > MAX_VALUE_BYTES || !JSON_STARTS.has(bytes[0])) return plain;
   let text: string;
   let value: unknown;
@@ -61,7 +62,7 @@ export function knowBlob(bytes: Uint8Array): KnownBlob {
 }
 
 function filesIn({ content }: MessageInput): readonly NamedFile[] {
-  if (typeof content === "string") return [];
+  if (typeof content === "string") return NO_FILES;
   const sure = content.flatMap((part) =>
     part.type === "file" && "digest" in part.data && isDigest(part.data.digest) ? [{ ...part.data, isSure: true }] : [],
   );

@@ -3,7 +3,7 @@ import type { Digest } from "./digest.js";
 import { HoldfastError, pathTo } from "./errors.js";
 import { readFields } from "./given.js";
 import { type CheckpointId, type LineId, placeId, type SessionId, typeName } from "./ids.js";
-import { deepFreeze, encode, isList, type JsonObject, parseStored } from "./json.js";
+import { deepFreeze, encode, holdsHalf, isList, type JsonObject, parseStored } from "./json.js";
 import type { Save } from "./save.js";
 import { isCount, isObject } from "./shapes.js";
 import { isStatus, type SessionStatus } from "./status.js";
@@ -146,6 +146,26 @@ export function markOf(text: string): Mark {
   if (!isMark(mark)) throw damagedMark();
   return mark;
 }
+
+/** Whether a mark is written as `markText` writes it, and says nothing else. */
+export function isPlainMark(text: string): boolean {
+  const known = Object.keys(markOf(text)).every((name) => (MARK_FIELDS as readonly string[]).includes(name));
+  return known && JSON.stringify(JSON.parse(text)) === text && !holdsHalf(text);
+}
+
+const MARK_FIELDS = [
+  "step",
+  "messages",
+  "bytes",
+  "kind",
+  "status",
+  "tokens",
+  "tasks",
+  "label",
+  "description",
+  "reason",
+  "metadata",
+] as const satisfies (keyof Mark)[];
 
 const damagedMark = (cause?: unknown): HoldfastError =>
   new HoldfastError("CORRUPT", "A checkpoint is sealed, and holds what no checkpoint does. Run verify to see where.", {}, cause);

@@ -3,7 +3,7 @@
  * the same for what leaves a store and for what comes in from one that nobody knows.
  */
 import { checkLimits } from "./check-record.js";
-import { markOf } from "./checkpoint.js";
+import { isPlainMark, markOf } from "./checkpoint.js";
 import type { Digest } from "./digest.js";
 import { HoldfastError } from "./errors.js";
 import type { Base, JournalRecord } from "./record.js";
@@ -115,6 +115,7 @@ export function checkSave(save: Save, items: readonly JournalRecord[], state: re
   }
   if ((save.items !== null && !isPlain(save.items, items)) || (save.state !== null && !isPlain(save.state, state)))
     throw unfit(save, "has a section that is not written as a store writes it");
+  if (save.mark !== null && !isPlainMark(save.mark)) throw unfit(save, "has a checkpoint that is not written as a store writes it");
 }
 
 const statusOf = (mark: string): string => markOf(mark).status ?? "in-progress";

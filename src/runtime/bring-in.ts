@@ -302,8 +302,9 @@ export class BringIn {
   async #blobs({ refs, blobs }: NewSave): Promise<readonly Blob[]> {
     const { ground, dryRun, came } = this.#target;
     const all = [...blobs];
+    const brought = new Set(blobs.map((blob) => blob.digest));
     for (const name of refs) {
-      if (!this.#sure.has(name) && !blobs.some((blob) => blob.digest === name) && !(dryRun && came.has(name))) {
+      if (!this.#sure.has(name) && !brought.has(name) && !(dryRun && came.has(name))) {
         const bytes = await ground.store.blob(name);
         if (bytes === undefined || digest(bytes) !== name)
           throw new Refused(

@@ -3,7 +3,7 @@ import { checkMetadata, checkText, MAX_REASON } from "../core/checkpoint.js";
 import { isDigest } from "../core/digest.js";
 import { checkName, checkpointPlace, isLineId, type SessionId, sessionId } from "../core/ids.js";
 import { equal } from "../core/json.js";
-import { isObject, isTime } from "../core/shapes.js";
+import { isCount, isObject, isTime } from "../core/shapes.js";
 import { isStatus } from "../core/status.js";
 import type { LetterText } from "../core/transfer.js";
 import type { Head, Label, NewLine } from "../store/port.js";
@@ -30,9 +30,10 @@ import {
  */
 export function headFrom(id: SessionId, text: string, incarnation: string): { readonly doc: HeadDoc; readonly row: Head } {
   const doc = unsealed<HeadDoc>(text, "head", id);
-  const { line, status, agent, reason, title, createdAt, due, origin } = doc;
+  const { line, status, agent, reason, title, createdAt, due, origin, parent, children } = doc;
   const isFit =
     doc.id === id &&
+    hasOnly(doc, HEAD_FIELDS) &&
     isLineId(line) &&
     isStatus(status) &&
     (agent === undefined || checkName(agent, "agent") === agent) &&
@@ -40,7 +41,9 @@ export function headFrom(id: SessionId, text: string, incarnation: string): { re
     (title === undefined || checkText(title, "title", MAX_TITLE_CHARS) === title) &&
     isTime(createdAt) &&
     (due === undefined || isTime(due)) &&
-    (origin === undefined || (sessionId(origin.sessionId) === origin.sessionId && checkpointPlace(origin.checkpointId) !== undefined));
+    (origin === undefined || (sessionId(origin.sessionId) === origin.sessionId && checkpointPlace(origin.checkpointId) !== undefined)) &&
+    (parent === undefined || sessionId(parent) === parent) &&
+    (children === undefined || children === true);
   if (!isFit || headRow(doc).text !== text) throw damaged("head", id);
   const { due: _due, incarnation: _there, ...idle } = doc;
   // What is over needs nobody's word to be what it is.
@@ -48,12 +51,32 @@ export function headFrom(id: SessionId, text: string, incarnation: string): { re
   return { doc: idle, row: headRow(isOver || incarnation === "" ? idle : { ...idle, incarnation }) };
 }
 
+/** A field that no reader knows would keep its text from a redaction. */
+const hasOnly = (doc: object, known: readonly string[]): boolean => Object.keys(doc).every((name) => known.includes(name));
+
+const HEAD_FIELDS = [
+  "id",
+  "line",
+  "status",
+  "reason",
+  "agent",
+  "title",
+  "createdAt",
+  "due",
+  "origin",
+  "parent",
+  "children",
+  "incarnation",
+] as const satisfies (keyof HeadDoc)[];
+const LABEL_FIELDS = ["id", "version", "title", "tags", "archived", "metadata"] as const satisfies (keyof LabelDoc)[];
+
 /** The label in a text. */
 export function labelFrom(id: SessionId, text: string): Label {
   const doc = unsealed<LabelDoc>(text, "label", id);
   const { version, title, tags, archived, metadata } = doc;
   const isFit =
     doc.id === id &&
+    hasOnly(doc, LABEL_FIELDS) &&
     Number.isSafeInteger(version) &&
     version >= 1 &&
     (title === undefined || checkText(title, "title", MAX_TITLE_CHARS) === title) &&
@@ -69,7 +92,11 @@ export function labelFrom(id: SessionId, text: string): Label {
 export function lettersFrom(id: SessionId, letters: readonly LetterText[]): readonly { readonly id: string; readonly doc: MailDoc }[] {
   return letters.map((letter) => {
     const doc = mailOf(letter.text, id);
-    const isFit = (doc.kind === "late" || doc.kind === "settle") && typeof doc.effect === "string" && isOutcome(doc.as);
+    const isFit =
+      (doc.kind === "late" || doc.kind === "settle") &&
+      isCount(doc.kind === "late" ? doc.attempt : doc.asked) &&
+      typeof doc.effect === "string" &&
+      isOutcome(doc.as);
     if (!isFit || mailText(doc) !== letter.text) throw damaged("inbox", id);
     return { id: letter.id, doc };
   });

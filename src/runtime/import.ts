@@ -73,6 +73,10 @@ export interface ImportReport {
 /** A session whose rows are no longer than this is begun again by itself when others disturb it. */
 const REPLAY_BYTES = 16 * 1024 * 1024;
 const TRIES = 5;
+/** What a row takes in memory beside its text. */
+const ROW_BYTES = 500;
+/** The blobs of one save are kept until it has come. A forged stream could send blobs without end, and no save. */
+const MAX_BLOB_BYTES = 2 * 1024 * 1024 * 1024;
 /** How many places are remembered that later lines may begin at. Others are looked for in the target. */
 const PLACES = 50_000;
 /** What a check says of something that came from outside, and that no Holdfast would have written. */
@@ -128,6 +132,7 @@ class Unit {
   readonly lines = new Map<LineId, Come>();
   readonly parts = new Parts();
   blobs: Blob[] = [];
+  blobBytes = 0;
   current: LineId | undefined;
   own: SessionId | undefined;
   into: BringIn;
@@ -156,6 +161,7 @@ class Import {
   readonly #conflicts: { readonly id: string; readonly code: ErrorCode; readonly message: string }[] = [];
   readonly #leftOut: LeftOut[] = [];
   readonly #agents: { readonly id: string; readonly outcome: "imported" | "known" | "kept" }[] = [];
+  readonly #agentIds = new Set<string>();
   /** Lines of sessions that were refused: what no other needs of them is freed at the end. */
   readonly #needless = new Set<LineId>();
   #of = 0;
@@ -245,6 +251,9 @@ class Import {
     if ("blob" in row) {
       const bytes = unit.parts.blob(row);
       if (bytes === undefined) throw this.#bad(`does not hold the blob ${row.blob} that it says`);
+      unit.blobBytes += bytes.length + ROW_BYTES;
+      if (unit.blobBytes > MAX_BLOB_BYTES)
+        throw this.#bad(`is one of too many blobs for one save: they come to more than ${MAX_BLOB_BYTES} bytes`);
       this.#blobs.set(row.blob, knowBlob(bytes));
       unit.blobs.push({ digest: row.blob, bytes });
       return undefined;
@@ -312,7 +321,8 @@ class Import {
     if (lines !== undefined && !this.#goesBackTo(come.line.origin, lines))
       throw this.#bad("holds a base that names a line to which its own does not go back");
     const { blobs } = unit;
-    if (!blobs.every(({ digest }) => refs.includes(digest))) throw this.#bad("does not refer to the blobs before it");
+    const named = new Set(refs);
+    if (!blobs.every(({ digest }) => named.has(digest))) throw this.#bad("does not refer to the blobs before it");
     const missing = refs.find((name) => !this.#blobs.has(name));
     if (missing !== undefined) throw this.#bad(`refers to the blob ${missing}, which has not come`);
     const known = (name: Digest) => this.#blobs.get(name);
@@ -321,6 +331,7 @@ class Import {
     if (outline === undefined && come.outline !== undefined)
       throw this.#bad("holds a save that cannot be loaded after what came before it");
     unit.blobs = [];
+    unit.blobBytes = 0;
     unit.lines.set(save.line, { ...come, end, outline });
     if (save.mark !== null) {
       const oldest = this.#places.size >= PLACES ? this.#places.keys().next().value : undefined;
@@ -347,7 +358,8 @@ class Import {
   #session(row: SessionText): Brought {
     const { session, on, lines } = row;
     const own = [...this.#unit.lines.values()].filter(({ of }) => of === session).map(({ line }) => line.id);
-    if (this.#unit.own !== session || own.length !== lines.length || !own.every((id) => lines.includes(id)))
+    const told = new Set(lines);
+    if (this.#unit.own !== session || own.length !== lines.length || !own.every((id) => told.has(id)))
       throw this.#bad(`gives session ${quote(session)} other lines than came with it`);
     const { doc, row: head } = headFrom(session, row.head, row.goneOn ? IMPORTED : this.#target.incarnation);
     const current = own.includes(on) && doc.line === on ? this.#unit.lines.get(on) : undefined;
@@ -360,7 +372,8 @@ class Import {
   }
 
   async #agent({ agent, text }: AgentText): Promise<void> {
-    if (this.#unit.lines.size > 0 || this.#agents.some(({ id }) => id === agent)) throw this.#bad("is not where it belongs");
+    if (this.#unit.lines.size > 0 || this.#agentIds.has(agent)) throw this.#bad("is not where it belongs");
+    this.#agentIds.add(agent);
     const change = agentFrom(agent, text);
     const { ground, dryRun } = this.#target;
     for (;;) {
@@ -378,7 +391,7 @@ class Import {
     const unit = this.#unit;
     if (unit.failure !== undefined) return;
     unit.replay?.push(brought);
-    unit.replayBytes += "save" in brought ? bytesOf(brought) : 500;
+    unit.replayBytes += "save" in brought ? bytesOf(brought) : ROW_BYTES;
     if (unit.replayBytes > REPLAY_BYTES) unit.replay = undefined;
     let todo: readonly Brought[] = [brought];
     for (;;) {
@@ -432,4 +445,8 @@ function busy(): Refused {
 }
 
 const bytesOf = ({ save, blobs }: { readonly save: Save; readonly blobs: readonly Blob[] }): number =>
-  textBytes(save.items) + textBytes(save.state) + textBytes(save.mark) + blobs.reduce((sum, { bytes }) => sum + bytes.length, 0) + 500;
+  textBytes(save.items) +
+  textBytes(save.state) +
+  textBytes(save.mark) +
+  blobs.reduce((sum, { bytes }) => sum + bytes.length, 0) +
+  ROW_BYTES;

@@ -2,7 +2,7 @@
  * The texts of a session's rows. Each carries a digest of itself and names what it belongs to, so that a changed bit, or a row put in
  * another's place, is damage that is seen and not a value that is believed (D3).
  */
-import { type Digest, digest } from "../core/digest.js";
+import { type Digest, digest, isDigest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { LineId, Place, SessionId } from "../core/ids.js";
 import { deepFreeze, equal, type Json, type JsonObject, parseStored } from "../core/json.js";
@@ -125,7 +125,9 @@ export const newLine = (doc: LineDoc): NewLine => ({ id: doc.id, origin: doc.ori
 
 export function lineOf({ id, session, origin, text }: LineRow): LineDoc {
   const doc = unsealed<LineDoc>(text, "line", session ?? "(deleted)");
-  if (doc.id !== id || doc.origin?.line !== origin?.line || doc.origin?.seq !== origin?.seq) throw damaged("line", session ?? "(deleted)");
+  const isSame = doc.id === id && equal(doc.origin as Json, origin as Json);
+  const isFit = isDigest(doc.prev) && [undefined, "replay", "live"].includes(doc.effects);
+  if (!isSame || !isFit) throw damaged("line", session ?? "(deleted)");
   return doc;
 }
 

@@ -1,6 +1,5 @@
 /** Reads everything and says what is damaged. It goes on after damage: the rest is checked too. */
 import { checkBodies, type KnownBlob, knowBlob } from "../core/blob-body.js";
-import { markOf } from "../core/checkpoint.js";
 import type { Digest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { checkSave } from "../core/follow.js";
@@ -145,7 +144,6 @@ class Verification {
     if (isGap(save)) return save.check;
     const { digest, items, state } = open(save, { items: save.items !== null, state: save.state !== null, mark: true });
     checkSave(save, items, state);
-    if (save.mark !== null) markOf(save.mark);
     const known = new Map<Digest, KnownBlob>();
     let messages = 0;
     for (const record of [...items, ...state]) {
