@@ -14,7 +14,16 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   tools: ["core", "runtime", "@standard-schema/spec", "node:crypto", "node:timers/promises"],
   "holdfast.ts": ["core", "store/port.ts", "runtime", "tools"],
   testing: ["core", "store", "runtime", "holdfast.ts", "node:"],
-  otel: ["core/errors.ts", "core/given.ts", "core/ids.ts", "core/message.ts", "runtime/telemetry.ts", "@opentelemetry/api", "node:module"],
+  otel: [
+    "core/errors.ts",
+    "core/given.ts",
+    "core/ids.ts",
+    "core/message.ts",
+    "runtime/telemetry.ts",
+    "@opentelemetry/api",
+    "node:module",
+    "node:os",
+  ],
   server: ["core", "runtime", "tools", "@modelcontextprotocol/server", "node:"],
   cli: ["core/address.ts", "core/errors.ts", "core/lossless-json.ts", "index.ts", "migrate", "server", "node:"],
   migrate: [

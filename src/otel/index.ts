@@ -11,11 +11,15 @@ import { checkName } from "../core/ids.js";
 import type { Message, MessageInput, Part, Usage } from "../core/message.js";
 import { partsOf } from "../core/message.js";
 import type { Operation, Result, Telemetry, TelemetryEvent } from "../runtime/telemetry.js";
+import { errorType, OTHER } from "./error-type.js";
 
 export interface OtelOptions {
   /** Who answers model calls (`anthropic`, `openai`, …), where replies do not say so themselves. */
   readonly provider?: string;
-  /** Whether what was said goes along: system text, messages, arguments and results. Not unless this is true. */
+  /**
+   * Whether what was said goes along: system text, messages, arguments, results, and the messages of errors. Not unless this is true: then
+   * an error is known by its `error.type` alone.
+   */
   readonly content?: boolean;
 }
 
@@ -63,10 +67,13 @@ export function otel(given?: OtelOptions): Telemetry {
         try {
           return await go((result) => describe(span, result, tokens, attributes, content, SpanStatusCode.ERROR));
         } catch (error) {
-          failure = error instanceof Error ? error.name : "_OTHER";
-          span.recordException(error instanceof Error ? error : String(error));
-          span.setStatus({ code: SpanStatusCode.ERROR, message: error instanceof Error ? error.message : String(error) });
+          failure = errorType(error);
           span.setAttribute("error.type", failure);
+          if (content) span.recordException(error instanceof Error ? error : String(error));
+          span.setStatus({
+            code: SpanStatusCode.ERROR,
+            ...(content && { message: error instanceof Error ? error.message : String(error) }),
+          });
           throw error;
         } finally {
           const { "gen_ai.conversation.id": _id, "gen_ai.tool.call.id": _call, "holdfast.effect.id": _effect, ...few } = attributes;
@@ -77,7 +84,12 @@ export function otel(given?: OtelOptions): Telemetry {
     },
     event(event) {
       if (event.type === "call")
-        calls.add(1, { "gen_ai.agent.name": event.agent, "gen_ai.tool.name": event.tool, "holdfast.call.state": event.state });
+        calls.add(1, {
+          "gen_ai.agent.name": event.agent,
+          // A name that no tool has is something that the model said.
+          "gen_ai.tool.name": event.known || content ? event.tool : OTHER,
+          "holdfast.call.state": event.state,
+        });
       else if (event.type === "checkpoint") checkpoints.add(1, { "holdfast.checkpoint.kind": event.checkpoint.kind, ...agentOf(event) });
       else if (event.type === "resume") resumes.add(1, agentOf(event));
       note(trace.getActiveSpan(), event);

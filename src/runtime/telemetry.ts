@@ -37,7 +37,15 @@ export type Result = { readonly reply: MessageInput } | { readonly result: unkno
 /** Something that happened. */
 export type TelemetryEvent =
   | (About & { readonly type: "step"; readonly step: number; readonly reply: Message })
-  | (About & { readonly type: "call"; readonly callId: string; readonly tool: string; readonly state: ToolState })
+  | (About & {
+      readonly type: "call";
+      readonly callId: string;
+      /** As the model wrote it. */
+      readonly tool: string;
+      /** Whether the agent has that tool: a model may ask for any. */
+      readonly known: boolean;
+      readonly state: ToolState;
+    })
   | (About & { readonly type: "resume"; readonly turnId: string; readonly step: number })
   | { readonly type: "checkpoint"; readonly sessionId: string; readonly agent: string | undefined; readonly checkpoint: Checkpoint };
 

@@ -323,6 +323,7 @@ export class Calls {
   #say({ callId, name }: ToolCallPart, state: ToolState): void {
     const { tell, ground, held, definition } = this.#running;
     tell(() => ({ type: "tool", callId, name, state, cursor: cursorOf(this.#running) }));
-    tellEvent(ground.telemetry, () => ({ type: "call", sessionId: held.id, agent: definition.name, callId, tool: name, state }));
+    const about = { sessionId: held.id, agent: definition.name, callId, tool: name, known: definition.tools.has(name) };
+    tellEvent(ground.telemetry, () => ({ type: "call", ...about, state }));
   }
 }
