@@ -182,6 +182,7 @@ export class Holdfast implements AsyncDisposable {
       fork: this.fork.bind(this),
       rewind: this.rewind.bind(this),
       stats: this.stats.bind(this),
+      blob: this.blob.bind(this),
       newSessionId: (call: string, key: string | undefined) => drawId(this.#ground, call, key),
       isDone: (key: string) => isDone(this.#ground, key),
     };

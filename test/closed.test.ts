@@ -75,6 +75,7 @@ const toolArguments = {
   agent_list: {},
   conversation_save: { id: "free", messages: [] },
   conversation_load: { id: "free" },
+  conversation_file: { id: "free", digest: "none" },
   conversation_delete: { id: "free" },
   conversation_list: {},
   conversation_search: { query: "kelp" },

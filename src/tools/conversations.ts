@@ -11,6 +11,7 @@ import type { SessionUpdate } from "../runtime/relabel.js";
 import { idOrDrawn } from "../runtime/session-ids.js";
 import { type SessionSummary, STATUSES } from "../runtime/sessions.js";
 import { type Call, type Hold, keyOf, spec, waiting } from "./definition.js";
+import { refuseForeignFiles } from "./files.js";
 import { fitting, pageOf, piece } from "./pages.js";
 import { choice, either, flag, id, json, list, number, object, optional, orNull, text, whole } from "./schema.js";
 import { agentFilter, MAX_NAMED, ownAmong, refuseForeign, refuseSelf, requireCheckpoint, requireSession } from "./scope.js";
@@ -93,6 +94,7 @@ export const conversationSave = spec({
     await refuseForeign(call, (seeing) => requireSession(hold, seeing, given)).catch((error: unknown) => {
       throw error instanceof HoldfastError && error.code === "NOT_FOUND" ? taken(given) : error;
     });
+    await refuseForeignFiles(hold, call, given, said);
     if (replace !== undefined) {
       const { agent: owner } = await requireSession(hold, call, given);
       if (made.agent !== undefined && owner !== made.agent) throw taken(given);

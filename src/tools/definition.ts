@@ -25,6 +25,8 @@ export interface Hold {
   fork(at: string, o?: ForkOptions & KeyOption): Promise<SessionSummary>;
   rewind(id: string, at: string, o?: RewindOptions & OutsideOptions): Promise<Rewound>;
   stats(): Promise<Stats>;
+  /** The bytes of a file, verified; undefined where it is not stored. */
+  blob(digest: string): Promise<Uint8Array | undefined>;
   /** Draws an id; under a key the same each time. */
   newSessionId(call: string, key: string | undefined): string;
   /** Whether something was done under a key. */

@@ -13,6 +13,7 @@ import { callTool, checked, surely } from "./calling.js";
 import { checkpointCreate, checkpointDelete, checkpointDiff, checkpointFork, checkpointList, checkpointRestore } from "./checkpoints.js";
 import { conversationDelete, conversationList, conversationLoad, conversationSave, conversationSearch } from "./conversations.js";
 import type { Annotations, Hold, Spec } from "./definition.js";
+import { conversationFile } from "./files.js";
 import type { Shape } from "./schema.js";
 import { persistenceStats } from "./stats.js";
 
@@ -23,6 +24,7 @@ const all = [
   agentList,
   conversationSave,
   conversationLoad,
+  conversationFile,
   conversationDelete,
   conversationList,
   conversationSearch,

@@ -209,7 +209,7 @@ test("somebody who is to be told of changes does not keep the server from ending
   for (let i = 1; i <= 300; i++)
     await raw.write(raw.line(i, "subscriptions/listen", { _meta: meta, notifications: { resourcesListChanged: true } }));
   await raw.write(raw.line(1_000, "tools/list", { _meta: meta }));
-  expect((await raw.answer(1_000)).result.tools).toHaveLength(16);
+  expect((await raw.answer(1_000)).result.tools).toHaveLength(17);
   const began = performance.now();
   raw.child.stdin.end();
   expect(await raw.ended, raw.told).toBe(0);

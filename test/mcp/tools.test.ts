@@ -158,7 +158,7 @@ describe.each(ways.filter(({ over, era }) => (over === "stdio") === (era === "20
     const { client } = await connect(store, "--read-only");
     const { tools } = await client.listTools();
     expect(tools.every(({ annotations }) => annotations?.readOnlyHint)).toBe(true);
-    expect(tools).toHaveLength(8);
+    expect(tools).toHaveLength(9);
     for (const name of TOOL_NAMES.filter((each) => !tools.some((tool) => tool.name === each)))
       expect(await errorOf(() => client.callTool({ name, arguments: { id: "ann" } })), name).toMatchObject({ code: -32_602 });
     expect(await calling(client)("agent_load", { id: "ann" })).toMatchObject({ agent: { version: 1 } });

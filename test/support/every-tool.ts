@@ -56,6 +56,20 @@ export async function everyTool(call: CallTool): Promise<void> {
     items: [{ kind: "message", sessionId: "talk/1", snippet: "kelp", role: "user" }],
   });
 
+  // A file, and its bytes again.
+  const file = { type: "file", mediaType: "image/png", name: "kelp.png", data: { bytes: "AAECAw==" } };
+  await ask("conversation_save", { id: "talk/files", messages: [{ role: "user", content: [file] }] });
+  const [{ content: shown }] = (await ask("conversation_load", { id: "talk/files" })).items;
+  expect(await ask("conversation_file", { id: "talk/files", digest: shown[0].data.digest, from: 1, limit: 2 })).toMatchObject({
+    mediaType: "image/png",
+    name: "kelp.png",
+    sizeBytes: 4,
+    from: 1,
+    bytes: "AQI=",
+    next: 3,
+  });
+  expect(await ask("conversation_delete", { id: "talk/files" })).toMatchObject({ deleted: true });
+
   // Replaced, and put back again.
   const { version, items: loaded } = await ask("conversation_load", { id: "talk/1" });
   const edited = [loaded[0], { ...loaded[1], content: "Never." }];

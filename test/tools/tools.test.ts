@@ -61,7 +61,7 @@ describe("arguments", () => {
 
   test("the schemas can be handed to a provider: objects, each property with a type and a description, none unknown allowed", async () => {
     const tools = Object.values((await fresh()).tools()) as StoreTool[];
-    expect(tools).toHaveLength(16);
+    expect(tools).toHaveLength(17);
     for (const { inputSchema, outputSchema, description, title } of tools) {
       for (const schema of [inputSchema.json, outputSchema.json]) {
         expect(schema).toMatchObject({ type: "object", additionalProperties: false });
@@ -161,6 +161,7 @@ describe("which tools there are", () => {
         "agent_load",
         "checkpoint_diff",
         "checkpoint_list",
+        "conversation_file",
         "conversation_list",
         "conversation_load",
         "conversation_search",

@@ -6,9 +6,10 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { PassThrough, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { createMcpHandler, localhostAllowedOrigins, originValidationResponse } from "@modelcontextprotocol/server";
+import { createMcpHandler } from "@modelcontextprotocol/server";
 import { errorTable, HoldfastError } from "../../core/errors.js";
 import { readExactly, refusalOf } from "./exact.js";
+import { InProgress, MAX_BYTES, MAX_REQUESTS, type Share } from "./in-progress.js";
 import { Running } from "./running.js";
 import { type Served, type Source, told } from "./served.js";
 import { mcpServer } from "./server.js";
@@ -28,8 +29,9 @@ export interface HttpServer {
 }
 
 const PATH = "/mcp";
-/** Stricter than the SDK's own check, which takes `evil@localhost` for this machine. */
-const HOST = /^(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/i;
+/** Spelled as clients and browsers spell them, and in no other way. The SDK's own checks take `evil@localhost` for this machine. */
+const HOST = /^(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/;
+const ORIGIN = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/;
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 /** How long calls that had begun, and then their answers, are waited for at the end. */
 const GRACE_MS = 4_000;
@@ -40,10 +42,15 @@ const LINGER_MS = 2_000;
 export async function serveOverHttp({ port, tokens, holdOf, ...served }: HttpOptions): Promise<HttpServer> {
   const running = new Running();
   const answering = new Running();
+  const inProgress = new InProgress();
   const handler = createMcpHandler(
     async ({ authInfo }) => {
-      const hold = await holdOf(tenantIn(authInfo?.extra));
-      return mcpServer({ ...served, hold, began: running.began });
+      const { tenant, share } = seenBy(authInfo?.extra);
+      const began = (call: Promise<unknown>) => {
+        running.began(call);
+        share.during(call);
+      };
+      return mcpServer({ ...served, hold: await holdOf(tenant), began });
     },
     { maxRequestBodySize: MAX_BODY_BYTES, onerror: (error) => served.failed(error) },
   );
@@ -51,24 +58,37 @@ export async function serveOverHttp({ port, tokens, holdOf, ...served }: HttpOpt
   async function answer(request: Request): Promise<Response> {
     if (!HOST.test(request.headers.get("host") ?? ""))
       return refusal(403, "This server is for this machine alone: localhost, or 127.0.0.1.");
-    const strange = originValidationResponse(request, localhostAllowedOrigins());
-    if (strange !== undefined) return strange;
+    const origin = request.headers.get("origin");
+    if (origin !== null && !ORIGIN.test(origin)) return refusal(403, "This server is for this machine alone: not for pages of another.");
     if (new URL(request.url).pathname !== PATH) return refusal(404, `MCP is served at ${PATH}.`);
     const [, token] = /^Bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "") ?? [];
     const known = token === undefined ? undefined : tokens.tenantOf(token);
     if (token === undefined || known === undefined)
       return refusal(401, "Send the token of this server: Authorization: Bearer …", { "www-authenticate": 'Bearer realm="holdfast"' });
     if (request.headers.has("content-encoding")) return refusal(415, "The body is read as it is sent: not compressed.");
+    const share = inProgress.begin(token, heard(request.signal));
+    if (share === undefined) return tooMuch(`${MAX_REQUESTS} requests`);
+    const answered = answerKnown(request, token, known, share);
+    share.during(answered);
+    return answered;
+  }
+
+  async function answerKnown(
+    request: Request,
+    token: string,
+    known: { readonly tenant: string | undefined },
+    share: Share,
+  ): Promise<Response> {
     try {
       await holdOf(known.tenant);
     } catch (error) {
       const status = error instanceof HoldfastError ? errorTable[error.code].http : 500;
       return refusal(status, told(error, served.failed));
     }
-    const read = request.method === "POST" ? await readBody(request) : undefined;
+    const read = request.method === "POST" ? await readBody(request, share) : undefined;
     if (read instanceof Response) return read;
     return handler.fetch(request, {
-      authInfo: { token, clientId: known.tenant ?? "", scopes: [], extra: { tenant: known.tenant } },
+      authInfo: { token, clientId: known.tenant ?? "", scopes: [], extra: { tenant: known.tenant, share } },
       ...(read !== undefined && { parsedBody: read }),
     });
   }
@@ -97,27 +117,38 @@ export async function serveOverHttp({ port, tokens, holdOf, ...served }: HttpOpt
   };
 }
 
-const tenantIn = (extra: Record<string, unknown> | undefined): string | undefined => {
-  // Set by `answer`, for every request: whoever comes without it is let see nothing.
+function seenBy(extra: Record<string, unknown> | undefined): { readonly tenant: string | undefined; readonly share: Share } {
+  // Set by `answerKnown`, for every request: one that comes without it is let see nothing.
   if (extra === undefined || !("tenant" in extra)) throw new HoldfastError("DENIED", "The request has no tenant.");
-  return extra.tenant as string | undefined;
-};
+  return extra as { tenant: string | undefined; share: Share };
+}
+
+/** Resolves when the answer was heard, or the client is gone. */
+const heard = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
 
 function refusal(status: number, message: string, headers: Record<string, string> = {}): Response {
   return Response.json({ jsonrpc: "2.0", error: { code: -32_000, message }, id: null }, { status, headers });
 }
 
 /** What a request asks for, read without loss; or why it is refused. The SDK would round numbers. */
-async function readBody(request: Request): Promise<unknown> {
-  if (Number(request.headers.get("content-length")) > MAX_BODY_BYTES) return tooLarge();
+async function readBody(request: Request, share: Share): Promise<unknown> {
+  const said = Number(request.headers.get("content-length"));
+  if (said > MAX_BODY_BYTES) return tooLarge();
   if (!/^application\/json\b/i.test(request.headers.get("content-type") ?? ""))
     return refusal(415, "Send JSON: content-type: application/json.");
+  // Before it is read: bodies that will not fit beside one another are not begun.
+  if (!share.grow(said || 0)) return tooMuch(`bodies of ${MAX_BYTES} bytes`);
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   try {
     for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
       bytes += chunk.length;
       if (bytes > MAX_BODY_BYTES) return tooLarge();
+      if (!share.grow(bytes)) return tooMuch(`bodies of ${MAX_BYTES} bytes`);
       chunks.push(chunk);
     }
   } catch {
@@ -128,6 +159,11 @@ async function readBody(request: Request): Promise<unknown> {
   const answers = read.refused.map(refusalOf);
   return Response.json(answers.length === 1 ? answers[0] : answers, { status: 400 });
 }
+
+const tooMuch = (most: string): Response =>
+  refusal(429, `This token has ${most} in progress, and may have no more at once. Send it again when some are answered.`, {
+    "retry-after": "1",
+  });
 
 const tooLarge = (): Response => refusal(413, `A body may have ${MAX_BODY_BYTES} bytes. Say it in several calls.`);
 
