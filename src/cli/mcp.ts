@@ -7,6 +7,7 @@ import type { Holdfast, ToolsOptions } from "../index.js";
 import { open } from "../index.js";
 import { endCleanly, Stopping } from "./stopping.js";
 import { isReadOnly, refuseMissing } from "./store.js";
+import { block } from "./text.js";
 
 const HEARD_MS = 1_000;
 
@@ -21,7 +22,7 @@ export interface McpOptions {
 }
 
 /** What there is to tell goes to stderr. Stored texts and what clients send may stand in it: nothing of that is sent to a terminal. */
-const say = (text: string) => process.stderr.write(`holdfast mcp: ${text.replace(/[^\P{Cc}\n]/gu, "\uFFFD")}\n`);
+const say = (text: string) => process.stderr.write(`holdfast mcp: ${block(text).join("\n")}\n`);
 
 export async function mcp(o: McpOptions): Promise<void> {
   const port = o.http === undefined ? undefined : portOf(o.http);
