@@ -7,7 +7,8 @@
  * I1  saving does not touch it. It takes in what has come in steps, when it is told to.
  * I2  what was taken away from the store is forgotten: the store notes it, in the same transaction, once there is an index.
  * I3  it can be made again from the store at any time; damage to it, or its loss, is never an error for whoever searches.
- * I4  scores are those of `core/search/match.ts`, over all the text that the store keeps for the tenant.
+ * I4  scores are those of `core/search/match.ts`: over all the text that the store keeps for the tenant, and, within a scope, of each text alone.
+ * I5  what is found within a scope, its scores, its order and its count depend on nothing outside of it.
  */
 import type { LineId } from "../core/ids.js";
 import type { Save } from "../core/save.js";
@@ -36,7 +37,10 @@ export interface FindOptions {
     readonly no: number;
     readonly lines: ReadonlyMap<LineId, { readonly no: number; readonly upTo: number }>;
   };
-  /** Sessions whose line is theirs. Lines that no session owns are given whatever they are: the caller knows whose they are. */
+  /**
+   * Sessions whose line is theirs. Lines that no session owns are given where such a session goes back to them: the caller knows whose they
+   * are.
+   */
   readonly agent?: string;
   readonly tag?: string;
   readonly role?: number;
@@ -44,6 +48,12 @@ export interface FindOptions {
   readonly since?: number;
   readonly until?: number;
 }
+
+/** Whether it is looked for in what one agent, or one session, has. */
+export const isScoped = ({ agent, within }: FindOptions): boolean => agent !== undefined || within !== undefined;
+
+/** A scope with so many texts is gone over text by text, in some 50 ms: no more work is done than it has texts (I5). */
+export const MOST_GONE_OVER = 10_000;
 
 /** A passage that was found, and what it was found in. */
 interface MessageHit {

@@ -267,7 +267,9 @@ export const conversationSearch = spec({
     });
     // What an agent says just now is no memory of it.
     const isOther = ({ sessionId }: { readonly sessionId: string }) => within !== undefined || sessionId !== call.self;
-    const { damaged, ...page } = found;
+    // How much the index is behind is how much others have said.
+    const { damaged, behind, ...rest } = found;
+    const page = call.agent === undefined && behind !== undefined ? { ...rest, behind } : rest;
     return { ...page, items: found.items.filter(isOther), ...(damaged && { damaged: damaged.map(({ id }) => id) }) };
   },
 });

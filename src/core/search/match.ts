@@ -57,15 +57,33 @@ export class Scoring {
   }
 
   score(frequencies: readonly number[], words: number): number {
-    const length = K1 * (1 - B + (B * words) / this.#averageWords);
-    let sum = 0;
-    for (let i = 0; i < frequencies.length; i++) {
-      const often = frequencies[i] as number;
-      sum += (this.#weights[i] as number) * ((often * (K1 + 1)) / (often + length));
-    }
-    return rounded(sum);
+    return scored(frequencies, words / this.#averageWords, this.#weights);
   }
 }
+
+/** `length` is that of the text, measured by the one that is usual. */
+function scored(frequencies: readonly number[], length: number, weights?: readonly number[]): number {
+  const much = K1 * (1 - B + B * length);
+  let sum = 0;
+  for (let i = 0; i < frequencies.length; i++) {
+    const often = frequencies[i] as number;
+    sum += (weights?.[i] ?? 1) * ((often * (K1 + 1)) / (often + much));
+  }
+  return rounded(sum);
+}
+
+const USUAL_WORDS = 64;
+
+/**
+ * The score of a text that is looked for in the sessions of one agent, or in one session. It takes nothing but the text: how rare a word is,
+ * and how long texts are, would tell of the texts of others.
+ */
+export const ownScore = (frequencies: readonly number[], words: number): number => scored(frequencies, words / USUAL_WORDS);
+
+/** A single word counts as often as it stands there. What is more than that counts once: an index does not know how often, without the text. */
+export const ownFrequency = (phrase: Phrase, often: number): number => (isWord(phrase) ? often : Math.min(often, 1));
+
+export const isWord = ({ words, prefix }: Phrase): boolean => words.length === 1 && !prefix;
 
 const K1 = 1.2;
 const B = 0.75;

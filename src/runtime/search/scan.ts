@@ -1,7 +1,7 @@
 /** Search by going over everything that there is: for stores without an index, and what indexes are compared with. */
 import { MAX_SEQ } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
-import { frequency, Scoring } from "../../core/search/match.js";
+import { frequency, ownFrequency, ownScore, Scoring } from "../../core/search/match.js";
 import type { Query } from "../../core/search/query.js";
 import type { LineRow, SessionRow, Store } from "../../store/port.js";
 import {
@@ -11,10 +11,12 @@ import {
   type FindOptions,
   type Found,
   type Hit,
+  isScoped,
   MOST_RANKED,
 } from "../../store/search-port.js";
 import { breathe } from "../breathe.js";
 import { unlessDamaged } from "../damage.js";
+import { Heirs } from "../heirs.js";
 import type { Journal } from "../journal.js";
 import { isCutShort } from "./damaged.js";
 import { damageAt, documentsOf, titlesIn } from "./texts.js";
@@ -43,10 +45,11 @@ export class Scan implements Finder {
     const corpus = { documents: 0, words: 0 };
     const damaged: DamagedPlace[] = [];
     const lines = new LinesOf(this.#store, options);
-    for await (const { document, owner } of this.#documents()) {
+    const scoped = isScoped(options);
+    for await (const { document, owner } of this.#documents(lines)) {
       const { words, ...place } = document;
       if (document.passage < 0) {
-        if (isWithin(document, owner as LineRow, options) && (await lines.has(owner as LineRow)))
+        if (isWithin(document, owner as LineRow, options) && (await lines.has(owner as LineRow, document.seq)))
           damaged.push({ line: owner as LineRow, seq: document.seq });
         continue;
       }
@@ -55,13 +58,21 @@ export class Scan implements Finder {
       const frequencies = query.all.map((phrase) => frequency(phrase, words));
       for (const [i, often] of frequencies.entries()) if (often > 0) counts[i] = (counts[i] as number) + 1;
       if (frequencies.includes(0) || query.none.some((phrase) => frequency(phrase, words) > 0)) continue;
-      if (!isWanted(document, owner, options) || (document.kind === "message" && !(await lines.has(owner as LineRow)))) continue;
+      if (!isWanted(document, owner, options) || (document.kind === "message" && !(await lines.has(owner as LineRow, document.seq))))
+        continue;
       matched.push({ ...place, owner, length: words.length, frequencies });
       if (matched.length >= 2 * MOST_RANKED) matched = newest(matched);
     }
     const scoring = new Scoring(corpus, counts);
+    const scoreOf = ({ frequencies, length }: Matched): number =>
+      scoped
+        ? ownScore(
+            query.all.map((phrase, i) => ownFrequency(phrase, frequencies[i] as number)),
+            length,
+          )
+        : scoring.score(frequencies, length);
     const scored = newest(matched)
-      .map((match) => ({ ...match, score: scoring.score(match.frequencies, match.length) }))
+      .map((match) => ({ ...match, score: scoreOf(match) }))
       .sort((a, b) => b.score - a.score || newerFirst(a, b));
     return {
       count: scored.length,
@@ -77,8 +88,10 @@ export class Scan implements Finder {
     return { kind, line, save, seq, passage, score };
   }
 
-  async *#documents(): AsyncGenerator<{ readonly document: Document; readonly owner: LineRow | SessionRow }> {
+  /** Of lines and sessions that are wanted: within a scope others are not read, for how long that takes would tell of them. */
+  async *#documents(wanted: LinesOf): AsyncGenerator<{ readonly document: Document; readonly owner: LineRow | SessionRow }> {
     for (const line of await this.#store.lines({ all: true })) {
+      if (!(await wanted.mayHave(line))) continue;
       let last: Save | undefined;
       for (let at = (line.origin?.seq ?? 0) + 1; ; ) {
         await breathe();
@@ -99,6 +112,7 @@ export class Scan implements Finder {
       const rows = await this.#store.sessions({ limit: ROWS, ...(before === undefined ? undefined : { before }) });
       for (const row of rows) {
         before = row.no;
+        if (!wanted.mayHaveTitle(row)) continue;
         for (const document of await readable(async () => [...titlesIn(row)])) yield { document, owner: row };
       }
       if (rows.length < ROWS) return;
@@ -125,20 +139,38 @@ function isWithin({ seq }: Pick<Document, "seq">, { id }: LineRow, { within }: P
   return within === undefined || (upTo !== undefined && seq <= upTo);
 }
 
-/** Lines of sessions that were asked for. One that no session owns is looked at by the caller. */
+/** Lines of sessions that were asked for. */
 class LinesOf {
   readonly #store: Store;
+  readonly #heirs: Heirs;
   readonly #options: FindOptions;
   readonly #known = new Map<string, boolean>();
 
   constructor(store: Store, options: FindOptions) {
     this.#store = store;
+    this.#heirs = new Heirs(store);
     this.#options = options;
   }
 
-  async has({ session }: LineRow): Promise<boolean> {
+  /** Whether something of a line may be wanted, by what the line says itself. */
+  async mayHave(line: LineRow): Promise<boolean> {
+    const { within } = this.#options;
+    if (within !== undefined) return within.lines.has(line.id);
+    return !isScoped(this.#options) || line.session === null || this.has(line, 0);
+  }
+
+  mayHaveTitle(row: SessionRow): boolean {
+    const { within } = this.#options;
+    if (within !== undefined) return within.session === row.id;
+    return !isScoped(this.#options) || isOf(row, this.#options);
+  }
+
+  /** Whether a record of a line is. One that no session owns is that of its heir. */
+  async has({ id, session: owner }: LineRow, seq: number): Promise<boolean> {
     const { agent, tag } = this.#options;
-    if (session === null || (agent === undefined && tag === undefined)) return true;
+    if (agent === undefined && tag === undefined) return true;
+    const session = owner ?? (await this.#heirs.of(id, seq));
+    if (session === undefined) return false;
     let known = this.#known.get(session);
     if (known === undefined) {
       const row = await this.#store.session(session);

@@ -5,6 +5,7 @@
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError, type Server } from "@modelcontextprotocol/server";
 import { HoldfastError } from "../../core/errors.js";
 import type { JsonObject } from "../../core/json.js";
+import { unlessDamaged } from "../../runtime/damage.js";
 import { type Served, told } from "./served.js";
 
 const JSON_TYPE = "application/json";
@@ -70,7 +71,9 @@ export function serveResources(server: Pick<Server, "setRequestHandler">, { hold
   async function read({ kind, id, cursor }: Wanted): Promise<JsonObject | undefined> {
     const page = cursor === undefined ? {} : { cursor };
     if (kind === "sessions") return load?.execute({ id, ...page });
-    const checkpoint = await hold.checkpoints.get(id);
+    // For one agent what is damaged is not there: it may be another's.
+    const find = () => hold.checkpoints.get(id);
+    const checkpoint = await (agent === undefined ? find() : unlessDamaged(find));
     return checkpoint && load?.execute({ id: checkpoint.sessionId, at: id, ...page });
   }
 

@@ -19,7 +19,7 @@ export class Finding {
   }
 
   find(index: OpenIndex, query: Query, options: FindOptions): IndexFound {
-    const ranked = index.look((statements) => new Ranked(statements, query, options));
+    const ranked = index.look((statements) => new Ranked(statements, this.#tenant, query, options));
     return {
       count: ranked.count,
       read: async (offset, limit) => index.look((statements) => this.#hits(statements, ranked.page(statements, offset, limit))),

@@ -15,7 +15,7 @@ import { type Driver, type DriverName, failureOf, openDriver } from "../driver.j
 
 /** "HOLS" */
 const APPLICATION_ID = 0x484f4c53;
-const FORMAT = 1;
+const FORMAT = 2;
 const PAGE_BYTES = 8192;
 const BUSY_MS = 5;
 

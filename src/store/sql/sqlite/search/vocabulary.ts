@@ -1,9 +1,9 @@
-/** Words by number, so that what a text is made of takes little room: distinct words, as a rising list of numbers. */
+/** Words by number, so that what a text is made of takes little room: distinct words, as a rising list of numbers, each with how often it is there. */
 import type { Prepared } from "../prepared.js";
 
-const numberOf = "SELECT no FROM word WHERE word = ?";
+export const numberOf = "SELECT no FROM word WHERE word = ?";
 const insert = "INSERT INTO word (word) VALUES (?) RETURNING no";
-const wordOf = "SELECT word FROM word WHERE no = ?";
+export const wordOf = "SELECT word FROM word WHERE no = ?";
 const MOST_KNOWN = 200_000;
 
 export class Vocabulary {
@@ -19,30 +19,28 @@ export class Vocabulary {
     this.#known.clear();
   }
 
-  /** How many words there are, and which. */
+  /** Which words there are, and how often. */
   pack(words: readonly string[]): Uint8Array {
-    const numbers = [...new Set(words)].map((word) => this.#numberOf(word)).sort((a, b) => a - b);
+    const counts = new Map<string, number>();
+    for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
+    const numbered = [...counts].map(([word, count]) => [this.#numberOf(word), count] as const).sort(([a], [b]) => a - b);
     const bytes: number[] = [];
-    push(bytes, words.length);
     let last = 0;
-    for (const number of numbers) {
+    for (const [number, count] of numbered) {
       push(bytes, number - last);
+      push(bytes, count);
       last = number;
     }
     return Uint8Array.from(bytes);
   }
 
-  /** A text with just these words and as many; their order is not known any more. */
+  /** A text with just these words, each as often; their order is not known any more. */
   unpack(packed: Uint8Array): string {
-    const [count = 0, ...steps] = numbersIn(packed);
     const words: string[] = [];
-    let last = 0;
-    for (const step of steps) {
-      last += step;
-      words.push(String(this.#statements.of(wordOf).get(last)?.[0]));
+    for (const [number, count] of countsIn(packed)) {
+      const word = String(this.#statements.of(wordOf).get(number)?.[0]);
+      for (let i = 0; i < count; i++) words.push(word);
     }
-    const [first = ""] = words;
-    while (words.length < count) words.push(first);
     return words.join(" ");
   }
 
@@ -55,6 +53,18 @@ export class Vocabulary {
     }
     return number;
   }
+}
+
+/** The numbers of the words of a text, and how often each is there. */
+export function countsIn(packed: Uint8Array): Map<number, number> {
+  const numbers = numbersIn(packed);
+  const counts = new Map<number, number>();
+  let last = 0;
+  for (let i = 0; i + 1 < numbers.length; i += 2) {
+    last += numbers[i] as number;
+    counts.set(last, numbers[i + 1] as number);
+  }
+  return counts;
 }
 
 /** Seven bits to a byte, the low ones first. */

@@ -1,0 +1,351 @@
+/** B8: tools of one agent tell nothing of what other agents have: not by answers, scores, order, cursors or errors, and not by the work done. */
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from "vitest";
+import { parseQuery } from "../../src/core/search/query.js";
+import { Holdfast as Opened } from "../../src/holdfast.js";
+import { type Holdfast, open } from "../../src/index.js";
+import { openStore } from "../../src/open.js";
+import { Scan } from "../../src/runtime/search/scan.js";
+import { thisMachine } from "../../src/store/machine.js";
+import type { Ask } from "../../src/store/sql/database.js";
+import { rank } from "../../src/store/sql/postgres/search/ranking.js";
+import type { Statement } from "../../src/store/sql/sqlite/driver.js";
+import { Prepared } from "../../src/store/sql/sqlite/prepared.js";
+import { errorOf } from "../support/error-of.js";
+import { PgClient } from "../support/pg-client.js";
+import { stores } from "../support/stores.js";
+import { wrapped } from "../support/wrapped.js";
+
+/** How many texts a scope has at most that is gone over text by text. */
+const scope = vi.hoisted(() => ({ most: 10_000 }));
+vi.mock("../../src/store/search-port.js", async (original) => ({
+  ...(await original<object>()),
+  get MOST_GONE_OVER() {
+    return scope.most;
+  },
+}));
+
+const BEGAN = Date.parse("2026-01-01T00:00:00Z");
+
+type Said = readonly (readonly [role: "user" | "assistant", text: string])[];
+
+/** What is said by both agents, and what by one of them alone. */
+const OWN: Readonly<Record<string, Said>> = {
+  "a-1": [
+    ["user", "Where does kelp grow? Kelp, kelp."],
+    ["assistant", "Kelp grows on a rock, by its holdfast, in cold water."],
+  ],
+  "a-2": [
+    ["user", "kelp"],
+    ["assistant", `A long answer about kelp and rock: ${"water and stone and sand ".repeat(40)}`],
+  ],
+  "a-3": [["user", "rock kelp"]],
+};
+const OTHERS: Readonly<Record<string, Said>> = {
+  "b-1": [
+    ["user", "The merger with Acme is secret. Kelp!"],
+    ["assistant", "kelp kelp kelp rock on a rock, holdfast"],
+  ],
+  "b-2": [["user", `${"kelp rock holdfast merger ".repeat(300)}`]],
+  "b-3": [["user", "Secretly: merging. kelpie"]],
+};
+
+/** A store whose clock stands still but for what the agent of the test does: others must not be seen in its times either. */
+async function world(address: string, withOthers: boolean): Promise<Holdfast> {
+  let now = BEGAN;
+  const hold = await open(address, { clock: { now: () => now } });
+  const say = async (agent: string, id: string, said: Said) => {
+    const session = await hold.session(id, { agent, title: `${agent} of kelp`, tags: ["sea"] });
+    for (const [i, [role, content]] of said.entries()) session.append({ role, content, id: `${id}-${i}` });
+    const { id: at } = await session.checkpoint();
+    await session.close();
+    return at;
+  };
+  const others = Object.entries(OTHERS);
+  const tellOther = async (i: number) => {
+    const [id, said] = others[i] as [string, Said];
+    if (withOthers) await say("bea", id, said);
+  };
+  await tellOther(0);
+  for (const [i, [id, said]] of Object.entries(OWN).entries()) {
+    now = BEGAN + 1_000 * (i + 1);
+    const at = await say("ann", id, said);
+    // A line that no session owns any more, and is the agent's by its fork.
+    if (i === 0) {
+      await hold.fork(at, { id: "a-fork" });
+      await hold.sessions.delete(id);
+    }
+  }
+  await tellOther(1);
+  if (withOthers) {
+    await hold.fork(await say("bea", "b-4", OTHERS["b-1"] as Said), { id: "b-fork" });
+    await hold.sessions.delete("b-4");
+    for (let i = 0; i < 25; i++) await say("bea", `b-more-${i}`, [["user", `kelp ${i} secret`]]);
+  }
+  await tellOther(2);
+  await hold.agents.save({ id: "ann" });
+  if (withOthers) await hold.agents.save({ id: "bea" });
+  await hold.sessions.index();
+  return hold;
+}
+
+const QUERIES = [
+  "kelp",
+  "rock",
+  "kelp rock",
+  "holdfast",
+  '"kelp grows"',
+  '"rock kelp"',
+  '"its hold"*',
+  "kel*",
+  "kelp -rock",
+  'kelp -"rock by"',
+  "ann",
+  // Only others say these.
+  "merger",
+  "secret",
+  "acme merger",
+  "merg*",
+  "kelp -secret",
+  // No one does.
+  "zeppelin",
+  "zepp*",
+];
+
+/** With filters: of each kind one. */
+const SOME = ["kelp rock", "kel*", '"kelp grows"', "merger", "zeppelin"];
+const FILTERS = [
+  {},
+  { limit: 1 },
+  { tag: "sea" },
+  { role: "user" },
+  { since: "2026-01-01T00:00:02Z" },
+  { session: "a-2" },
+  { session: "a-fork" },
+];
+
+/** All pages of a search, as they are told. */
+async function told(hold: Holdfast, query: string, filter: object): Promise<string> {
+  const { conversation_search } = hold.tools({ agent: "ann" });
+  let text = "";
+  for (let cursor: string | undefined, pages = 0; pages < 20; pages++) {
+    const page = await conversation_search.execute({ query, ...filter, ...(cursor !== undefined && { cursor }) } as never);
+    text += `${JSON.stringify(page)}\n`;
+    cursor = page.next;
+    if (cursor === undefined) break;
+  }
+  return text;
+}
+
+const hasIndex = (name: string): boolean => name === "sqlite" || name === "postgres";
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+describe.each(stores)("B8: the tools of one agent, on $name", ({ name, address }) => {
+  let alone: Holdfast;
+  let beside: Holdfast;
+  beforeAll(async () => {
+    alone = await world(address(), false);
+    beside = await world(address(), true);
+  });
+  afterAll(async () => {
+    await alone.close();
+    await beside.close();
+  });
+
+  test.each(FILTERS)("search with %j answers the same bytes, whether others are there or not", async (filter) => {
+    const scans = vi.spyOn(Scan.prototype, "find");
+    const some = Object.keys(filter).length === 0 ? QUERIES : SOME;
+    for (const query of some) expect(await told(beside, query, filter), query).toBe(await told(alone, query, filter));
+    expect(scans.mock.calls.length === 0).toBe(hasIndex(name));
+  });
+
+  test("control: something is found, with scores; and who sees all sees scores that others change", async () => {
+    const { items } = JSON.parse(await told(beside, "kelp", {})) as { items: { sessionId: string; score: number }[] };
+    expect(new Set(items.map(({ sessionId }) => sessionId))).toEqual(new Set(["a-fork", "a-2", "a-3"]));
+    expect(new Set(items.map(({ score }) => score)).size).toBeGreaterThan(3);
+    const scores = async (hold: Holdfast) => {
+      const found = await hold.sessions.search("rock", { limit: 1_000 });
+      return found.items.flatMap(({ sessionId, score }) => (sessionId.startsWith("a") ? [score] : []));
+    };
+    expect(await scores(beside)).not.toEqual(await scores(alone));
+    expect((await beside.sessions.search("merger")).items.length).toBeGreaterThan(2);
+  });
+
+  test("lists are the same", async () => {
+    const lists = async (hold: Holdfast) => {
+      const tools = hold.tools({ agent: "ann" });
+      const pages: unknown[] = [];
+      for (const [name, args] of [
+        ["conversation_list", { limit: 1 }],
+        ["conversation_list", {}],
+        ["agent_list", {}],
+        ["checkpoint_list", { conversations: true }],
+      ] as const) {
+        const page = await tools[name].execute(args as never);
+        pages.push(
+          JSON.parse(
+            JSON.stringify(page)
+              .replaceAll(/[0-9a-z]{16}-\d+/g, "PLACE")
+              .replaceAll(/"(digest|next)":"[^"]*"/g, '"same":""'),
+          ),
+        );
+      }
+      return pages;
+    };
+    expect(await lists(beside)).toEqual(await lists(alone));
+  });
+
+  test("an id of another's is told from one that is not there by nothing", async () => {
+    const tools = beside.tools({ agent: "ann" });
+    const [foreign] = (await beside.checkpoints.list("b-1")).items;
+    const snapshot = await beside.agents.snapshot("bea");
+    const refused = async (call: () => Promise<unknown>, id: string) => {
+      const { code, message, details } = (await errorOf(call)) as { code: string; message: string; details: object };
+      return JSON.stringify({ code, message, details }).replaceAll(id, "ID");
+    };
+    const place = `${"0".repeat(16)}-1`;
+    for (const [call, theirs, none] of [
+      [(id: string) => tools.conversation_load.execute({ id }), "b-1", "b-0"],
+      [(id: string) => tools.agent_load.execute({ id }), "bea", "bob"],
+      [(id: string) => tools.conversation_list.execute({ agent: id }), "bea", "bob"],
+      [(id: string) => tools.conversation_search.execute({ query: "kelp", agent: id }), "bea", "bob"],
+      [(id: string) => tools.checkpoint_list.execute({ session: id }), "b-1", "b-0"],
+      [(id: string) => tools.checkpoint_fork.execute({ checkpoint: id } as never), foreign?.id ?? "", place],
+      [(id: string) => tools.checkpoint_diff.execute({ from: id, to: id } as never), foreign?.id ?? "", place],
+      [(id: string) => tools.conversation_load.execute({ id: "a-2", at: id }), foreign?.id ?? "", place],
+      [(id: string) => tools.checkpoint_restore.execute({ id } as never), snapshot.id, "snap-0000000000000000"],
+    ] as const)
+      expect(await refused(() => call(theirs), theirs)).toBe(await refused(() => call(none), none));
+    const found = (session: string) => tools.conversation_search.execute({ query: "kelp", session });
+    expect(await found("b-1")).toEqual(await found("b-0"));
+  });
+});
+
+describe("B8: the work of a search in a scope", () => {
+  const words = ["merger", "secret", "merg*", "acme merger", "zeppelin", "zepp*"];
+
+  test("a store that is gone over: no text of others is read", async () => {
+    const store = await openStore("memory:");
+    const read: string[] = [];
+    const calls = {
+      saves: ((line, query) => {
+        read.push(line);
+        return store.saves(line, query);
+      }) as typeof store.saves,
+    };
+    const hold = new Opened(wrapped(store, calls), thisMachine(), { now: Date.now }, 30_000);
+    for (const [agent, sessions] of [
+      ["ann", OWN],
+      ["bea", OTHERS],
+    ] as const)
+      for (const [id, said] of Object.entries(sessions))
+        await hold.sessions.append(
+          id,
+          said.map(([role, content]) => ({ role, content })),
+          { create: true, agent },
+        );
+    const own = new Set((await Promise.all(Object.keys(OWN).map((session) => store.lines({ session })))).flat().map(({ id }) => id));
+    for (const query of words) {
+      read.length = 0;
+      await hold.tools({ agent: "ann" }).conversation_search.execute({ query });
+      expect(new Set(read)).toEqual(own);
+    }
+    // Control: who sees all reads all.
+    read.length = 0;
+    await hold.tools().conversation_search.execute({ query: "merger" });
+    expect(new Set(read).size).toBe(6);
+    await hold.close();
+  });
+
+  test("SQLite: the same statements with as many rows, and none of them asks for words of others", async () => {
+    const address = () => stores.find(({ name }) => name === "sqlite")?.address() ?? "";
+    const seen: string[] = [];
+    const of = Object.getOwnPropertyDescriptor(Prepared.prototype, "of")?.value as (this: Prepared, text: string) => Statement;
+    const spy = vi.spyOn(Prepared.prototype, "of").mockImplementation(function (this: Prepared, text) {
+      const statement = of.call(this, text);
+      const noted = <R>(rows: R): R => {
+        seen.push(`${Array.isArray(rows) ? rows.length : 1} ${text}`);
+        return rows;
+      };
+      return {
+        ...statement,
+        all: (...params) => noted(statement.all(...params)),
+        get: (...params) => noted(statement.get(...params)),
+        run: statement.run.bind(statement),
+      };
+    });
+    const work = async (hold: Holdfast, query: string, tools = hold.tools({ agent: "ann" })) => {
+      seen.length = 0;
+      await tools.conversation_search.execute({ query });
+      return seen.filter((text) => /\b(doc|word|text)\b/.test(text)).sort();
+    };
+    const [alone, beside] = [await world(address(), false), await world(address(), true)];
+    for (const query of words) {
+      const done = await work(beside, query);
+      expect(done.length).toBeGreaterThan(3);
+      expect(done).toEqual(await work(alone, query));
+      expect(done.filter((text) => text.includes("MATCH"))).toEqual([]);
+    }
+    expect(await work(beside, "merger")).toEqual(await work(beside, "zeppelin"));
+    // Control: who sees all asks for the words, and is given rows of all who have them.
+    expect(await work(beside, "merger", beside.tools() as never)).not.toEqual(await work(beside, "zeppelin", beside.tools() as never));
+    await alone.close();
+    await beside.close();
+    spy.mockRestore();
+  });
+
+  test("Postgres: a small scope is read by its owners, and not by the index of words", async () => {
+    const schema = `test scopes ${process.pid}`;
+    const hold = await world(`${inject("postgres")}?schema=${encodeURIComponent(schema)}`, true);
+    const client = new PgClient({ connectionString: inject("postgres") });
+    await client.connect();
+    await client.query(`SET search_path TO "${schema}"`);
+    const plansOf = async (options: object) => {
+      const plans: string[] = [];
+      const steps = rank("", parseQuery("merger"), options);
+      await client.query("BEGIN");
+      await client.query("SELECT set_config('holdfast.tenant', '', true)");
+      for (let { value, done } = steps.next(); done !== true; ) {
+        const answers: unknown[][][] = [];
+        for (const { text, params } of value as readonly Ask[]) {
+          let n = 0;
+          const own = text.replaceAll("?", () => `$${++n}`);
+          if (/passage/.test(own)) plans.push(JSON.stringify((await client.query(`EXPLAIN (ANALYZE, FORMAT JSON) ${own}`, params)).rows));
+          answers.push((await client.query(own, params)).rows.map((row) => Object.values(row)));
+        }
+        ({ value, done } = steps.next(answers as never));
+      }
+      await client.query("ROLLBACK");
+      return plans.join("\n");
+    };
+    const scoped = await plansOf({ agent: "ann" });
+    expect(scoped).toContain("passage_words_pkey");
+    expect(scoped).not.toMatch(/passage_by_words|Seq Scan/);
+    // Control: who sees all finds by words.
+    expect(await plansOf({})).toContain("passage_by_words");
+    await client.end();
+    await hold.close();
+  });
+});
+
+describe.each(stores)("B8: a scope too large to be gone over, on $name", ({ name, address }) => {
+  test("answers the same bytes, whether others are there or not", async () => {
+    const [alone, beside] = [await world(address(), false), await world(address(), true)];
+    const all = async (hold: Holdfast) => {
+      let text = "";
+      for (const query of SOME) text += await told(hold, query, { limit: 3 });
+      return text;
+    };
+    const small = await all(beside);
+    const scans = vi.spyOn(Scan.prototype, "find");
+    scope.most = 2;
+    expect(await all(alone)).toBe(small);
+    expect(await all(beside)).toBe(small);
+    scope.most = 10_000;
+    // Control: it was the index that answered, where there is one. An index that fails is passed over without a word.
+    expect(scans.mock.calls.length === 0).toBe(hasIndex(name));
+    await alone.close();
+    await beside.close();
+  });
+});
