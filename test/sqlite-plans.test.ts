@@ -7,7 +7,7 @@ import { beforeAll, expect, test, vi } from "vitest";
 import { sqliteDialect } from "../src/store/sql/sqlite/dialect.js";
 import type { Driver, DriverName, openDriver } from "../src/store/sql/sqlite/driver.js";
 import { migrations } from "../src/store/sql/sqlite/schema.js";
-import { matchesAt, scopeStatements } from "../src/store/sql/sqlite/search/scope-statements.js";
+import { scopeStatements } from "../src/store/sql/sqlite/search/scope-statements.js";
 import { docsBy, mailBy, recordOf, sessionsBy, sessionWith, statementsIn } from "../src/store/sql/statements.js";
 import { filesBelow, type Given, givenIn, type SqlInSource, sqlIn } from "./support/sql-in-source.js";
 import { scratch } from "./support/stores.js";
@@ -224,7 +224,7 @@ beforeAll(async () => {
   const all = [...shared(statementsIn(dialect)), ...sessionLists, docsBy({ of: false }), docsBy({ of: true }), mailBy(3)];
   checked = [
     ...[...new Set([...all, ...texts.store])].filter(dataOf).map((sql) => ({ kind: "store", sql }) as const),
-    ...[...new Set([recordOf(dialect, "store."), sessionWith("store."), matchesAt, ...inScopes, ...texts.index])]
+    ...[...new Set([recordOf(dialect, "store."), sessionWith("store."), ...inScopes, ...texts.index])]
       .filter(dataOf)
       .map((sql) => ({ kind: "index", sql }) as const),
   ];
@@ -312,9 +312,8 @@ const handedOn: readonly string[] = [
   "sqlite/search/ranking.ts: `${text} ORDER BY text.rowid DESC LIMIT ${MOST_RANKED}`",
   "sqlite/search/ranking.ts: `${text} LIMIT ${MOST_RANKED + 1}`",
   // Constants of another file.
-  "sqlite/search/bag.ts: wordOf",
-  "sqlite/search/bag.ts: numberOf",
-  "sqlite/search/scoped.ts: matchesAt",
+  "sqlite/search/phrases.ts: wordOf",
+  "sqlite/search/phrases.ts: numberOf",
   // Of these, `checked` has each variant.
   "sqlite/search/scoped.ts: isLarge.text",
   "sqlite/search/scoped.ts: oneByOne.text",

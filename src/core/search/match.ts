@@ -80,11 +80,6 @@ const USUAL_WORDS = 64;
  */
 export const ownScore = (frequencies: readonly number[], words: number): number => scored(frequencies, words / USUAL_WORDS);
 
-/** A single word counts as often as it stands there. What is more than that counts once: an index does not know how often, without the text. */
-export const ownFrequency = (phrase: Phrase, often: number): number => (isWord(phrase) ? often : Math.min(often, 1));
-
-export const isWord = ({ words, prefix }: Phrase): boolean => words.length === 1 && !prefix;
-
 const K1 = 1.2;
 const B = 0.75;
 

@@ -1,7 +1,7 @@
 /** Search by going over everything that there is: for stores without an index, and what indexes are compared with. */
 import { MAX_SEQ } from "../../core/ids.js";
 import type { Save } from "../../core/save.js";
-import { frequency, ownFrequency, ownScore, Scoring } from "../../core/search/match.js";
+import { frequency, ownScore, Scoring } from "../../core/search/match.js";
 import type { Query } from "../../core/search/query.js";
 import type { LineRow, SessionRow, Store } from "../../store/port.js";
 import {
@@ -65,12 +65,7 @@ export class Scan implements Finder {
     }
     const scoring = new Scoring(corpus, counts);
     const scoreOf = ({ frequencies, length }: Matched): number =>
-      scoped
-        ? ownScore(
-            query.all.map((phrase, i) => ownFrequency(phrase, frequencies[i] as number)),
-            length,
-          )
-        : scoring.score(frequencies, length);
+      scoped ? ownScore(frequencies, length) : scoring.score(frequencies, length);
     const scored = newest(matched)
       .map((match) => ({ ...match, score: scoreOf(match) }))
       .sort((a, b) => b.score - a.score || newerFirst(a, b));

@@ -1,5 +1,5 @@
 /** Asking Postgres. Words hold letters, numbers and marks alone (W5): in quotes, nothing of the syntax of tsquery can be made of them. */
-import { ownFrequency, ownScore, Scoring } from "../../../../core/search/match.js";
+import { ownScore, Scoring } from "../../../../core/search/match.js";
 import type { Phrase, Query } from "../../../../core/search/query.js";
 import { type FindOptions, isScoped, MOST_RANKED } from "../../../search-port.js";
 import { look } from "../../asks.js";
@@ -32,8 +32,7 @@ function* rankInScope(tenant: string, query: Query, options: FindOptions): Steps
   const found: Numbered[] = [];
   for (const [owner, seq, passage, at, length, ...counts] of (answers.at(-1) ?? []) as readonly number[][]) {
     if (upTo !== undefined && (owner as number) > 0 && (seq as number) > (upTo.get(owner as number) ?? 0)) continue;
-    const frequencies = query.all.map((phrase, i) => ownFrequency(phrase, counts[i] as number));
-    found.push({ owner, seq, passage, at, score: ownScore(frequencies, length as number) } as Numbered);
+    found.push({ owner, seq, passage, at, score: ownScore(counts, length as number) } as Numbered);
   }
   return found;
 }

@@ -21,7 +21,7 @@ const BUSY_MS = 5;
 
 /**
  * `doc` is a passage of a message, whose owner is the number of its line, or a title, whose owner is that of its session below zero.
- * Beside it stand the numbers of its words, apart because a search reads none of them: only who names all words of a text can take it out of the full-text table with all that it added
+ * Beside it stand the numbers of its words, apart because a search without a scope reads none of them: only who names all words of a text can take it out of the full-text table with all that it added
  * to its statistics, and scores stay what they are without it. (What that table can forget by itself still counts in its averages.)
  */
 const SCHEMA = `

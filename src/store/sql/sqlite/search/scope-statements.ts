@@ -16,8 +16,6 @@ interface ScopeStatements {
   readonly newestByWords: Sql;
 }
 
-export const matchesAt = "SELECT 1 FROM text WHERE text MATCH ? AND rowid = ?";
-
 export function scopeStatements(tenant: string, options: FindOptions): ScopeStatements {
   const owners = ownersOf(tenant, options);
   const filters = filtersOf(options);

@@ -7,8 +7,8 @@ import type { Query } from "../../../../core/search/query.js";
 import { type FindOptions, MOST_RANKED } from "../../../search-port.js";
 import type { Row } from "../../database.js";
 import type { Prepared } from "../prepared.js";
-import { Bag } from "./bag.js";
-import { matchesAt, scopeStatements } from "./scope-statements.js";
+import { Phrases } from "./phrases.js";
+import { scopeStatements } from "./scope-statements.js";
 
 /** The numbers of documents that were found, with their scores. `match` is what FTS5 is asked. */
 export function scoredInScope(statements: Prepared, tenant: string, query: Query, match: string, options: FindOptions) {
@@ -20,16 +20,13 @@ export function scoredInScope(statements: Prepared, tenant: string, query: Query
     rows = statements.of(byWords.text).all(match, ...byWords.params);
     if (rows.length > MOST_RANKED) rows = statements.of(newestByWords.text).all(match, ...newestByWords.params);
   }
-  const bag = new Bag(statements, query);
+  const phrases = new Phrases(statements, query);
   const upTo = options.within && new Map([...options.within.lines.values()].map((line) => [line.no, line.upTo]));
   const scored: { no: number; score: number }[] = [];
   for (const [no, owner, seq, words] of rows) {
     if (upTo !== undefined && (owner as number) > 0 && (seq as number) > (upTo.get(owner as number) ?? 0)) continue;
-    const counted = bag.count(words as Uint8Array);
-    if (counted === undefined) continue;
-    // Only of texts that hold all the words: whether others do makes no difference.
-    if (isSmall && bag.needsOrder && statements.of(matchesAt).get(match, no as number) === undefined) continue;
-    scored.push({ no: no as number, score: ownScore(counted.frequencies, counted.length) });
+    const counted = phrases.count(words as Uint8Array);
+    if (counted !== undefined) scored.push({ no: no as number, score: ownScore(counted.frequencies, counted.length) });
   }
   return scored;
 }

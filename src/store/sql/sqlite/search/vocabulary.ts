@@ -1,4 +1,4 @@
-/** Words by number, so that what a text is made of takes little room: distinct words, as a rising list of numbers, each with how often it is there. */
+/** Words by number, so that what a text is made of takes little room. */
 import type { Prepared } from "../prepared.js";
 
 export const numberOf = "SELECT no FROM word WHERE word = ?";
@@ -19,29 +19,17 @@ export class Vocabulary {
     this.#known.clear();
   }
 
-  /** Which words there are, and how often. */
+  /** The words, one behind the other. */
   pack(words: readonly string[]): Uint8Array {
-    const counts = new Map<string, number>();
-    for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
-    const numbered = [...counts].map(([word, count]) => [this.#numberOf(word), count] as const).sort(([a], [b]) => a - b);
     const bytes: number[] = [];
-    let last = 0;
-    for (const [number, count] of numbered) {
-      push(bytes, number - last);
-      push(bytes, count);
-      last = number;
-    }
+    for (const word of words) push(bytes, this.#numberOf(word));
     return Uint8Array.from(bytes);
   }
 
-  /** A text with just these words, each as often; their order is not known any more. */
   unpack(packed: Uint8Array): string {
-    const words: string[] = [];
-    for (const [number, count] of countsIn(packed)) {
-      const word = String(this.#statements.of(wordOf).get(number)?.[0]);
-      for (let i = 0; i < count; i++) words.push(word);
-    }
-    return words.join(" ");
+    return numbersIn(packed)
+      .map((number) => String(this.#statements.of(wordOf).get(number)?.[0]))
+      .join(" ");
   }
 
   #numberOf(word: string): number {
@@ -55,18 +43,6 @@ export class Vocabulary {
   }
 }
 
-/** The numbers of the words of a text, and how often each is there. */
-export function countsIn(packed: Uint8Array): Map<number, number> {
-  const numbers = numbersIn(packed);
-  const counts = new Map<number, number>();
-  let last = 0;
-  for (let i = 0; i + 1 < numbers.length; i += 2) {
-    last += numbers[i] as number;
-    counts.set(last, numbers[i + 1] as number);
-  }
-  return counts;
-}
-
 /** Seven bits to a byte, the low ones first. */
 function push(bytes: number[], value: number): void {
   let rest = value;
@@ -74,7 +50,7 @@ function push(bytes: number[], value: number): void {
   bytes.push(rest);
 }
 
-function numbersIn(bytes: Uint8Array): number[] {
+export function numbersIn(bytes: Uint8Array): number[] {
   const numbers: number[] = [];
   let value = 0;
   let scale = 1;
