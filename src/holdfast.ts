@@ -183,6 +183,11 @@ export class Holdfast implements AsyncDisposable {
       rewind: this.rewind.bind(this),
       stats: this.stats.bind(this),
       blob: this.blob.bind(this),
+      newestSession: async (agent: string, before: number) => (await this.#ground.store.sessions({ agent, before, limit: 1 }))[0]?.id,
+      sessionNumber: async (agent: string, id: string) => {
+        const row = await this.#ground.store.session(id);
+        return row?.head.agent === agent ? row.no : undefined;
+      },
       newSessionId: (call: string, key: string | undefined) => drawId(this.#ground, call, key),
       isDone: (key: string) => isDone(this.#ground, key),
     };

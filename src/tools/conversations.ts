@@ -10,6 +10,7 @@ import { invalid } from "../runtime/options.js";
 import type { SessionUpdate } from "../runtime/relabel.js";
 import { idOrDrawn } from "../runtime/session-ids.js";
 import { type SessionSummary, STATUSES } from "../runtime/sessions.js";
+import { libraryCursor, withOwnCursor } from "./cursors.js";
 import { type Call, type Hold, keyOf, spec, waiting } from "./definition.js";
 import { refuseForeignFiles } from "./files.js";
 import { fitting, pageOf, piece } from "./pages.js";
@@ -214,11 +215,13 @@ export const conversationList = spec({
     cursor,
   },
   output: { items: list("Conversations.", session), next, damaged },
-  async run(hold, { agent, ...filter }, call) {
-    return fitting(filter.limit, async (most) => {
-      const { items, ...more } = await hold.sessions.list({ ...filter, limit: most, ...agentFilter(call, agent) });
+  async run(hold, { agent, cursor: from, ...filter }, call) {
+    const where = { ...agentFilter(call, agent), ...(await libraryCursor(hold, call, from)) };
+    const page = await fitting(filter.limit, async (most) => {
+      const { items, ...more } = await hold.sessions.list({ ...filter, limit: most, ...where });
       return { items: items.map(sessionShown), ...more };
     });
+    return withOwnCursor(hold, call, page);
   },
 });
 

@@ -27,6 +27,10 @@ export interface Hold {
   stats(): Promise<Stats>;
   /** The bytes of a file, verified; undefined where it is not stored. */
   blob(digest: string): Promise<Uint8Array | undefined>;
+  /** The id of the newest session of an agent below a number of the store's. */
+  newestSession(agent: string, below: number): Promise<string | undefined>;
+  /** The number of a session; undefined where the agent has none of this id. */
+  sessionNumber(agent: string, id: string): Promise<number | undefined>;
   /** Draws an id; under a key the same each time. */
   newSessionId(call: string, key: string | undefined): string;
   /** Whether something was done under a key. */

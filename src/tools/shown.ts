@@ -8,7 +8,7 @@ import { choice, flag, json, list, object, optional, text, whole } from "./schem
 
 /** Of a page. */
 export const limit = optional(whole("How many at most; 20 by default.", 1, 100));
-export const cursor = optional(text("The `next` of an answer, to go on where it ended.", { maxLength: 200 }));
+export const cursor = optional(text("The `next` of an answer, to go on where it ended.", { maxLength: 400 }));
 export const next = optional(text("There is more: pass it as `cursor`."));
 export const damaged = optional(
   list("What is there and cannot be read.", object({ id: text("Its id."), message: text("What is wrong with it.") })),

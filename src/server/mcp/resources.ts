@@ -6,6 +6,7 @@ import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError, type Server } 
 import { HoldfastError } from "../../core/errors.js";
 import type { JsonObject } from "../../core/json.js";
 import { unlessDamaged } from "../../runtime/damage.js";
+import type { StoreTool } from "../../tools/tools.js";
 import { type Served, told } from "./served.js";
 
 const JSON_TYPE = "application/json";
@@ -32,14 +33,15 @@ const TEMPLATES = [
 
 export function serveResources(server: Pick<Server, "setRequestHandler">, { hold, tools: { agent }, began, failed }: Served): void {
   // By it, what may not be seen is not there.
-  const { conversation_load: load } = hold.tools({ only: ["conversation_load"], ...(agent !== undefined && { agent }) });
+  const only = ["conversation_load", "conversation_list"] as const;
+  const { conversation_load: load, conversation_list: list } = hold.tools({ only, ...(agent !== undefined && { agent }) });
 
   server.setRequestHandler("resources/templates/list", () => ({ resourceTemplates: TEMPLATES }));
 
   server.setRequestHandler("resources/list", ({ params }) =>
     tracked(async () => {
       const cursor = params?.cursor;
-      const { items, next } = await hold.sessions.list({ limit: PAGE, ...(agent && { agent }), ...(cursor !== undefined && { cursor }) });
+      const { items, next } = (await (list as StoreTool).execute({ limit: PAGE, ...(cursor !== undefined && { cursor }) })) as Listed;
       const resources = items.map(({ id, updatedAt }) => ({
         uri: `holdfast://sessions/${encodeURIComponent(id)}`,
         // As it stands in the address: nobody reads it as a sentence.
@@ -86,6 +88,11 @@ export function serveResources(server: Pick<Server, "setRequestHandler">, { hold
     began(asked);
     return asked;
   }
+}
+
+interface Listed {
+  readonly items: readonly { readonly id: string; readonly updatedAt: string }[];
+  readonly next?: string;
 }
 
 interface Wanted {

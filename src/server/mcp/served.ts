@@ -1,12 +1,10 @@
 /** What is served, and how whoever asks is told that something went wrong. */
 import { HoldfastError } from "../../core/errors.js";
 import type { Checkpoints } from "../../runtime/checkpoints.js";
-import type { Sessions } from "../../runtime/sessions.js";
 import type { StoreTool, ToolsOptions } from "../../tools/tools.js";
 
 /** What is needed of an open store. */
 export interface Source {
-  readonly sessions: Sessions;
   readonly checkpoints: Checkpoints;
   tools(o: ToolsOptions): Readonly<Record<string, StoreTool>>;
 }
