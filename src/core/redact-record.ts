@@ -160,12 +160,12 @@ class Editing {
     return items === undefined ? before : (each(before as readonly Json[], (item, i) => (isOwn(item, i) ? item : (items[i] as Json))) as T);
   }
 
-  #text(name: Digest): string {
+  #bodyText(name: Digest): string {
     return Buffer.from(this.#edit.body(name)).toString("utf8");
   }
 
   #parsed(name: Digest): Json {
-    return jsonIn(this.#text(name), name);
+    return jsonIn(this.#bodyText(name), name);
   }
 
   #keep(value: unknown): { readonly blob: Digest; readonly size: number } {
@@ -195,7 +195,7 @@ class Editing {
 
   #message(record: JournalRecord, field: "append" | "item", seq: number): JournalRecord {
     const { whole } = this.#edit;
-    const before = (record.blob === undefined ? record[field] : messageIn(this.#text(record.blob), record.blob)) as MessageInput;
+    const before = (record.blob === undefined ? record[field] : messageIn(this.#bodyText(record.blob), record.blob)) as MessageInput;
     const files = new Map<Digest, Stored>();
     const isWhole = whole?.is(before, seq) === true;
     if (isWhole) for (const value of valuesIn(before)) whole.values.add(sameOf(value));
