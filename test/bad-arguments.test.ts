@@ -9,7 +9,7 @@ import { HoldfastError } from "../src/index.js";
 import * as migrate from "../src/migrate/index.js";
 import * as otel from "../src/otel/index.js";
 import * as testing from "../src/testing/index.js";
-import { call, type Opened, Options, openWorld, surfaces } from "./support/public-calls.js";
+import { call, type Opened, Options, openWorld, plain, surfaces } from "./support/public-calls.js";
 import { scratch } from "./support/stores.js";
 
 const { signal } = new AbortController();
@@ -76,6 +76,15 @@ const getter = (name: string): object => Object.defineProperty({}, name, { enume
 /** Fields that take any JSON value, or a value of more than one type. */
 const ANY = ["args", "result", "context", "model", "approval", "check", "output", "state", "system"];
 
+/** Bags of options that are no plain objects, and hold the options all the same. B15: a Map has no fields, so all were passed over. */
+const bags: readonly (readonly [what: string, of: (fields: Readonly<Record<string, unknown>>) => unknown])[] = [
+  ["a Map", (fields) => new Map(Object.entries(fields))],
+  ["a Date", () => new Date(0)],
+  ["a Promise", (fields) => Promise.resolve(fields)],
+  ["a class instance", (fields) => Object.assign(new (class Settings {})(), fields)],
+  ["an object that inherits them", (fields) => Object.create(fields)],
+];
+
 /** A title of null takes the title away. Of a telemetry nothing is read before it is used. */
 const takesAny = (field: string, what: string): boolean =>
   ANY.includes(field) || (field === "title" && what === "null") || (field === "telemetry" && what.includes("proxy"));
@@ -86,7 +95,34 @@ const LABELLED = ["session.checkpoint", "session.complete", "session.fail", "ses
 /** A call under a key is answered from its receipt the second time: here each call is one of its own. */
 const keyless = ({ key: _key, ...fields }: Readonly<Record<string, unknown>>) => fields;
 
-async function tryAll(name: string, args: readonly unknown[], run: (given: readonly unknown[]) => Promise<unknown>): Promise<string[]> {
+/** Functions whose object is a value, and no options. */
+const VALUES = ["holdfast.fromFormat"];
+const isBagRefused = ({ code, message: why }: HoldfastError): boolean => code === "INVALID_OPTION" && why.includes("plain object");
+
+type Run = (given: readonly unknown[]) => Promise<unknown>;
+
+/** B15: each bag is refused as such, before anything is done. */
+async function tryBags(name: string, args: readonly unknown[], run: Run): Promise<string[]> {
+  const wrong: string[] = [];
+  for (const [at, arg] of args.entries()) {
+    if (!(arg instanceof Options)) continue;
+    for (const [what, of] of bags) {
+      const end = await outcome(() => run(args.map((other, i) => (i === at ? of(arg.fields) : plain([other])[0]))));
+      const isRefused = end instanceof HoldfastError && (VALUES.includes(name) ? end.code === "INVALID_VALUE" : isBagRefused(end));
+      if (!isRefused) wrong.push(`${name}, argument ${at + 1} = ${what}: ${told(end)}`);
+    }
+  }
+  return wrong;
+}
+
+/** Everything that a store holds. */
+async function everything(hold: Opened["hold"]): Promise<string> {
+  let rows = "";
+  for await (const row of hold.export()) rows += row;
+  return rows;
+}
+
+async function tryAll(name: string, args: readonly unknown[], run: Run): Promise<string[]> {
   const wrong: string[] = [];
   const given = args.map((arg) => (arg instanceof Options ? keyless(arg.fields) : arg));
   /** `fits`: the value has a type that is allowed here, so only a TypeError is wrong. */
@@ -117,8 +153,12 @@ describe.each(surfaces)("$name", ({ name, of, calls }) => {
   for (const [method, args] of Object.entries(calls))
     test(method, async () => {
       const world: Opened = await openWorld("memory:");
+      const run: Run = (given) => call(of(world), method, given);
       try {
-        expect(await tryAll(`${name}.${method}`, args(world), (given) => call(of(world), method, given))).toEqual([]);
+        const before = await everything(world.hold);
+        expect(await tryBags(`${name}.${method}`, args(world), run)).toEqual([]);
+        expect(await everything(world.hold)).toBe(before);
+        expect(await tryAll(`${name}.${method}`, args(world), run)).toEqual([]);
       } finally {
         await world.hold.close();
       }
@@ -176,7 +216,9 @@ describe.each(Object.entries(functions))("%s", (module, [exported, calls]) => {
   });
 
   test.each(Object.entries(calls))("%s", async (name, args) => {
-    expect(await tryAll(`${module}.${name}`, args, (given) => call(exported, name, given))).toEqual([]);
+    const run: Run = (given) => call(exported, name, given);
+    expect(await tryBags(`${module}.${name}`, args, run)).toEqual([]);
+    expect(await tryAll(`${module}.${name}`, args, run)).toEqual([]);
   });
 });
 

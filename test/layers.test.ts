@@ -25,7 +25,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     "node:os",
   ],
   server: ["core", "runtime", "tools", "@modelcontextprotocol/server", "node:"],
-  cli: ["core/address.ts", "core/errors.ts", "core/lossless-json.ts", "index.ts", "migrate", "server", "node:"],
+  cli: ["core/address.ts", "core/closest.ts", "core/errors.ts", "core/lossless-json.ts", "index.ts", "migrate", "server", "node:"],
   migrate: [
     "core/address.ts",
     "core/errors.ts",

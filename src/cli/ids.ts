@@ -1,8 +1,9 @@
 /** Sessions, checkpoints and calls as people name them: by an id, the beginning of one, or a place in a session. */
+
+import { closest } from "../core/closest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { Checkpoint, Holdfast, Pending, SessionSummary, Snapshot } from "../index.js";
 import { shellWord } from "./proposal.js";
-import { closest } from "./suggest.js";
 
 export type Named =
   | { readonly kind: "session"; readonly session: SessionSummary }

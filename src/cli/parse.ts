@@ -1,8 +1,8 @@
 /** From the words of a command line to what a command is given. Node's own parser splits them; what is wrong is said in our words. */
 import { parseArgs } from "node:util";
+import { closest } from "../core/closest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import { COMMON_OPTIONS, type Command, type Common, type Option, type Options, STORE_OPTIONS, type Word } from "./command.js";
-import { closest } from "./suggest.js";
 
 export interface Parsed {
   readonly words: readonly string[];

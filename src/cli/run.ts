@@ -1,5 +1,6 @@
 /** Runs one command: finds it, parses its words, prints what it answers, and turns what goes wrong into words and an exit code. */
 import { shownAddress, withoutPasswords } from "../core/address.js";
+import { closest } from "../core/closest.js";
 import { errorTable, HoldfastError, quote } from "../core/errors.js";
 import type { Holdfast } from "../index.js";
 import { isColourful, paint } from "./colours.js";
@@ -11,7 +12,6 @@ import { type Parsed, parse } from "./parse.js";
 import { type Proposal, shellLine, shellOptions } from "./proposal.js";
 import { EXIT_BY, Stopping } from "./stopping.js";
 import { openStore } from "./store.js";
-import { closest } from "./suggest.js";
 import { Terminal } from "./terminal.js";
 import { inline, json as jsonText } from "./text.js";
 import { JSON_VERSION } from "./version.js";

@@ -2,9 +2,10 @@
  * Checks of what callers give: names known, types and numbers right. A getter or a proxy of the caller's own may throw, or answer
  * differently the second time, so each field is read once.
  */
-import { HoldfastError, pathTo, quote } from "./errors.js";
+import { notAmong } from "./closest.js";
+import { HoldfastError, pathTo } from "./errors.js";
 import { typeName } from "./ids.js";
-import { isList, put } from "./json.js";
+import { isList, isPlain, put } from "./json.js";
 
 export function invalid(path: string, why: string, cause?: unknown): HoldfastError {
   return new HoldfastError("INVALID_OPTION", `${path}: ${why}.`, { path }, cause);
@@ -19,15 +20,16 @@ interface Given {
   readonly unknown: string | undefined;
 }
 
-/** Read the known fields of an object. */
+/** Read the known fields of a plain object. */
 export function readFields(value: object, path: string, known: readonly string[]): Given {
+  refuseUnlessPlain(value, path);
   const fields: Record<string, unknown> = {};
   let at: string | undefined;
   try {
     const unknown = Object.keys(value).find((key) => !known.includes(key));
     for (const key of known) {
       at = key;
-      if (key in value) put(fields, key, (value as Record<string, unknown>)[key]);
+      if (Object.hasOwn(value, key)) put(fields, key, (value as Record<string, unknown>)[key]);
     }
     return { fields, unknown };
   } catch (cause) {
@@ -35,12 +37,29 @@ export function readFields(value: object, path: string, known: readonly string[]
   }
 }
 
+/**
+ * A Map, a Date or a Promise would be read as an object without fields, and a misspelt field that is inherited would not be seen. A call that
+ * asked for a dry run would then be made.
+ */
+function refuseUnlessPlain(value: object, path: string): void {
+  let isRefused: boolean;
+  try {
+    isRefused = !isPlain(value);
+  } catch (cause) {
+    throw invalid(path, THREW, cause);
+  }
+  if (!isRefused) return;
+  const name = typeName(value);
+  const found = name === "Object" || name === "an object" ? "an object that inherits from another" : `an instance of ${name}`;
+  throw invalid(path, `it must be a plain object, not ${found}. Pass its fields: { ...fields }`);
+}
+
 /** Copy an options object with no keys but those that are known. Absent means empty. */
 export function options<T extends object>(value: T | undefined, what: string, known: readonly (keyof T & string)[]): Partial<T> {
   if (value === undefined) return {};
-  if (!isObjectOf(value)) throw invalid(what, `options are an object, not ${typeName(value)}`);
+  if (!isObjectOf(value)) throw invalid(what, `options are a plain object, not ${typeName(value)}`);
   const { fields, unknown } = readFields(value, what, known);
-  if (unknown !== undefined) throw invalid(what, `there is no option ${quote(unknown)}; known are ${known.join(", ")}`);
+  if (unknown !== undefined) throw invalid(what, `there is no option ${notAmong(unknown, known)}`);
   return fields as Partial<T>;
 }
 
@@ -59,6 +78,7 @@ const isObjectOf = (value: unknown): value is object => typeof value === "object
 /** The entries of an object whose keys are the caller's own. `is` says what it must be. */
 export function entriesIn(value: unknown, path: string, is: string): readonly (readonly [string, unknown])[] {
   if (!isObjectOf(value)) throw invalid(path, `it must be ${is}, not ${typeName(value)}`);
+  refuseUnlessPlain(value, path);
   try {
     return Object.entries(value);
   } catch (cause) {

@@ -271,9 +271,14 @@ export function isList(value: unknown): value is readonly unknown[] {
   }
 }
 
-function objectFlaw(value: object): string | undefined {
+/** Whether an object has no fields but its own, and hides nothing: not a Map, a Date, a Promise, or an instance of a class. */
+export function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
-  if (prototype !== Object.prototype && prototype !== null && !isForeignPlain(prototype)) return `${typeName(value)} is not JSON`;
+  return prototype === Object.prototype || prototype === null || isForeignPlain(prototype);
+}
+
+function objectFlaw(value: object): string | undefined {
+  if (!isPlain(value)) return `${typeName(value)} is not JSON`;
   return Object.getOwnPropertySymbols(value).length > 0 ? SYMBOL_KEY : undefined;
 }
 

@@ -4,22 +4,31 @@ import { digest } from "../core/digest.js";
 import { NotDone } from "../core/effect.js";
 import { HoldfastError } from "../core/errors.js";
 import { checkName } from "../core/ids.js";
-import type { JsonObject } from "../core/json.js";
+import type { Json, JsonObject } from "../core/json.js";
 import type { CheckRequest, Settled } from "../runtime/effects/spec.js";
 import { KEY_VALID_MS } from "../runtime/receipts.js";
 import type { Hold, Spec } from "./definition.js";
+import type { Shape } from "./schema.js";
 
-/** Makes a call whose arguments fit. */
-export async function callTool(
-  hold: Hold,
-  spec: Spec,
-  { idempotencyKey, ...args }: { readonly idempotencyKey?: string } & JsonObject,
-  { agent, signal, key, self }: Calling,
-): Promise<JsonObject> {
+/**
+ * Make a call, if its arguments fit. Every loop calls tools here, and some check nothing: a name that is none must not be passed over,
+ * `dryrun` for instance. The call is made with the copy that was checked.
+ */
+export async function callTool(hold: Hold, spec: Spec, given: unknown, { agent, signal, key, self }: Calling): Promise<JsonObject> {
+  const { idempotencyKey, ...args } = await fitting(key === undefined ? spec.keyedInput : spec.input, given);
   // Before anything is done; what has begun is brought to its end.
   signal?.throwIfAborted();
-  const given = idempotencyKey ?? key;
-  return spec.run(hold, args, { key: given === undefined ? undefined : ownKey(agent, given), agent, signal, self });
+  const name = idempotencyKey ?? key;
+  return spec.run(hold, args, { key: name === undefined ? undefined : ownKey(agent, name), agent, signal, self });
+}
+
+async function fitting(
+  shape: Shape<unknown>,
+  given: unknown,
+): Promise<{ readonly [name: string]: Json } & { readonly idempotencyKey?: string }> {
+  const parsed = await shape["~standard"].validate(given);
+  if (parsed.issues === undefined) return parsed.value as JsonObject;
+  throw new HoldfastError("INVALID_VALUE", parsed.issues.map(({ message }) => message).join("; "), { path: "arguments" });
 }
 
 interface Calling {
@@ -48,7 +57,7 @@ export async function checked(
       return Date.now() - Date.parse(startedAt) > KEY_VALID_MS ? undefined : { retry: true };
     }
     try {
-      return { result: await callTool(hold, one, args as JsonObject, { agent, key }) };
+      return { result: await callTool(hold, one, args, { agent, key }) };
     } catch (error) {
       if (!isRefusal(error) || error.retryable) throw error;
       return { error: `It was done, and what it has made is not as it was: ${error.code}: ${error.message}` };

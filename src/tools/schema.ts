@@ -1,6 +1,7 @@
 /** Shapes of arguments and answers, said once: as a JSON Schema, as a type, and as a Standard Schema that other loops can ask. */
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
-import { HoldfastError, quote } from "../core/errors.js";
+import { notAmong } from "../core/closest.js";
+import { HoldfastError } from "../core/errors.js";
 import { typeName } from "../core/ids.js";
 import { encode, type Json, type JsonObject } from "../core/json.js";
 import { schemaOf } from "../runtime/agent/schema.js";
@@ -87,8 +88,7 @@ function readArguments(value: unknown, { properties }: JsonObject): { readonly v
   if (typeof value !== "object" || value === null || Array.isArray(value))
     return { flaw: `Arguments are an object, not ${typeName(value)}.` };
   const unknown = Object.keys(value).find((name) => !Object.hasOwn(properties as JsonObject, name));
-  if (unknown !== undefined)
-    return { flaw: `There is no ${quote(unknown)}; known are ${Object.keys(properties as JsonObject).join(", ") || "none"}.` };
+  if (unknown !== undefined) return { flaw: `There is no ${notAmong(unknown, Object.keys(properties as JsonObject))}.` };
   try {
     return { value: encode(value, "arguments").value };
   } catch (error) {

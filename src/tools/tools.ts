@@ -2,11 +2,10 @@
  * The tools by which an agent keeps and looks up its own memory, and by which others look into what agents have stored. Each is defined
  * once, here; our loop, other loops and MCP are given the same.
  */
-import { HoldfastError } from "../core/errors.js";
 import { checkName } from "../core/ids.js";
 import type { ToolContext } from "../runtime/agent/definition.js";
 import type { CheckRequest, Settled } from "../runtime/effects/spec.js";
-import { flag, invalid, listOf, options, scopeOf } from "../runtime/options.js";
+import { entriesIn, flag, invalid, listOf, options, scopeOf, signalOf } from "../runtime/options.js";
 import { KEY_VALID_MS } from "../runtime/receipts.js";
 import { agentDelete, agentList, agentLoad, agentSave } from "./agents.js";
 import { callTool, checked, surely } from "./calling.js";
@@ -105,7 +104,11 @@ interface StoreToolCommon<I, A> {
 }
 
 /** Those that are wanted. */
-function specsFor(given: ToolsOptions | undefined): { readonly specs: readonly Spec[]; readonly agent: string | undefined } {
+function specsFor(given: ToolsOptions | undefined): {
+  readonly specs: readonly Spec[];
+  readonly agent: string | undefined;
+  readonly asks: boolean;
+} {
   const o = options(given, "tools", ["only", "readOnly", "agent", "approval"]);
   const readOnly = flag(o.readOnly, "readOnly") ?? false;
   const agent = scopeOf(o, "agent") === undefined ? undefined : checkName(o.agent, "agent");
@@ -117,12 +120,11 @@ function specsFor(given: ToolsOptions | undefined): { readonly specs: readonly S
     ({ name, does, inScope }) =>
       (only === undefined || only.includes(name)) && (!readOnly || does === "reads") && (agent === undefined || inScope),
   );
-  return { specs, agent };
+  return { specs, agent, asks: flag(o.approval, "approval") ?? false };
 }
 
 export function toolsFor<O extends ToolsOptions>(hold: Hold, given: O | undefined): ToolsFor<O> {
-  const { specs, agent } = specsFor(given);
-  const asks = flag(given?.approval, "approval") ?? false;
+  const { specs, agent, asks } = specsFor(given);
   const tools = specs.map((one): [ToolName, StoreTool] => {
     const { name, title, description, annotations, input, keyedInput, output, does } = one;
     const approval = asks && does === "removes";
@@ -144,19 +146,16 @@ export function toolsFor<O extends ToolsOptions>(hold: Hold, given: O | undefine
       inputSchema: keyedInput,
       outputSchema: output,
       needsApproval: approval,
-      execute: async (args, o) => {
-        await refuseUnfit(keyedInput, args);
-        return callTool(hold, one, args, { agent, signal: o?.abortSignal });
-      },
+      execute: async (args, o) => callTool(hold, one, args, { agent, signal: signalIn(o) }),
     };
     return [name as ToolName, Object.freeze(tool)];
   });
   return Object.fromEntries(tools) as unknown as ToolsFor<O>;
 }
 
-/** Our loop checks the arguments of a call itself. Others may not, and a name that is none must not be passed over: `dryrun`, say. */
-async function refuseUnfit(shape: Shape<unknown>, args: unknown): Promise<void> {
-  const { issues } = await shape["~standard"].validate(args);
-  if (issues !== undefined)
-    throw new HoldfastError("INVALID_VALUE", issues.map(({ message }) => message).join("; "), { path: "arguments" });
+/** The signal among what a loop passes beside the arguments. The other fields are the loop's own. */
+function signalIn(given: unknown): AbortSignal | undefined {
+  if (given === undefined) return undefined;
+  const beside = Object.fromEntries(entriesIn(given, "options", "an object with an abortSignal"));
+  return signalOf(beside["abortSignal"]);
 }

@@ -6,8 +6,8 @@ import { paint } from "../../src/cli/colours.js";
 import { propose, shellLine, shellWord } from "../../src/cli/proposal.js";
 import { compare } from "../../src/cli/render/changes.js";
 import { table } from "../../src/cli/render/table.js";
-import { closest } from "../../src/cli/suggest.js";
 import { ago, block, clip, inline, json, oneLine, size, width, wrap } from "../../src/cli/text.js";
+import { closest } from "../../src/core/closest.js";
 import { cpuMs } from "../support/cpu.js";
 
 const anything = fc.oneof(fc.string({ unit: "binary", maxLength: 60 }), fc.string({ unit: "grapheme", maxLength: 60 }));

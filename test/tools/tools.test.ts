@@ -95,7 +95,7 @@ test("arguments that do not fit are refused by every tool, with nothing changed,
   // One that is undefined is left out.
   expect(await hold.tools().conversation_list.execute({ agent: undefined } as never)).toMatchObject({ items: [{ id: "c" }] });
   const misspelt = await errorOf(() => hold.tools().conversation_save.execute({ id: "c", mesages: [] } as never));
-  expect(misspelt).toMatchObject({ message: expect.stringMatching(/There is no "mesages"; known are .*messages/) });
+  expect(misspelt).toMatchObject({ message: expect.stringMatching(/There is no "mesages" \(did you mean "messages"\?\); known are/) });
 });
 
 describe.each(stores)("keys of tools on $name", ({ address }) => {

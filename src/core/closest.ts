@@ -1,4 +1,11 @@
-/** What somebody may have meant. */
+/** The name that a misspelt one may have meant. */
+import { quote } from "./errors.js";
+
+/** A name that is none of those that are known, in words for an error. */
+export function notAmong(name: string, known: readonly string[]): string {
+  const meant = closest(name, known);
+  return `${quote(name)}${meant === undefined ? "" : ` (did you mean ${quote(meant)}?)`}; known are ${known.join(", ") || "none"}`;
+}
 
 /** The closest of some words, where one is close enough to be meant. */
 export function closest(word: string, known: Iterable<string>): string | undefined {
