@@ -3,11 +3,28 @@
  * formats that vendors document, before the rules; `corpus/` says which.
  */
 import { describe, expect, test } from "vitest";
+import { redactions } from "../../src/index.js";
+import { cpuMs } from "../support/cpu.js";
 import { negatives } from "./corpus/negatives.js";
-import { positives } from "./corpus/positives.js";
+import { type Positive, positives } from "./corpus/positives.js";
 
 /** The second draws other secrets of the same kinds. */
 const SEEDS = [13, 1_013];
+
+const set = redactions();
+
+/** Six characters in a row of a secret that are still there, and do not stand around it as well; undefined if none are. */
+function leak({ text, secret, field }: Positive, redact = set): string | undefined {
+  const edited = redact.everywhere(text, field);
+  for (const form of [secret, JSON.stringify(secret).slice(1, -1)]) {
+    const around = text.replaceAll(form, "\0");
+    for (let i = 0; i + 6 <= form.length; i++) {
+      const six = form.slice(i, i + 6);
+      if (edited.includes(six) && !around.includes(six)) return `${six} of ${text}`;
+    }
+  }
+  return undefined;
+}
 
 describe.each(SEEDS)("the corpus of seed %i", (seed) => {
   test("is large enough, and every secret is in its text", () => {
@@ -17,5 +34,114 @@ describe.each(SEEDS)("the corpus of seed %i", (seed) => {
     expect(negatives(seed).length).toBeGreaterThanOrEqual(500);
     for (const { text, secret } of all)
       expect(text.includes(secret) || text.includes(JSON.stringify(secret).slice(1, -1)), `${secret} in ${text}`).toBe(true);
+  });
+
+  test("B13: at least 95 % of the secrets go, with no tail", () => {
+    const all = positives(seed);
+    const left = all.map((positive) => leak(positive)).filter((found) => found !== undefined);
+    expect(1 - left.length / all.length, left.join("\n")).toBeGreaterThanOrEqual(0.95);
+  });
+
+  test("B13: every kind is found somewhere, and most contexts", () => {
+    const all = positives(seed);
+    for (const by of ["kind", "context"] as const)
+      for (const name of new Set(all.map((positive) => positive[by]))) {
+        const some = all.filter((positive) => positive[by] === name);
+        const found = some.filter((positive) => leak(positive) === undefined).length;
+        expect(found / some.length, `${by} ${name}`).toBeGreaterThanOrEqual(0.7);
+      }
+  });
+
+  test("B13: less than 2 % of the texts without a secret are changed", () => {
+    const all = negatives(seed);
+    const changed = all.filter((text) => set.everywhere(text) !== text);
+    expect(changed.length / all.length, changed.join("\n")).toBeLessThan(0.02);
+  });
+
+  test("B13: a second pass changes nothing, also where secrets stand side by side", () => {
+    const texts = [...positives(seed).map(({ text }) => text), ...negatives(seed)];
+    const pairs = texts.map((text, i) => `${text}${[" ", "\n", "", ",", "&"][i % 5]}${texts[(i * 7 + 3) % texts.length]}`);
+    for (const text of [...texts, ...pairs]) {
+      const once = set.everywhere(text);
+      expect(set.everywhere(once)).toBe(once);
+    }
+  });
+
+  test("the control: without the rules the same measure finds that everything leaks", () => {
+    const none = { everywhere: (text: string) => text } as typeof set;
+    expect(positives(seed).every((positive) => leak(positive, none) !== undefined)).toBe(true);
+    const all = { everywhere: () => "" } as unknown as typeof set;
+    expect(positives(seed).some((positive) => leak(positive, all) !== undefined)).toBe(false);
+  });
+});
+
+test("B13: of a secret with signs nothing stays, and what follows it does", () => {
+  expect(set.everywhere("password=aB3&3xyzzy9 next")).toBe("password=[secret] next");
+  expect(set.everywhere("?token=a1b2c3d4&next=1")).toBe("?token=[secret]&next=1");
+  expect(set.everywhere("Password=p;w0rd!!;Server=db")).toBe("Password=[secret];Server=db");
+  expect(set.everywhere('{"dbPassword":"pa\\"ss12,34","n":1}')).toBe('{"dbPassword":"[secret]","n":1}');
+});
+
+/** Each begins something again and again that never ends, or ends too late. */
+const SLOW = [
+  "a",
+  "4 ",
+  "a.b@",
+  "eyJ",
+  "://",
+  "://a:",
+  "token=",
+  "password=a,b",
+  'password:\\"',
+  'password="\\\\',
+  "password: ",
+  "&sig=",
+].concat(
+  [
+    "password=my",
+    "password=xxxxxxx",
+    "authorization:",
+    "authorization: a",
+    "cookie: a=",
+    "set-cookie: a=cookie: a=",
+    " --token",
+    " -u a:b",
+    "gl",
+    "SK",
+  ],
+  [
+    "-----BEGIN RSA PRIVATE KEY-----",
+    "LS0tLS1CRUdJTi",
+    "<password>a",
+    "mysql ",
+    "password is a1",
+    "login a password ",
+    "sk-",
+    "M",
+    "0123456789abcdef",
+  ],
+);
+const KIB = 1_024;
+const repeated = (piece: string, length: number): string => piece.repeat(Math.ceil(length / piece.length)).slice(0, length);
+/** The better of two: another process may have had the processor's caches. */
+const fastest = (text: string): number => Math.min(...[1, 2].map(() => cpuMs(() => set.everywhere(text))));
+
+describe("B13: time is linear", () => {
+  test.each(SLOW)("of %j again and again", (piece) => {
+    const [half, whole] = [repeated(piece, 64 * KIB), repeated(piece, 128 * KIB)];
+    // Twice the text takes twice the time; four times would be quadratic. Below a few milliseconds a clock tells nothing.
+    expect(fastest(whole)).toBeLessThan(3 * Math.max(fastest(half), 15));
+  });
+
+  test.each(["password=aaaaaaaa&", "password=a,b", "://", "4 "])("of 1 MiB and 2 MiB of %j", (piece) => {
+    const one = cpuMs(() => set.everywhere(repeated(piece, KIB * KIB)));
+    const two = cpuMs(() => set.everywhere(repeated(piece, 2 * KIB * KIB)));
+    expect(one).toBeLessThan(2_000);
+    expect(two).toBeLessThan(3.2 * Math.max(one, 100));
+  });
+
+  test("the control: the same measure tells a rule that is quadratic", () => {
+    const quadratic = (text: string): number => cpuMs(() => /x*y/.test(text));
+    expect(quadratic("x".repeat(32 * KIB))).toBeGreaterThan(3 * Math.max(quadratic("x".repeat(16 * KIB)), 15));
   });
 });
