@@ -43,7 +43,7 @@ const JSON_STARTS: ReadonlySet<number | undefined> = new Set(Array.from('{["-012
 const NO_FILES: readonly NamedFile[] = [];
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Look at a blob once: whoever refers to it later need not read it again. */
+/** Look at a blob once: a later record that refers to it need not read it again. */
 export function knowBlob(bytes: Uint8Array): KnownBlob {
   const plain = { bytes: bytes.length, is: "bytes", files: NO_FILES } as const;
   if (bytes.length > MAX_VALUE_BYTES || !JSON_STARTS.has(bytes[0])) return plain;

@@ -170,7 +170,7 @@ function parse(save: Save, text: string | null, count: number): readonly Journal
 
 const UNREADABLE = "holds a record that cannot be";
 
-/** Whether a section is written as `section` writes it: whoever measures or rewrites its records finds each where it must be. */
+/** Whether a section is written as `section` writes it: code that measures or rewrites records finds each where it must be. */
 export function isPlain(text: string, records: readonly JournalRecord[]): boolean {
   let plain = "[";
   for (const record of records) plain += JSON.stringify(record) + BETWEEN;

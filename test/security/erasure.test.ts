@@ -463,7 +463,7 @@ const whats: readonly (readonly [string, RedactWhat])[] = [
   ["a function", (text) => text.replaceAll(SECRET, "…")],
 ];
 
-describe.each(stores)("copies in forks go, whatever says what is redacted, on $name", (kind) => {
+describe.each(stores)("copies in forks go, in each way to say what is redacted, on $name", (kind) => {
   test.each(whats)("%s", async (_name, what) => {
     const address = kind.address();
     const hold = await open(address);

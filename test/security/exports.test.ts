@@ -28,7 +28,7 @@ const LEVELS = 200_000;
 const FILE = Buffer.from("a small file");
 let honest: readonly TransferRow[];
 
-/** A session with a bit of everything in it, then one that nobody touches. */
+/** A session with a bit of everything in it, then one that stays as it is. */
 beforeAll(async () => {
   // Small, so that a short history has a base.
   const { slackBytes } = baseTuning;

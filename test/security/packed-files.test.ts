@@ -71,7 +71,7 @@ describe("the lockfile", () => {
       if (integrity !== undefined) expect([path, integrity.slice(0, 7)]).toEqual([path, "sha512-"]);
   });
 
-  test("names no address: every package comes from the registry of whoever installs", () => {
+  test("names no address: every package comes from the registry of the user", () => {
     expect(entries.filter(([, { resolved, link }]) => resolved !== undefined || link === true).map(([path]) => path)).toEqual([]);
   });
 

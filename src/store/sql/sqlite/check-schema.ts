@@ -1,6 +1,6 @@
 /**
  * Whether a file has the tables of a store, and nothing else. A view, a trigger, a generated column or an index over an expression is code
- * that its author chose, and SQLite runs it at the statements of whoever opens the file.
+ * that its author chose, and SQLite runs it at the statements of the process that opens the file.
  *
  * SCHEMA-1  the schema is compared, text by text, before the first statement that reads or writes a table, migrates it, or checks its trees.
  * SCHEMA-2  a store of an older format must have the tables of that format: it is compared before it is migrated.

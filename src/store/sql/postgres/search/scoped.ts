@@ -5,16 +5,12 @@
 import { type FindOptions, MOST_GONE_OVER, MOST_RANKED } from "../../../search-port.js";
 import { look } from "../../asks.js";
 import type { Ask, Param } from "../../database.js";
+import { filtersOf, type Sql } from "../../search-filters.js";
 
 /** By the owner of a text and then its number, and by nothing that is kept by words: those may be others'. */
 const byOwner = look(
   "SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)",
 );
-
-interface Sql {
-  readonly text: string;
-  readonly params: readonly Param[];
-}
 
 /** Asks whether a scope is small: 1, or 0. The answer is the last. */
 export function asksSize(tenant: string, options: FindOptions): readonly Ask[] {
@@ -93,12 +89,3 @@ const tagged = (tag: string | undefined): string =>
 
 const ownersWithin = ({ no, lines }: NonNullable<FindOptions["within"]>): string =>
   `{${[-no, ...[...lines.values()].map((line) => line.no)].join(",")}}`;
-
-function filtersOf({ role, since, until }: FindOptions): Sql {
-  const filters = [
-    ["role = ?", role],
-    ["at >= ?", since],
-    ["at < ?", until],
-  ].filter(([, value]) => value !== undefined) as [string, number][];
-  return { text: filters.map(([where]) => ` AND d.${where}`).join(""), params: filters.map(([, value]) => value) };
-}

@@ -1,11 +1,7 @@
 /** The statements of a search in a scope. Each answers the number, the owner and the place of a document, and its words. */
 import { type FindOptions, MOST_GONE_OVER, MOST_RANKED } from "../../../search-port.js";
 import type { Param } from "../../database.js";
-
-interface Sql {
-  readonly text: string;
-  readonly params: readonly Param[];
-}
+import { filtersOf, type Sql } from "../../search-filters.js";
 
 interface ScopeStatements {
   /** 1 where there are more texts than are gone over one by one. */
@@ -73,12 +69,3 @@ const tagged = (tag: string | undefined): string =>
 
 const ownersWithin = ({ no, lines }: NonNullable<FindOptions["within"]>): string =>
   JSON.stringify([-no, ...[...lines.values()].map((line) => line.no)]);
-
-function filtersOf({ role, since, until }: FindOptions): Sql {
-  const filters = [
-    ["role = ?", role],
-    ["at >= ?", since],
-    ["at < ?", until],
-  ].filter(([, value]) => value !== undefined) as [string, number][];
-  return { text: filters.map(([where]) => ` AND d.${where}`).join(""), params: filters.map(([, value]) => value) };
-}
