@@ -3,6 +3,7 @@
  * hand. What comes in from outside, and `verify`, also ask for the limits that hold for what a program gives.
  */
 import { checkText, MAX_REASON } from "./checkpoint.js";
+import type { CourseRecord } from "./course.js";
 import { isCourseBase, isCourseField } from "./course-shape.js";
 import { isDigest } from "./digest.js";
 import { checkName } from "./ids.js";
@@ -25,30 +26,28 @@ const body =
     blob === undefined ? is(value) : value === null;
 const counts: Is = (value) => Array.isArray(value) && value.every(isCount);
 
-const FIELDS: ReadonlyMap<string, Is> = new Map<string, Is>([
-  ["append", body(isStoredMessage)],
-  ["item", (value, record) => body(isStoredMessage)(value, record) && record["splice"] !== undefined],
-  ["splice", isPair],
-  ["status", isStatus],
-  ["reason", text],
-  ["output", any],
-  [
-    "set",
-    (value, record) => text(value, record) && (record["blob"] === undefined ? Object.hasOwn(record, "value") : record["value"] === null),
-  ],
-  ["value", any],
-  ["unset", text],
-  ["list", (value, { splice, items }) => typeof value === "string" && splice !== undefined && items !== undefined],
-  ["items", body(Array.isArray)],
-  ["base", (value) => isBase(value)],
-  ["body", any],
-  ["blob", (value, { size }) => isDigest(value) && isCount(size)],
-  ["size", isCount],
-  ["files", (value) => Array.isArray(value) && value.every(isDigest)],
-  ["cost", counts],
-  ["tokens", isCount],
-  ["ago", isTime],
-]);
+/** All that a record has beside what it says of the course: a field that is forgotten here would make sound journals unreadable. */
+const FIELDS: { readonly [K in Exclude<keyof JournalRecord, keyof CourseRecord>]-?: Is } = {
+  append: body(isStoredMessage),
+  item: (value, record) => body(isStoredMessage)(value, record) && record["splice"] !== undefined,
+  splice: isPair,
+  status: isStatus,
+  reason: text,
+  output: any,
+  set: (value, record) => text(value, record) && (record["blob"] === undefined ? Object.hasOwn(record, "value") : record["value"] === null),
+  value: any,
+  unset: text,
+  list: (value, { splice, items }) => typeof value === "string" && splice !== undefined && items !== undefined,
+  items: body(Array.isArray),
+  base: (value) => isBase(value),
+  body: any,
+  blob: (value, { size }) => isDigest(value) && isCount(size),
+  size: isCount,
+  files: (value) => Array.isArray(value) && value.every(isDigest),
+  cost: counts,
+  tokens: isCount,
+  ago: isTime,
+};
 
 /** Fields that only say more of what another field says. */
 const COMPANIONS: ReadonlySet<string> = new Set([
@@ -71,7 +70,7 @@ const COMPANIONS: ReadonlySet<string> = new Set([
 export function isRecord(record: unknown, at: number): record is JournalRecord {
   if (!isObject(record)) return false;
   for (const name of Object.keys(record)) {
-    const is = FIELDS.get(name);
+    const is = Object.hasOwn(FIELDS, name) ? FIELDS[name as keyof typeof FIELDS] : undefined;
     if (!(is === undefined ? isCourseField(name, record[name]) : is(record[name], record))) return false;
   }
   if (!Object.keys(record).some((name) => !COMPANIONS.has(name))) return false;

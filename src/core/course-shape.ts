@@ -1,6 +1,8 @@
 /** Whether what a journal says of a course is what it must be. For journals that come from stores nobody knows. */
+import type { CourseBase, CourseRecord, Turn } from "./course.js";
 import { isDigest } from "./digest.js";
-import { MODES } from "./effect.js";
+import { type Attempt, type Effect, type EffectEvent, MODES, type WaitsFor } from "./effect.js";
+import type { Owner } from "./lease.js";
 import { isCount, isObject } from "./shapes.js";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -19,17 +21,19 @@ const oneOf =
   (...choices: readonly unknown[]): Is =>
   (value) =>
     choices.includes(value);
+/** All fields that a type has, and no others: a field that is forgotten here would make sound journals unreadable. */
+type Shape<T> = { readonly [K in T extends unknown ? keyof T : never]-?: Is };
 const fields =
-  (shape: Readonly<Record<string, Is>>): Is =>
+  <T>(shape: Shape<T>): Is =>
   (value) =>
     isObject(value) &&
     Object.keys(value).every((name) => Object.hasOwn(shape, name)) &&
-    Object.entries(shape).every(([name, is]) => is((value as Fields)[name]));
+    Object.entries<Is>(shape).every(([name, is]) => is((value as Fields)[name]));
 
 const number: Is = (value) => typeof value === "number" && Number.isFinite(value);
-const owner = fields({ boot: text, space: text, pid: number, started: text, nonce: text });
-const attempt = fields({ no: isCount, at: number, wall: number, forMs: number });
-const waits = fields({
+const owner = fields<Owner>({ boot: text, space: text, pid: number, started: text, nonce: text });
+const attempt = fields<Attempt>({ no: isCount, at: number, wall: number, forMs: number });
+const waits = fields<WaitsFor>({
   for: oneOf("approval", "repeat", "signal", "child"),
   of: maybe(text),
   uncertain: maybe(oneOf(true)),
@@ -42,7 +46,9 @@ const call: Is = (value) => Array.isArray(value) && value.length === 2 && value.
 const body: Is = (value) => isObject(value) && ("blob" in value ? isDigest(value["blob"]) && isCount(value["size"]) : "value" in value);
 const outcome = oneOf("ok", "error", "denied");
 
-const intent = {
+type Event<K extends EffectEvent["is"]> = Omit<Extract<EffectEvent, { readonly is: K }>, "is">;
+
+const intent: Shape<Event<"intent">> = {
   id: text,
   name: text,
   mode: oneOf(...MODES),
@@ -56,16 +62,16 @@ const intent = {
   waits: maybe(waits),
   attempt: maybe(attempt),
 };
-const events: Readonly<Record<string, Is>> = {
-  intent: fields(intent),
-  begun: fields({ id: text, attempt }),
-  waits: fields({ id: text, waits }),
-  approved: fields({ id: text, by: maybe(text), note: maybe(text), asked: maybe(isCount) }),
-  retry: fields({ id: text, by: maybe(text), asked: maybe(isCount) }),
-  signalled: fields({ id: text, name: text, nth: maybe(isCount) }),
-  woken: fields({ id: text }),
-  doubt: fields({ id: text, inside: maybe(oneOf(true)), why: maybe(text) }),
-  done: fields({
+const events: { readonly [K in EffectEvent["is"]]: Is } = {
+  intent: fields<Event<"intent">>(intent),
+  begun: fields<Event<"begun">>({ id: text, attempt }),
+  waits: fields<Event<"waits">>({ id: text, waits }),
+  approved: fields<Event<"approved">>({ id: text, by: maybe(text), note: maybe(text), asked: maybe(isCount) }),
+  retry: fields<Event<"retry">>({ id: text, by: maybe(text), asked: maybe(isCount) }),
+  signalled: fields<Event<"signalled">>({ id: text, name: text, nth: maybe(isCount) }),
+  woken: fields<Event<"woken">>({ id: text }),
+  doubt: fields<Event<"doubt">>({ id: text, inside: maybe(oneOf(true)), why: maybe(text) }),
+  done: fields<Event<"done">>({
     id: text,
     outcome,
     said: maybe(isCount),
@@ -78,12 +84,12 @@ const events: Readonly<Record<string, Is>> = {
 const event: Is = (value) => {
   if (!isObject(value)) return false;
   const { is, ...rest } = value;
-  return typeof is === "string" && Object.hasOwn(events, is) && events[is]?.(rest) === true;
+  return typeof is === "string" && Object.hasOwn(events, is) && events[is as EffectEvent["is"]](rest);
 };
 
-const turn = fields({ id: text, key: maybe(text), same: text, from: isCount, version: maybe(text), steps: isCount, tokens: isCount });
-const signal = fields({ name: text, nth: maybe(isCount), body });
-const effect = fields({
+const turn = fields<Turn>({ id: text, key: maybe(text), same: text, from: isCount, version: maybe(text), steps: isCount, tokens: isCount });
+const signal = fields<NonNullable<Effect["signals"]>[number]>({ name: text, nth: maybe(isCount), body });
+const effect = fields<Effect>({
   ...intent,
   since: number,
   phase: oneOf("begun", "waiting", "ready", "doubt", "done"),
@@ -98,10 +104,13 @@ const effect = fields({
   result: maybe(body),
   signals: maybe(listOf(signal)),
   outcome: maybe(outcome),
+  said: maybe(isCount),
+  by: maybe(text),
+  from: maybe(text),
   happened: maybe(oneOf(true)),
 });
 
-const record: Readonly<Record<string, Is>> = {
+const record: Shape<CourseRecord> = {
   effect: maybe(event),
   answered: maybe(isCount),
   ownReply: maybe(isCount),
@@ -115,9 +124,10 @@ const record: Readonly<Record<string, Is>> = {
 };
 
 /** Whether a field of a record is one of the course, and what it must be. */
-export const isCourseField = (name: string, value: unknown): boolean => Object.hasOwn(record, name) && record[name]?.(value) === true;
+export const isCourseField = (name: string, value: unknown): boolean =>
+  Object.hasOwn(record, name) && record[name as keyof CourseRecord](value);
 
-export const isCourseBase = fields({
+export const isCourseBase = fields<CourseBase>({
   effects: maybe(listOf(effect)),
   ownReply: maybe(isCount),
   turn: maybe(turn),

@@ -27,9 +27,13 @@ async function fitting(
   given: unknown,
 ): Promise<{ readonly [name: string]: Json } & { readonly idempotencyKey?: string }> {
   const parsed = await shape["~standard"].validate(given);
-  if (parsed.issues === undefined) return parsed.value as JsonObject;
+  if (parsed.issues === undefined) return { ...undefinedIn(given), ...(parsed.value as JsonObject) };
   throw new HoldfastError("INVALID_VALUE", parsed.issues.map(({ message }) => message).join("; "), { path: "arguments" });
 }
+
+/** A field that is there and undefined is left out of the copy. An id of that kind was forgotten, and none is drawn for it. */
+const undefinedIn = (given: unknown): { readonly [name: string]: never } =>
+  Object.fromEntries(Object.entries(given as object).filter(([, value]) => value === undefined)) as { readonly [name: string]: never };
 
 interface Calling {
   readonly agent: string | undefined;
