@@ -31,9 +31,12 @@ async function fitting(
   throw new HoldfastError("INVALID_VALUE", parsed.issues.map(({ message }) => message).join("; "), { path: "arguments" });
 }
 
-/** A field that is there and undefined is left out of the copy. An id of that kind was forgotten, and none is drawn for it. */
-const undefinedIn = (given: unknown): { readonly [name: string]: never } =>
-  Object.fromEntries(Object.entries(given as object).filter(([, value]) => value === undefined)) as { readonly [name: string]: never };
+/** A field that is there and undefined is left out of the copy. An id of that kind was forgotten, and none is drawn for it. Runs no getter. */
+function undefinedIn(given: unknown): { readonly [name: string]: never } {
+  const fields = Object.entries(Object.getOwnPropertyDescriptors(given as object));
+  const names = fields.flatMap(([name, field]) => (Object.hasOwn(field, "value") && field.value === undefined ? [name] : []));
+  return Object.fromEntries(names.map((name) => [name, undefined])) as { readonly [name: string]: never };
+}
 
 interface Calling {
   readonly agent: string | undefined;
