@@ -4,7 +4,8 @@ import { digest } from "../core/digest.js";
 import { NotDone } from "../core/effect.js";
 import { HoldfastError } from "../core/errors.js";
 import { checkName } from "../core/ids.js";
-import type { Json, JsonObject } from "../core/json.js";
+import { type Json, type JsonObject, put } from "../core/json.js";
+import { isObject } from "../core/shapes.js";
 import type { CheckRequest, Settled } from "../runtime/effects/spec.js";
 import { KEY_VALID_MS } from "../runtime/receipts.js";
 import type { Hold, Spec } from "./definition.js";
@@ -27,15 +28,22 @@ async function fitting(
   given: unknown,
 ): Promise<{ readonly [name: string]: Json } & { readonly idempotencyKey?: string }> {
   const parsed = await shape["~standard"].validate(given);
-  if (parsed.issues === undefined) return { ...undefinedIn(given), ...(parsed.value as JsonObject) };
+  if (parsed.issues === undefined) return withUndefined(parsed.value as JsonObject, given) as JsonObject;
   throw new HoldfastError("INVALID_VALUE", parsed.issues.map(({ message }) => message).join("; "), { path: "arguments" });
 }
 
-/** A field that is there and undefined is left out of the copy. An id of that kind was forgotten, and none is drawn for it. Runs no getter. */
-function undefinedIn(given: unknown): { readonly [name: string]: never } {
-  const fields = Object.entries(Object.getOwnPropertyDescriptors(given as object));
-  const names = fields.flatMap(([name, field]) => (Object.hasOwn(field, "value") && field.value === undefined ? [name] : []));
-  return Object.fromEntries(names.map((name) => [name, undefined])) as { readonly [name: string]: never };
+/**
+ * The copy, with fields that were there and undefined: a copy as JSON leaves those out. An id, or a `from`, of that kind was forgotten, and
+ * must not be taken for one that was left out. Runs no getter.
+ */
+function withUndefined(copy: Json, given: unknown): Json {
+  if (!isObject(copy) || !isObject(given)) return copy;
+  const all: Record<string, Json> = { ...(copy as JsonObject) };
+  for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(given))) {
+    if (value !== undefined && Object.hasOwn(copy, name)) put(all, name, withUndefined(copy[name] as Json, value));
+    else if (value === undefined && !Object.hasOwn(copy, name)) put(all, name, undefined as unknown as Json);
+  }
+  return all;
 }
 
 interface Calling {
