@@ -7,7 +7,7 @@ import type { Redact } from "./core/redact-text.js";
 import { type Extras, Holdfast } from "./holdfast.js";
 import type { Clock } from "./runtime/ground.js";
 import { checkLeaseMs } from "./runtime/opening.js";
-import { callback, flag, invalid, options, pathOf, wholeNumber } from "./runtime/options.js";
+import { callback, flag, invalid, options, pathOf, scopeOf, wholeNumber } from "./runtime/options.js";
 import type { Telemetry } from "./runtime/telemetry.js";
 import { thisMachine } from "./store/machine.js";
 import { MemoryStore } from "./store/memory.js";
@@ -125,7 +125,10 @@ export async function openStore(address: string = defaultAddress(), given: Store
   }
 }
 
-function checkStoreOptions({ busyMs, checks, tenant, schema, connections, queue, prepare }: StoreOptions): StoreOptions {
+function checkStoreOptions(given: StoreOptions): StoreOptions {
+  const { busyMs, checks, schema, connections, queue, prepare } = given;
+  // One that was forgotten must not open what is the operator's.
+  const tenant = scopeOf(given, "tenant");
   const isChecked = flag(checks, "checks");
   const checkedPrepare = flag(prepare, "prepare");
   return {

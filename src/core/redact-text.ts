@@ -39,7 +39,7 @@ export interface TextEdit {
   readonly name?: (name: string, what: NameKind) => void;
 }
 
-export type NameKind = "message-id" | "call-id" | "tool" | "effect-key" | "turn-key" | "signal" | "state-key" | "session-id";
+export type NameKind = "message-id" | "call-id" | "tool" | "effect-key" | "turn-key" | "signal" | "state-key" | "session-id" | "agent";
 
 /** A value with its texts edited. */
 export function editJson(value: Json, edit: TextEdit, where: RedactionPlace): Json {

@@ -123,8 +123,10 @@ export class BringIn {
       const row = await store.line(line.id);
       if (row !== undefined && row.text !== line.text)
         throw new Refused("CONFLICT", `Line ${line.id} is another one here. Import it into another store.`);
-      if (row === undefined && doc.origin !== null) await this.#checkOrigin(doc.origin, doc);
       const owner = row?.owned ? row.session : undefined;
+      this.#target.origins.set(line.id, doc.origin?.line);
+      if (owner === undefined) this.#refuseStale(line.id);
+      if (row === undefined && doc.origin !== null) await this.#checkOrigin(doc.origin, doc);
       const tail = row === undefined ? undefined : await this.#tailOf(line.id);
       const home = of !== null && (await store.session(of)) === undefined ? of : nobodys(line.id);
       const redacted = await this.#orRefused(() => rememberedOf(this.#target.ground, line.id));
@@ -132,7 +134,6 @@ export class BringIn {
       this.#lines.set(line.id, { line, of, home, owner, tail, redacted, ...nothing });
       if (owner === undefined) this.#target.pinned.add(line.id);
     } else if (of !== null) this.#lines.set(line.id, { ...known, of });
-    this.#target.origins.set(line.id, doc.origin?.line);
     this.#current = this.#lines.get(line.id) as TargetLine;
     // Also one with no saves yet has to be there.
     if (this.#current.owner === undefined) this.#open(this.#current);
@@ -289,7 +290,7 @@ export class BringIn {
       if (stale.has(id))
         throw new Refused(
           "CONFLICT",
-          `Line ${id} was redacted here after it was exported, and what comes with it may hold the same. Export it anew.`,
+          `It was redacted here after it was exported (line ${id}), and the export may hold the text. Nothing of it was imported. Export it anew.`,
         );
     }
   }

@@ -70,8 +70,8 @@ export interface RedactReport {
   /** Bodies that hold it and stay, because other sessions need them. */
   readonly keptBlobs: readonly string[];
   /**
-   * All that may still hold it, in words: also what the fields above name. Empty: nothing is left in the store. A dry run does not know what
-   * going over the store's files would leave.
+   * All that may still hold it, in words: also what the fields above name. Empty: nothing is left of what the session said. Sessions that are
+   * neither forks of it nor run by its calls are not looked at. A dry run does not know what going over the store's files would leave.
    */
   readonly left: readonly string[];
 }
@@ -116,8 +116,8 @@ class Redacting {
   #outsideChanged = false;
   /** Whether messages wait to be appended that cannot be read, or not yet. */
   #lettersLeft = false;
-  /** The agent, where what is kept of it holds the text. */
-  #agentHolds: string | undefined;
+  /** The agent, and where what is kept of it holds the text. */
+  #inAgentOf: { readonly agent: string; readonly isInRecord: boolean; readonly snapshots: readonly string[] } | undefined;
   /** Snapshots that could not be gone over. */
   #damaged: readonly string[] = [];
   /** Other sessions that hold it in words of their own. */
@@ -189,7 +189,7 @@ class Redacting {
       const calls = await OpenCalls.of(this.#ground, sessions);
       const rewriting = new Rewriting(this.#ground, this.#what, calls, this.#tick);
       const seen = await rewriting.survey(stretches);
-      if (this.#what.holds(this.#session)) seen.names.push({ what: "session-id", at: this.#session });
+      await this.#nameHead(seen);
       if (this.#what.message !== undefined && !seen.isMessageThere) await this.#requireInLetter(this.#what.message);
       const shared = await sharedBy(this.#ground, this.#session, stretches, seen.first);
       // Whoever shares it may have calls that are not over: those are exempt as well.
@@ -200,6 +200,19 @@ class Redacting {
       }
       sessions = [...sessions, ...others];
     }
+  }
+
+  /** Names that stand in the session's own row: they stay. */
+  async #nameHead(seen: Seen): Promise<void> {
+    const row = await this.#ground.store.session(this.#session);
+    const { agent, parent, origin } = row === undefined ? {} : headOf(row);
+    for (const id of [this.#session, parent, origin?.sessionId]) if (id !== undefined) this.#name(seen, id, "session-id");
+    if (agent !== undefined) this.#name(seen, agent, "agent");
+  }
+
+  #name(seen: Seen, name: string, what: Name["what"]): void {
+    const at = this.#session;
+    if (this.#what.holds(name) && !seen.names.some((known) => known.at === at && known.what === what)) seen.names.push({ what, at });
   }
 
   // ---- changing
@@ -275,8 +288,13 @@ class Redacting {
 
   /** Not the session's: other sessions are run by it. */
   #inAgent(): readonly string[] {
-    if (this.#agentHolds === undefined) return [];
-    return [`what is kept of agent ${quote(this.#agentHolds)}, or of it in a snapshot: save the agent anew, and delete such snapshots.`];
+    if (this.#inAgentOf === undefined) return [];
+    const { agent, isInRecord, snapshots } = this.#inAgentOf;
+    const also = "then run gc with scrub.";
+    return [
+      ...(isInRecord ? [`what is kept of agent ${quote(agent)}: save the agent anew, ${also}`] : []),
+      ...(snapshots.length > 0 ? [`what snapshots keep of agent ${quote(agent)}: delete ${snapshots.map(quote).join(", ")}, ${also}`] : []),
+    ];
   }
 
   async #changeAll(shared: Shared, seen: Seen): Promise<boolean> {
@@ -296,7 +314,7 @@ class Redacting {
     const edit = (entry: Entry): Entry =>
       sessions.has(entry.id) || (entry.place !== null && by(entry.place)) ? this.#entry(entry, seen) : entry;
     const edited = await editSnapshots(this.#ground, agent, { edit, holds: this.#what.holds, dryRun });
-    this.#agentHolds = edited.isInAgent ? agent : undefined;
+    this.#inAgentOf = { agent, isInRecord: edited.isInRecord, snapshots: edited.holding };
     this.#damaged = edited.damaged;
     return edited.isChanged;
   }
@@ -414,11 +432,11 @@ class Redacting {
     const edit = { text: this.#what.text, numbers: true };
     const open = await OpenCalls.of(this.#ground, [id]);
     const mail = await this.#waiting();
-    const letters = new LetterEdits(mail, this.#what, this.#ground.wallMs(), (name, what) => {
-      if (this.#what.holds(name) && !seen.names.some((known) => known.at === id && known.what === what)) seen.names.push({ what, at: id });
-    });
+    const letters = new LetterEdits(mail, this.#what, this.#ground.wallMs(), (name, what) => this.#name(seen, name, what));
     this.#lettersLeft ||= letters.isLeft;
     const others = [...mail].flatMap(([letter, doc]) => {
+      if (doc.kind === "turn") for (const key of [doc.turn, doc.key]) if (key !== undefined) this.#name(seen, key, "turn-key");
+      if (doc.kind === "signal") this.#name(seen, doc.name, "signal");
       const isOpen = doc.kind === "approve" && open.ids.has(doc.effect);
       if (isOpen && editMail(doc, edit, false) !== editMail(doc, edit, true)) seen.exempt.add(doc.effect);
       const edited = editMail(doc, edit, isOpen);
@@ -450,7 +468,9 @@ function inReport({ exempt, names, others: holders }: Seen, others: readonly Ses
   const named = others.slice(0, MAX_NAMED).map(quote).join(", ") + (others.length > MAX_NAMED ? ", …" : "");
   return [
     ...(exempt.size > 0 ? ["arguments of calls that are not over (`exempt`): settle the calls, then redact again."] : []),
-    ...(names.length > 0 ? ["names by which things are known (`names`): these cannot be changed. Delete the session to remove them."] : []),
+    ...(names.length > 0
+      ? ["names by which things are known (`names`): these cannot be changed. Deleting the session removes them, but for its id."]
+      : []),
     ...(keptBlobs.length > 0 ? ["bodies that other sessions hold, too (`keptBlobs`): redact those sessions."] : []),
     ...(others.length > 0 ? [`what other sessions said themselves (\`others\`): redact ${named}, too.`] : []),
     ...(holders.has(null) ? ["what a deleted session said, which a fork or a snapshot still needs: delete these, and run gc."] : []),

@@ -9,8 +9,10 @@ import type { Ground } from "../ground.js";
 export interface Edited {
   /** Whether anything was changed. */
   readonly isChanged: boolean;
-  /** Whether the text is in what is kept of the agent, which is not the session's: there, or in a snapshot. */
-  readonly isInAgent: boolean;
+  /** Whether the text is in what is kept of the agent, which is not the session's. */
+  readonly isInRecord: boolean;
+  /** Snapshots that hold it in what they keep of the agent, or are called. */
+  readonly holding: readonly string[];
   /** Snapshots that cannot be read. */
   readonly damaged: readonly string[];
 }
@@ -26,20 +28,21 @@ export interface Editing {
 export async function editSnapshots(ground: Ground, agent: string, { edit, holds, dryRun }: Editing): Promise<Edited> {
   const damaged: string[] = [];
   let isChanged = false;
-  let isInAgent = holds((await ground.store.doc(AGENT, agent))?.text ?? "");
+  const holding: string[] = [];
+  const isInRecord = holds((await ground.store.doc(AGENT, agent))?.text ?? "");
   for await (const { id } of documents(ground.store, { kind: SNAPSHOT, of: agent })) {
     await breathe();
     for (;;) {
       const found = await change(ground, id, edit, dryRun);
       if (found === "damaged") damaged.push(id);
       if (found === "damaged" || found === undefined) break;
-      isInAgent ||= found.ofAgent.some(holds);
+      if (found.isDone && found.ofAgent.some(holds)) holding.push(id);
       isChanged ||= found.isChanged;
       if (found.isDone) break;
       // Somebody else has changed, or removed, the same one: looked at again.
     }
   }
-  return { isChanged, isInAgent, damaged };
+  return { isChanged, isInRecord, holding, damaged };
 }
 
 /** `ofAgent`: texts that are not the sessions'. Undefined where it is gone. */

@@ -9,7 +9,7 @@ import { forgetActed } from "../effects/acted.js";
 import type { Ground } from "../ground.js";
 import { callback, flag, options, signalOf } from "../options.js";
 import { forgetReceipts } from "../receipts.js";
-import { scrub } from "../scrub.js";
+import { keptOfDeleted, scrub } from "../scrub.js";
 import { Pace, type PaceOptions } from "./pace.js";
 
 export interface GcOptions {
@@ -35,7 +35,7 @@ export interface GcReport {
    * share a file.
    */
   readonly returnedBytes: number;
-  /** With `scrub`: where deleted text may still be found, in words. Empty where nothing is left in the store's files. */
+  /** With `scrub`: where text of deleted sessions may still be found, in words. Empty where nothing of them is left in the store. */
   readonly left?: readonly string[];
 }
 
@@ -81,7 +81,9 @@ class Collection {
     await forgetReceipts(this.#ground, this.#how);
     await forgetActed(this.#ground, this.#how);
     await this.#room();
-    return this.#how.scrub ? Object.freeze({ ...this.#report, left: await scrub(this.#ground, () => true) }) : this.#report;
+    if (!this.#how.scrub) return this.#report;
+    const left = [...(await keptOfDeleted(this.#ground)), ...(await scrub(this.#ground, () => true))];
+    return Object.freeze({ ...this.#report, left });
   }
 
   #tell(more: Partial<GcReport>): void {
