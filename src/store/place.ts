@@ -71,9 +71,15 @@ export function concernsAbout(directory: string, open: readonly string[]): reado
     concerns.push({
       code: "OPEN_TO_OTHERS",
       message: `${readable.map((path) => quote(path)).join(", ")} can be read or written by others than the owner.`,
-      fix: `chmod go-rwx ${readable.map(shellQuoted).join(" ")}`,
+      fix: `chmod go-rwx ${lasting(readable).map(shellQuoted).join(" ")}`,
     });
   return concerns;
+}
+
+/** SQLite gives its log the mode of its file, and removes the log when the store is closed: a command that names it would fail then. */
+function lasting(paths: readonly string[]): readonly string[] {
+  const files = paths.filter((path) => !/-(wal|shm)$/.test(path));
+  return files.length > 0 ? files : paths;
 }
 
 const shellQuoted = (path: string): string => `'${path.replaceAll("'", "'\\''")}'`;

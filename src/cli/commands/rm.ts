@@ -35,6 +35,7 @@ export const rm = command({
           propose(
             "rm",
             sessions.map(({ id }) => id),
+            scrub ? { scrub } : {},
           ),
         ],
       };

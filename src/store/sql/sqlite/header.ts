@@ -30,7 +30,7 @@ export function inspect(file: string): void {
   const anchors = sizeBeside(file, "-anchors");
   sizeBeside(file, "-shm");
   const found = statSync(file, { throwIfNoEntry: false });
-  if (found && !found.isFile()) throw new HoldfastError("NOT_A_STORE", `${quote(file)} is not a file.`);
+  if (found && !found.isFile()) throw notAFile(file, found.isDirectory());
   const header = found ? reading(file, (read) => read(0, HEADER_BYTES)) : Buffer.alloc(0);
   if (header.length === 0) {
     if (anchors > 0)
@@ -192,4 +192,9 @@ function reading<T>(path: string, use: (read: Read) => T): T {
   } finally {
     closeSync(fd);
   }
+}
+
+function notAFile(file: string, isDirectory: boolean): HoldfastError {
+  const hint = isDirectory ? ` For a store in a directory, write ${quote(`dir:${file}`)}.` : "";
+  return new HoldfastError("NOT_A_STORE", `${quote(file)} is not a file.${hint}`);
 }

@@ -68,7 +68,7 @@ export async function restoreSqlite(from: string, to: string, { force, driver = 
     return { bytes, ...counts, setAside: await replace(draft, target, driver) };
   } catch (error) {
     if (draft !== undefined) dropDraft(draft);
-    throw failed(error, target);
+    throw failed(error, source, target);
   }
 }
 
@@ -217,11 +217,20 @@ function isSound(db: Driver, target: string): boolean {
   }
 }
 
-function failed(error: unknown, target: string): HoldfastError {
+function failed(error: unknown, source: string, target: string): HoldfastError {
   const { code } = error as { code?: unknown };
+  const translated = translate(error);
+  // It names the copy, which is gone.
+  if (translated.code === "CORRUPT" && translated.details.path !== source)
+    return new HoldfastError(
+      "CORRUPT",
+      `The backup ${quote(source)} is damaged, and was not restored. What stood at ${quote(target)} is kept. Restore another backup.`,
+      { path: source },
+      error,
+    );
   if (code === "ENOSPC" || code === "EDQUOT" || failureOf(error) === "full")
     return new HoldfastError("DISK_FULL", `There is no room for the copy beside ${quote(target)}. Nothing was changed.`, {}, error);
   if (typeof code === "string" && /^E[A-Z]+$/.test(code))
     return new HoldfastError("IO", `The backup could not be restored to ${quote(target)} (${code}). What stood there is kept.`, {}, error);
-  return translate(error);
+  return translated;
 }
