@@ -84,7 +84,7 @@ function isFiller(value: string): boolean {
 }
 
 function isPassword(value: string, { isQuoted, isLiteral, isLast }: Written): boolean {
-  if (/\s/.test(value)) return isPhrase(value);
+  if (/\s/.test(value)) return isPhrase(value, isLiteral);
   if (WORDS.has(value.toLowerCase()) || /^(?:~|\.{0,2}\/|[A-Za-z]:\\)/.test(value)) return false;
   const isWord = /^[\p{L}'_-]+$/u.test(value);
   if (!isWord) return !/[:?…]$/.test(value);
@@ -98,8 +98,12 @@ function isPassword(value: string, { isQuoted, isLiteral, isLast }: Written): bo
 /** Several words: a phrase, and no sentence about one. */
 const SENTENCE =
   /\b(?:the|your|my|must|should|is|are|be|at|an?|to|of|for|not|and|or|with|please|enter|no|this|in|on|least|characters?|password|passphrase)\b/i;
-const isPhrase = (value: string): boolean =>
-  (value.length >= 12 || /[0-9]/.test(value)) && value.length <= 400 && !SENTENCE.test(value) && !/[.?!:…]$/.test(value);
+const isPhrase = (value: string, isLiteral: boolean): boolean =>
+  value.length <= 400 &&
+  !SENTENCE.test(value) &&
+  (SPELT.test(value) || ((value.length >= 12 || isLiteral || /[0-9]/.test(value)) && !/[.?!:…]$/.test(value)));
+/** Words with digits or signs among their letters: no sentence has them. */
+const SPELT = /[A-Za-z][0-9@#$%^*][A-Za-z]/;
 
 const isMixed = (value: string): boolean => value.length >= MIN_TOKEN && /[0-9]/.test(value) && /[A-Za-z]/.test(value) && !/\s/.test(value);
 

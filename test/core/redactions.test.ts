@@ -51,6 +51,10 @@ const FOUND: Readonly<Record<RedactionName, readonly (readonly [text: string, ed
     ["curl -u ann:hunter-two https://x.example", "curl -u ann:[password] https://x.example"],
   ],
   secrets: [
+    ['password="p@ss w0rd!"', 'password="[secret]"'],
+    ['{"password":"p@ss w0rd!"}', '{"password":"[secret]"}'],
+    ["DB_PASSWORD='p@ss w0rd!'", "DB_PASSWORD='[secret]'"],
+    ['PASSWORD="two words"', 'PASSWORD="[secret]"'],
     ["api_key=abc123def456", "api_key=[secret]"],
     ['{"client_secret": "zX9-zX9-zX9"}', '{"client_secret": "[secret]"}'],
     ["DB_PASSWORD: hunter22", "DB_PASSWORD: [secret]"],
