@@ -4,7 +4,7 @@ import { readFileSync, statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError, missingPackage, quote } from "../core/errors.js";
 import type { Holdfast, ToolsOptions } from "../index.js";
-import { open } from "../index.js";
+import { open, redactions } from "../index.js";
 import { endCleanly, Stopping } from "./stopping.js";
 import { isReadOnly, refuseMissing } from "./store.js";
 import { block } from "./text.js";
@@ -16,6 +16,7 @@ export interface McpOptions {
   readonly http: string | undefined;
   readonly tokens: string | undefined;
   readonly tenant: string | undefined;
+  readonly redact: boolean;
   readonly agent: string | undefined;
   readonly readOnly: boolean;
   readonly version: string;
@@ -107,8 +108,8 @@ async function overHttp(
   for (const hold of holds.values()) await (await hold.catch(() => undefined))?.close();
 }
 
-const opened = ({ store }: McpOptions, tenant: string | undefined): Promise<Holdfast> =>
-  open(store, tenant === undefined ? {} : { tenant });
+const opened = ({ store, redact }: McpOptions, tenant: string | undefined): Promise<Holdfast> =>
+  open(store, { ...(tenant !== undefined && { tenant }), ...(redact && { redact: redactions() }) });
 
 async function loaded<T>(load: () => Promise<T>): Promise<T> {
   try {

@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { request as httpRequest } from "node:http";
 import { connect, type Socket } from "node:net";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { digest as digestOf } from "../../src/core/digest.js";
@@ -10,8 +11,10 @@ import { type Holdfast, open } from "../../src/index.js";
 import { type HttpServer, serveOverHttp } from "../../src/server/mcp/http.js";
 import { InProgress, MAX_BYTES, MAX_REQUESTS } from "../../src/server/mcp/in-progress.js";
 import { Tokens } from "../../src/server/mcp/tokens.js";
+import { filesWith } from "../support/bytes.js";
 import { errorOf } from "../support/error-of.js";
-import { stores } from "../support/stores.js";
+import { type Way, ways } from "../support/mcp.js";
+import { scratch, stores } from "../support/stores.js";
 
 const fileOf = (bytes: Uint8Array) => ({
   type: "file",
@@ -298,4 +301,21 @@ describe("B16: an Origin and a Host are this machine's, in just one spelling", (
   ])("the Origin %j is refused", async (origin) => {
     expect(await send(ANN, { origin })).toMatchObject({ status: 403 });
   });
+});
+
+test("with --redact, secrets are replaced before anything is stored", async () => {
+  const store = join(scratch(), "redacted.db");
+  const secret = `ghp_${"0123456789abcdef".repeat(3).slice(0, 36)}`;
+  const said = async (...args: string[]): Promise<string> => {
+    const { client, close } = await (ways[0] as Way).connect(store, ...args);
+    const messages = [{ role: "user", content: `look: ${secret}` }];
+    await client.callTool({ name: "conversation_save", arguments: { id: `c${args.length}`, messages } });
+    const answer = await client.callTool({ name: "conversation_load", arguments: { id: `c${args.length}` } });
+    await close();
+    return JSON.stringify(answer);
+  };
+  expect(await said("--redact")).toContain("look: [token]");
+  expect(filesWith(store, secret)).toEqual([]);
+  // The control.
+  expect(await said()).toContain(secret);
 });
