@@ -5,11 +5,12 @@
  * Z1  a digest of arguments or of an input that were edited becomes `UNKNOWN`: nothing may be taken for the same, or for another, by what is
  *     left. Which digests those are is known once all that holds such texts was seen (`forgotten`), so a journal is gone over twice.
  * Z2  arguments of calls that are not over stay, wherever they stand: whoever makes them must find them as they were.
- * Z3  a base copies values that records before it hold, also records of the session that was forked. A copy is known by its digest: a value
- *     in the base of another session is edited if an edited record, or base, held the very same value.
+ * Z3  a base copies values that records before it hold, also records of the session that was forked. In the base of another session, what
+ *     comes from the shared past is edited, and what that session said itself stays. Where both may be (a list, a past that was pruned), a
+ *     copy is known by its digest.
  */
 import { jsonIn, messageIn } from "./blob-body.js";
-import type { Mark } from "./checkpoint.js";
+import { MAX_DESCRIPTION, MAX_LABEL, MAX_REASON, type Mark } from "./checkpoint.js";
 import type { CourseBase, Turn } from "./course.js";
 import type { Digest } from "./digest.js";
 import { type Body, type Effect, type EffectEvent, sameInput, sameOf, UNKNOWN } from "./effect.js";
@@ -59,11 +60,21 @@ export function editRecord(record: JournalRecord, seq: number, edit: RecordEdit)
   return new Editing(edit).record(record, seq);
 }
 
-/**
- * A record of a session that shares what is edited, without the copies in it (Z3). What the session said itself stays: `own` is told where
- * that holds the text.
- */
-export function editCopies(record: JournalRecord, edit: RecordEdit, own: () => void): JournalRecord {
+/** Whose a value in the base of another session is. `known`: it may be of both, and is a copy if its digest is known. */
+export type Whose = "shared" | "own" | "known";
+
+/** What the other session said itself before its base (Z3). */
+export interface OwnWords {
+  readonly key: (key: string) => Whose;
+  readonly effect: (id: string) => Whose;
+  readonly status: () => Whose;
+  readonly turn: (from: number) => Whose;
+  /** Told of own words that hold the text, and stay. */
+  readonly holds: () => void;
+}
+
+/** A record of a session that shares what is edited, without the copies in it (Z3). */
+export function editCopies(record: JournalRecord, edit: RecordEdit, own: OwnWords): JournalRecord {
   return new Editing(edit, own).copies(record);
 }
 
@@ -72,12 +83,19 @@ export function editMark(mark: Mark, { texts }: Pick<RecordEdit, "texts">): Mark
   const where = { in: "checkpoint" } as const;
   const { label, description, reason, metadata } = mark;
   const words = {
-    ...(label !== undefined && { label: texts.text(label, { ...where, field: "label" }) }),
-    ...(description !== undefined && { description: texts.text(description, { ...where, field: "description" }) }),
-    ...(reason !== undefined && { reason: texts.text(reason, { in: "reason" }) }),
+    ...(label !== undefined && { label: within(texts.text(label, { ...where, field: "label" }), MAX_LABEL) }),
+    ...(description !== undefined && { description: within(texts.text(description, { ...where, field: "description" }), MAX_DESCRIPTION) }),
+    ...(reason !== undefined && { reason: within(texts.text(reason, { in: "reason" }), MAX_REASON) }),
     ...(metadata !== undefined && { metadata: editJson(metadata, texts, where) as JsonObject }),
   };
   return changed(mark, words);
+}
+
+/** A text that has grown by what stands in the place of another is cut: nothing may be written that cannot be read. Never inside a character. */
+export function within(text: string, most: number): string {
+  if (text.length <= most) return text;
+  const cut = text.slice(0, most);
+  return cut.isWellFormed() ? cut : cut.slice(0, -1);
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -90,21 +108,34 @@ function changed<T extends object>(object: T, changes: Fields): T {
 
 class Editing {
   readonly #edit: RecordEdit;
-  /** Z3: told of own words that stay. Undefined where all is edited. */
-  readonly #own: (() => void) | undefined;
+  /** Z3. Undefined where all is edited. */
+  readonly #own: OwnWords | undefined;
+  #whose: Whose = "shared";
 
-  constructor(edit: RecordEdit, own?: () => void) {
+  constructor(edit: RecordEdit, own?: OwnWords) {
     this.#edit = edit;
     this.#own = own;
   }
 
-  /** Z3. What stands beside bases are words of the session that owns them, but for digests of what was edited. */
+  /**
+   * Z3. What stands beside bases are words of the session that owns them. A call that a shared reply asks for is told by the digest of its
+   * arguments alone: that is forgotten with them.
+   */
   copies(record: JournalRecord): JournalRecord {
-    const { base, effect, turn } = record;
+    const { base, effect, body, blob } = record;
     if (base !== undefined) return changed(record, { base: this.#base(base) });
-    if (turn !== undefined) return changed(record, { turn: this.#turn(turn) });
-    if (effect?.is !== "intent" || this.#edit.isOpen(effect.id)) return record;
+    if (effect?.is !== "intent" || body !== undefined || blob !== undefined || this.#edit.isOpen(effect.id)) return record;
     return changed(record, { effect: changed(effect, { same: this.#same(effect.same) }) });
+  }
+
+  /** Edits a part of a base by the rule for whose it is. */
+  #as<T>(whose: Whose | undefined, edit: () => T): T {
+    this.#whose = whose ?? "shared";
+    try {
+      return edit();
+    } finally {
+      this.#whose = "shared";
+    }
   }
 
   record(record: JournalRecord, seq: number): JournalRecord {
@@ -149,14 +180,14 @@ class Editing {
   #copied<T extends Json>(before: T, after: T): T {
     const { values } = this.#edit;
     const items = Array.isArray(before) && Array.isArray(after) ? (after as readonly Json[]) : undefined;
-    if (this.#own === undefined) {
+    if (this.#whose === "shared") {
       values.add(sameOf(before));
       if (items) for (const [i, item] of (before as readonly Json[]).entries()) if (item !== items[i]) values.add(sameOf(item));
       return after;
     }
-    if (values.has(sameOf(before))) return after;
-    const isOwn = (item: Json, i: number): boolean => item !== items?.[i] && !values.has(sameOf(item));
-    if (items === undefined || (before as readonly Json[]).some(isOwn)) this.#own();
+    if (this.#whose === "known" && values.has(sameOf(before))) return after;
+    const isOwn = (item: Json, i: number): boolean => item !== items?.[i] && (this.#whose === "own" || !values.has(sameOf(item)));
+    if (items === undefined || (before as readonly Json[]).some(isOwn)) this.#own?.holds();
     return items === undefined ? before : (each(before as readonly Json[], (item, i) => (isOwn(item, i) ? item : (items[i] as Json))) as T);
   }
 
@@ -198,7 +229,7 @@ class Editing {
     const before = (record.blob === undefined ? record[field] : messageIn(this.#bodyText(record.blob), record.blob)) as MessageInput;
     const files = new Map<Digest, Stored>();
     const isWhole = whole?.is(before, seq) === true;
-    if (isWhole) for (const value of valuesIn(before)) whole.values.add(sameOf(value));
+    if (isWhole) for (const value of valuesIn(before)) if (isTelling(value)) whole.values.add(sameOf(value));
     const after = editMessage(before, {
       ...(isWhole ? whole.edit : this.#edit.texts),
       file: (name) => (record.files?.includes(name) ? this.#file(name, files, isWhole ? whole.file : this.#edit.file) : undefined),
@@ -238,7 +269,7 @@ class Editing {
   /** Z1 */
   #forget(before: MessageInput, after: MessageInput): void {
     this.#edit.forgotten.add(sameInput(before));
-    for (const value of valuesIn(before)) this.#edit.values.add(sameOf(value));
+    for (const value of valuesIn(before)) if (isTelling(value)) this.#edit.values.add(sameOf(value));
     const calls = callsIn(after);
     for (const [i, { input }] of callsIn(before).entries()) if (calls[i]?.input !== input) this.#edit.forgotten.add(sameOf(input));
   }
@@ -246,9 +277,13 @@ class Editing {
   #status(record: JournalRecord): JournalRecord {
     const { reason, output } = record;
     return changed(record, {
-      ...(reason !== undefined && { reason: this.#text(reason, { in: "reason" }) }),
+      ...(reason !== undefined && { reason: this.#reason(reason) }),
       ...(output !== undefined && { output: this.#json(output, { in: "output" }) }),
     });
+  }
+
+  #reason(reason: string): string {
+    return within(this.#text(reason, { in: "reason" }), MAX_REASON);
   }
 
   // ---- calls and turns
@@ -279,6 +314,9 @@ class Editing {
         return this.#decision(this.#argsRecord(record, effect.id, { in: "arguments", tool: "" }), effect);
       case "retry":
         return this.#decision(record, effect);
+      case "waits":
+        if (effect.waits.for === "signal") this.#name(effect.waits.name, "signal");
+        return record;
       case "signalled":
         this.#name(effect.name, "signal");
         return this.#value(record, "body", { in: "signal", name: effect.name });
@@ -293,9 +331,10 @@ class Editing {
     return changed(record, { effect: editDecision(effect, { text: (text, where) => this.#text(text, where) }) });
   }
 
-  #effectNames({ name, named }: Pick<Effect, "name" | "named">): void {
+  #effectNames({ name, named, waits }: Pick<Effect, "name" | "named" | "waits">): void {
     this.#name(name, "tool");
     if (named !== undefined) this.#name(named, "effect-key");
+    if (waits?.for === "signal") this.#name(waits.name, "signal");
   }
 
   #argsRecord(record: JournalRecord, id: string, where: RedactionPlace): JournalRecord {
@@ -316,11 +355,14 @@ class Editing {
 
   #base(base: Base): Base {
     const { reason, output, course, state } = base;
+    const own = this.#own;
     return changed(base, {
-      ...(reason !== undefined && { reason: this.#text(reason, { in: "reason" }) }),
-      ...(output !== undefined && { output: this.#json(output, { in: "output" }) }),
+      ...this.#as(own?.status(), () => ({
+        ...(reason !== undefined && { reason: this.#reason(reason) }),
+        ...(output !== undefined && { output: this.#json(output, { in: "output" }) }),
+      })),
       ...(course !== undefined && { course: this.#course(course) }),
-      state: each(state, (entry) => this.#stateEntry(entry)),
+      state: each(state, (entry) => this.#as(own?.key(entry[0]), () => this.#stateEntry(entry))),
     });
   }
 
@@ -341,12 +383,17 @@ class Editing {
 
   #course(course: CourseBase): CourseBase {
     const { effects, turn, prefix, signals } = course;
+    const own = this.#own;
+    const shared = own && "known";
+    const isOwnTurn = turn !== undefined && own?.turn(turn.from) === "own";
     return changed(course, {
-      ...(effects && { effects: each(effects, (effect) => this.#effect(effect)) }),
-      ...(turn && { turn: this.#turn(turn) }),
-      ...(prefix !== undefined && { prefix: this.#prefix(prefix) }),
+      ...(effects && { effects: each(effects, (effect) => this.#as(own?.effect(effect.id), () => this.#effect(effect))) }),
+      ...(turn && !isOwnTurn && { turn: this.#turn(turn) }),
+      ...(prefix !== undefined && { prefix: this.#as(shared, () => this.#prefix(prefix)) }),
       ...(signals && {
-        signals: each(signals, (signal) => changed(signal, { body: this.#body(signal.body, { in: "signal", name: signal.name }) })),
+        signals: each(signals, (signal) =>
+          this.#as(shared, () => changed(signal, { body: this.#body(signal.body, { in: "signal", name: signal.name }) })),
+        ),
       }),
     });
   }
@@ -362,7 +409,7 @@ class Editing {
       ...(signals && {
         signals: each(signals, (signal) => changed(signal, { body: this.#body(signal.body, { in: "signal", name: signal.name }) })),
       }),
-      same: isOpen ? same : this.#same(same),
+      same: isOpen || this.#whose === "own" ? same : this.#same(same),
     });
   }
 
@@ -387,6 +434,10 @@ function each<T>(list: readonly T[], change: (item: T, index: number) => T): rea
 
 const callsIn = (message: MessageInput) =>
   partsOf(message).flatMap((part) => (part.type === "tool-call" && part.by !== "provider" ? [part] : []));
+
+/** A value that is written short may be anything else's: `"ok"`, 1, true. */
+const isTelling = (value: Json): boolean => JSON.stringify(value).length >= TELLING_CHARS;
+const TELLING_CHARS = 16;
 
 /** What a message says that the course may say again: arguments, and what tools answered. */
 const valuesIn = (message: MessageInput): readonly Json[] =>

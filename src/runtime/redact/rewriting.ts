@@ -20,6 +20,7 @@ import { breathe } from "../breathe.js";
 import type { Ground } from "../ground.js";
 import { hole } from "../journal.js";
 import { Bodies } from "./bodies.js";
+import { OwnWordsOf } from "./own-words.js";
 import type { OpenCalls, Stretch } from "./reach.js";
 import { rememberSaves } from "./remembered.js";
 import type { What } from "./what.js";
@@ -80,6 +81,7 @@ export class Rewriting {
   readonly #values = new Set<string>();
   /** Whether a message that goes whole is left for the last: what it says elsewhere is known from it. */
   #leavesMessage = false;
+  readonly #ownWords = new OwnWordsOf();
   #isSurvey = true;
   seen = nothingSeen();
 
@@ -94,6 +96,12 @@ export class Rewriting {
 
   /** Looks at everything, and changes nothing. */
   async survey(stretches: readonly Stretch[]): Promise<Seen> {
+    for (const stretch of stretches)
+      if (stretch.others === "copies")
+        for await (const save of this.#saves(stretch)) {
+          const { items, state } = isGap(save) ? NO_RECORDS : openWhole(save);
+          this.#ownWords.note(stretch, save, [...items, ...state]);
+        }
     for (const stretch of stretches) for await (const _ of this.#edits(stretch));
     return this.seen;
   }
@@ -182,9 +190,10 @@ export class Rewriting {
     const first = firstSeq(save);
     const edit = this.#edit(save);
     if (others !== undefined && this.#isSurvey) this.#lookAt(save, stretch, [...items, ...state]);
+    const own = others === "copies" ? this.#ownWords.before(save, () => this.#isOthers(stretch)) : undefined;
     const after = (record: JournalRecord, seq: number): JournalRecord => {
       if (others === undefined) return editRecord(record, seq, edit(seq));
-      return others === "copies" ? editCopies(record, edit(seq), () => this.#isOthers(stretch)) : record;
+      return own === undefined ? record : editCopies(record, edit(seq), own);
     };
     const texts = (records: readonly JournalRecord[], section: string | null, from: number): readonly string[] | undefined => {
       const edited = records.map((record, i) => {
@@ -215,7 +224,7 @@ export class Rewriting {
   /** Whether others hold it in words of their own. Their bases are asked for copies, where these are edited. */
   #lookAt(save: Save, stretch: Stretch, records: readonly JournalRecord[]): void {
     if (this.#what.message !== undefined || this.seen.others.has(ownerOf(stretch))) return;
-    const edit = this.#looking();
+    const edit = this.#looking(() => this.#isOthers(stretch));
     const holds = (record: JournalRecord): boolean =>
       (record.base === undefined || stretch.others === "looked at") && editRecord(record, 0, edit) !== record;
     const mark = save.mark === null ? undefined : markOf(save.mark);
@@ -226,10 +235,11 @@ export class Rewriting {
     this.seen.others.add(ownerOf(stretch));
   }
 
-  /** Edits as any other does, and leaves no trace. */
-  #looking(): RecordEdit {
+  /** Edits as any other does, and leaves no trace. `named` is told of names that hold the text. */
+  #looking(named: () => void): RecordEdit {
+    const name = (given: string): void => void (this.#what.holds(given) && named());
     return {
-      texts: { text: this.#what.text, numbers: true },
+      texts: { text: this.#what.text, numbers: true, name },
       body: (name) => this.#bodies.get(name),
       keep: (bytes) => ({ digest: digest(bytes), bytes: bytes.length }),
       file: this.#what.file,
@@ -311,6 +321,8 @@ interface Opened {
   readonly state: readonly JournalRecord[];
   readonly refs: readonly Digest[];
 }
+
+const NO_RECORDS = { items: [], state: [] };
 
 function openWhole(save: Save): Opened {
   const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
