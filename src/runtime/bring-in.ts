@@ -13,10 +13,10 @@ import { firstSeq, isGap, isUnredacted, open, rewrittenSections, type Save } fro
 import type { Change, Head, Label, LineRow, NewLine, NewSave, SaveQuery } from "../store/port.js";
 import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
-import { type Remembered, rememberedOf, rememberSaves } from "./redact/remembered.js";
+import { isStale, type Remembered, rememberedOf, rememberSaves } from "./redact/remembered.js";
 import { cutLines } from "./retention/gc.js";
 import { refsIn } from "./retention/prune.js";
-import { type LineDoc, leaseRow } from "./rows.js";
+import { headOf, type LineDoc, leaseRow } from "./rows.js";
 
 /** What a stream says, verified: a line begins or goes on, a save follows on it, and at the end comes the session. */
 export type Brought =
@@ -50,8 +50,9 @@ export interface Target {
   readonly pinned: Set<string>;
   readonly wrote: { saves: number; blobs: number };
   /** Lines that came, with what they begin on, and those of them from which the target has removed texts that came. */
-  readonly origins: Map<LineId, LineId | undefined>;
-  readonly stale: Set<LineId>;
+  readonly origins: Map<LineId, Place | null>;
+  /** From which record on. */
+  readonly stale: Map<LineId, number>;
 }
 
 interface TargetLine {
@@ -74,6 +75,8 @@ interface TargetLine {
   ahead: Save[];
   /** What the target has redacted on it, be it that the line is gone. */
   readonly redacted: Remembered | undefined;
+  /** What was redacted where it comes from, without texts. */
+  readonly rewritten: Save[];
 }
 
 const SAVES_AT_ONCE = 200;
@@ -124,13 +127,13 @@ export class BringIn {
       if (row !== undefined && row.text !== line.text)
         throw new Refused("CONFLICT", `Line ${line.id} is another one here. Import it into another store.`);
       const owner = row?.owned ? row.session : undefined;
-      this.#target.origins.set(line.id, doc.origin?.line);
+      this.#target.origins.set(line.id, doc.origin);
       if (owner === undefined) this.#refuseStale(line.id);
       if (row === undefined && doc.origin !== null) await this.#checkOrigin(doc.origin, doc);
       const tail = row === undefined ? undefined : await this.#tailOf(line.id);
       const home = of !== null && (await store.session(of)) === undefined ? of : nobodys(line.id);
       const redacted = await this.#orRefused(() => rememberedOf(this.#target.ground, line.id));
-      const nothing = { end: after, last: undefined, differs: false, lacks: false, ahead: [] };
+      const nothing = { end: after, last: undefined, differs: false, lacks: false, ahead: [], rewritten: [] };
       this.#lines.set(line.id, { line, of, home, owner, tail, redacted, ...nothing });
       if (owner === undefined) this.#target.pinned.add(line.id);
     } else if (of !== null) this.#lines.set(line.id, { ...known, of });
@@ -233,10 +236,10 @@ export class BringIn {
     const current = this.#current as TargetLine;
     const { save } = fresh;
     const { owner, tail } = current;
+    if (rewrittenSections(save) !== undefined) current.rewritten.push({ ...save, items: null, state: null, mark: null });
     current.last = fresh;
     current.end = save.seq;
-    const redacted = current.redacted?.saves.get(save.seq);
-    if (redacted !== undefined && isUnredacted(save, redacted)) this.#target.stale.add(save.line);
+    if (current.redacted !== undefined && isStale(current.redacted, save)) await this.#noteStale(save);
     // A line that a session owns here is not added to; but others that begin on it may be.
     if (owner !== undefined) return;
     if (tail !== undefined && firstSeq(save) <= tail.seq) return this.#compare(current, fresh);
@@ -283,15 +286,27 @@ export class BringIn {
     return current.ahead[0];
   }
 
+  /** What came before stays, for forks that begin there. */
+  async #noteStale({ line, ...save }: Save): Promise<void> {
+    const { stale } = this.#target;
+    const from = firstSeq({ ...save });
+    if (!stale.has(line)) await this.#flush();
+    stale.set(line, Math.min(stale.get(line) ?? from, from));
+  }
+
   /** What was redacted here since it was exported must not come back with what goes on from it. */
   #refuseStale(line: LineId): void {
     const { stale, origins } = this.#target;
-    for (let id: LineId | undefined = line; id !== undefined && stale.size > 0; id = origins.get(id)) {
-      if (stale.has(id))
+    let to = MAX_SEQ;
+    for (let id: LineId | undefined = line; id !== undefined && stale.size > 0; ) {
+      if ((stale.get(id) ?? Number.POSITIVE_INFINITY) <= to)
         throw new Refused(
           "CONFLICT",
           `It was redacted here after it was exported (line ${id}), and the export may hold the text. Nothing of it was imported. Export it anew.`,
         );
+      const origin: Place | null | undefined = origins.get(id);
+      to = origin?.seq ?? 0;
+      id = origin?.line;
     }
   }
 
@@ -338,15 +353,7 @@ export class BringIn {
 
   async #apply(changes: readonly Change[]): Promise<void> {
     const { ground, dryRun, wrote } = this.#target;
-    if (!dryRun) {
-      for (const { loose, saves } of this.#pending)
-        await rememberSaves(
-          ground,
-          loose.id,
-          saves.map(({ save }) => save),
-        );
-      if (!(await ground.store.apply(changes)).ok) throw new Again();
-    }
+    if (!dryRun && !(await ground.store.apply(changes)).ok) throw new Again();
     wrote.saves += this.#saves;
     wrote.blobs += this.#newBlobs;
   }
@@ -369,8 +376,11 @@ export class BringIn {
     if (taken !== undefined)
       throw new Refused("CONFLICT", `Line ${taken.line.id} of session ${quote(id)} belongs to session ${quote(taken.owner ?? "?")} here.`);
     // Its title, tags and metadata come as they were.
-    for (const { line, redacted } of own) {
-      if ((redacted?.label ?? 0) > label.version) this.#target.stale.add(line.id);
+    const { title = null } = headOf({ id, head });
+    for (const { line, redacted, end } of own) {
+      const was = line.id === head.line && redacted?.head !== undefined && end <= redacted.head.seq ? redacted.head : undefined;
+      if ((redacted?.label ?? 0) > label.version || (was !== undefined && title !== null && title !== was.title))
+        this.#target.stale.set(line.id, 0);
       this.#refuseStale(line.id);
     }
     if (dryRun) await this.#flush();
@@ -387,6 +397,8 @@ export class BringIn {
       const end = last ?? (tail && (await this.#stored(line.id)));
       if (end !== undefined && !isPending) ends.push(end);
     }
+    // It is known by now that the session will be here.
+    for (const { line, rewritten } of this.#lines.values()) await rememberSaves(this.#target.ground, line.id, rewritten);
     const claims = own.map(({ line }) => line.id);
     const buried = await store.buriedEpoch(id);
     const lease = leaseRow(id, { ...freeLease, epoch: buried + 1 });

@@ -94,7 +94,7 @@ export async function importRows(ground: Ground, rows: ExportedRows, given: Impo
     const incarnation = flag(o.moved, "moved") ? await ground.learnIncarnation() : IMPORTED;
     const dryRun = flag(o.dryRun, "dryRun") ?? false;
     const wrote = { saves: 0, blobs: 0 };
-    const target: Target = { ground, dryRun, incarnation, came, pinned, wrote, origins: new Map(), stale: new Set() };
+    const target: Target = { ground, dryRun, incarnation, came, pinned, wrote, origins: new Map(), stale: new Map() };
     return await new Import(target, came, signal, callback(o.onProgress, "onProgress")).run(pieces);
   } finally {
     ground.imports.delete(pinned);

@@ -97,7 +97,7 @@ export async function once<A extends Json, R>(
       docs: (answer) => {
         const body = JSON.stringify(answer);
         const doc: ReceiptDoc = { id, ...about, at: ground.wallMs(), answer: digest(body) };
-        return [{ kind: RECEIPT, id, when: { absent: true }, put: { of: null, version: 1, text: sealed(doc), body, pins: [] } }];
+        return [{ kind: RECEIPT, id, when: { absent: true }, put: { of: to, version: 1, text: sealed(doc), body, pins: [] } }];
       },
       check: (applied, place) => {
         if (!applied.ok && applied.change >= place) throw repeated(call.key);
@@ -173,21 +173,21 @@ export async function forgetReceipts(ground: Ground, { signal }: { readonly sign
 }
 
 /**
- * Of what was said nothing is left, not even a digest: somebody who can guess the key could guess it. The keys stay known, and what was done
- * to what.
+ * Of what was said in calls that were done to something, nothing is left, not even a digest: a person who can guess the key could guess it.
+ * The keys stay known, and what was done.
  */
-export async function forgetArguments({ store }: Ground): Promise<void> {
+export async function forgetArguments({ store }: Ground, of: string): Promise<void> {
   let some: DocChange[] = [];
   const write = async () => {
     // Where one of them is changed or gone meanwhile, the others are not to wait for it.
     if (!(await store.apply([], some, "frees")).ok) for (const one of some) await store.apply([], [one], "frees");
     some = [];
   };
-  for await (const { id } of documents(store, { kind: RECEIPT })) {
+  for await (const { id } of documents(store, { kind: RECEIPT, of })) {
     const row = await store.doc(RECEIPT, id);
     const doc = row && (await unlessDamaged(() => receiptOf(row)));
     if (row === undefined || doc === undefined || doc.args === FORGOTTEN) continue;
-    const { of, version, body } = row;
+    const { version, body } = row;
     const put = { of, version: version + 1, text: sealed({ ...doc, args: FORGOTTEN }), body, pins: [] };
     some.push({ kind: RECEIPT, id, when: { version }, put });
     if (some.length === AT_ONCE) await write();

@@ -82,7 +82,7 @@ export const headRow = (doc: HeadDoc): Head => ({
   text: sealed(doc),
 });
 
-export function headOf({ id, head }: SessionRow): HeadDoc {
+export function headOf({ id, head }: Pick<SessionRow, "id" | "head">): HeadDoc {
   const doc = unsealed<HeadDoc>(head.text, "head", id);
   const isSame =
     doc.id === id &&

@@ -5,7 +5,6 @@ import { expect, inject, test } from "vitest";
 import { Holdfast as Opened } from "../../src/holdfast.js";
 import { type Holdfast, open } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
-import { sealedText, unsealed } from "../../src/store/dir/sealed.js";
 import { thisMachine } from "../../src/store/machine.js";
 import { openDriver } from "../../src/store/sql/sqlite/driver.js";
 import { filesWith } from "../support/bytes.js";
@@ -87,34 +86,6 @@ test("dir: ends that were set aside, drafts of killed processes and mail of befo
   expect(readFileSync(join(root, "index.jsonl"), "utf8")).toContain("[redacted]");
   expect((await hold.sessions.list({ tag: "other" })).items.map(({ id }) => id)).toEqual(["a"]);
   await hold.close();
-});
-
-test.each(onDisk)("$name: mail that an older version has taken in, and kept whole, is forgotten", async ({ name, address }) => {
-  const at = address();
-  const hold = await open(at);
-  await (await hold.session("a")).close();
-  await hold.signal("a", "x", 1, { key: "k" });
-  await hold.close();
-  if (name === "sqlite") {
-    const db = openDriver(at);
-    expect(db.prepare("UPDATE mail SET body = ? WHERE drained = 1").run(`{"kind":"signal","value":"${SECRET}"}`)).toBe(1);
-    db.close();
-  } else {
-    const root = at.replace("dir:", "");
-    const file = readdirSync(root, { recursive: true })
-      .map(String)
-      .find((path) => /inbox.done.*json$/.test(path)) as string;
-    const before = unsealed<object>(readFileSync(join(root, file), "utf8"));
-    writeFileSync(join(root, file), sealedText({ ...before, text: SECRET }));
-  }
-  expect(filesWith(at, SECRET)).not.toEqual([]);
-  const again = await open(at);
-  await expect(again.signal("a", "x", 2, { key: "k" })).rejects.toMatchObject({ code: "CONFLICT" });
-  await again.sessions.redact("a", SECRET);
-  expect(filesWith(at, SECRET)).toEqual([]);
-  await again.signal("a", "x", 2, { key: "k" });
-  expect((await again.verify()).findings).toEqual([]);
-  await again.close();
 });
 
 test("postgres: once the server has rewritten its tables, none of their files holds it", { timeout: 60_000 }, async () => {

@@ -4,13 +4,16 @@
  *
  * Nothing is held in between: killed at any point, it is run again. Every save is exchanged whole, and verifies before and after.
  */
+
+import { MAX_REASON } from "../../core/checkpoint.js";
 import type { Digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
-import { type LineId, type SessionId, sessionId } from "../../core/ids.js";
-import type { JsonObject } from "../../core/json.js";
+import { checkName, type LineId, type SessionId, sessionId } from "../../core/ids.js";
+import type { Json, JsonObject } from "../../core/json.js";
 import { MAX_LEASE_MS } from "../../core/lease.js";
-import { editJson } from "../../core/redact-text.js";
-import type { Change } from "../../store/port.js";
+import { within } from "../../core/redact-record.js";
+import { editJson, type RedactionPlace } from "../../core/redact-text.js";
+import type { Change, Head } from "../../store/port.js";
 import type { Entry } from "../agents/snapshot.js";
 import { freeLines } from "../bring-in.js";
 import { unlessDamaged } from "../damage.js";
@@ -19,7 +22,7 @@ import type { Ground } from "../ground.js";
 import { noSession, tryPost } from "../inbox.js";
 import { superseded } from "../lease-keeper.js";
 import { HIDDEN } from "../letters.js";
-import { checkTags } from "../opening.js";
+import { checkTags, MAX_TITLE_CHARS } from "../opening.js";
 import { callback, flag, invalid, options, signalOf, wholeNumber } from "../options.js";
 import { childrenOf } from "../outside.js";
 import { forgetArguments } from "../receipts.js";
@@ -29,7 +32,7 @@ import { Leases } from "./leases.js";
 import { LetterEdits } from "./letters.js";
 import { editMail } from "./mail.js";
 import { OpenCalls, type Shared, sharedBy, stretchesOf } from "./reach.js";
-import { rememberLabel } from "./remembered.js";
+import { rememberHead, rememberLabel } from "./remembered.js";
 import { type Name, Rewriting, type Seen } from "./rewriting.js";
 import { editSnapshots } from "./snapshots.js";
 import { type RedactWhat, type What, whatOf } from "./what.js";
@@ -81,6 +84,7 @@ const TRIES = 20;
 const SWEPT_AT_ONCE = 500;
 const MAX_WITH = 1_000;
 const MAX_NAMED = 20;
+const REDACTED_TAG = "[redacted]";
 
 export async function redactSession(ground: Ground, id: unknown, what: RedactWhat, given?: RedactOptions): Promise<RedactReport> {
   const session = sessionId(id);
@@ -148,38 +152,62 @@ class Redacting {
     return this.#report(seen, shared, { outside, keptBlobs: [], left: scrubs ? [] : UNSCRUBBED });
   }
 
+  /**
+   * Who else holds it in words of their own: forks, sessions that calls ran, and what these are related to in the same way. A message is in its
+   * own session alone.
+   */
+  async #lookAtOthers(shared: Shared, seen: Seen): Promise<void> {
+    const found = new Set<SessionId>();
+    const known = new Set<SessionId>([this.#session]);
+    const forks = (of: Shared, by: Seen): readonly SessionId[] => {
+      for (const session of by.others) if (session !== null) found.add(session);
+      return [...new Set(of.others.flatMap(({ row }) => (row.session ?? []) as SessionId | []))];
+    };
+    const queue = [...forks(shared, seen)];
+    const isText = this.#what.message === undefined;
+    if (isText) queue.push(...(await childrenOf(this.#ground, this.#session)));
+    const isFork = new Set(forks(shared, seen));
+    for (const session of isText ? queue : []) {
+      if (known.has(session)) continue;
+      known.add(session);
+      this.#tick();
+      // A fork was gone over with what it shares, but for what stands beside its journal.
+      if (isFork.has(session)) {
+        if (await this.#isBeside(session, seen)) found.add(session);
+      } else {
+        const probe = new Redacting(this.#ground, session, this.#what, this.#hearers);
+        const theirs = await probe.#survey([]);
+        if (await probe.#isHolding(theirs.seen, theirs.shared)) found.add(session);
+        for (const fork of forks(theirs.shared, theirs.seen)) queue.push(isFork.add(fork) && fork);
+      }
+      if (this.#what.holds(session)) seen.names.push({ what: "session-id", at: session });
+      queue.push(...(await childrenOf(this.#ground, session)));
+    }
+    this.#others = [...found].filter((session) => session !== this.#session).toSorted();
+  }
+
   /** Whether the session, without those around it, holds the text. */
-  async #isHolding(): Promise<boolean> {
-    const { seen, shared } = await this.#survey([]);
+  async #isHolding(seen: Seen, shared: Shared): Promise<boolean> {
     const { reworded, drained } = await this.#mail(seen);
-    if (seen.records > 0 || seen.names.length > 0 || reworded.length + drained.length > 0) return true;
+    if (seen.records + seen.names.length + seen.exempt.size + reworded.length + drained.length > 0) return true;
     return (await this.#outside(this.#session, seen, true)) !== undefined || this.#snapshots(shared, seen, true);
   }
 
-  /** Forks, and what their people called them; and sessions that calls ran. A message is in its own session alone. */
-  async #lookAtOthers({ others }: Shared, seen: Seen): Promise<void> {
-    const found = new Set<SessionId>();
-    for (const session of seen.others) if (session !== null) found.add(session);
-    if (this.#what.message === undefined) {
-      for (const { row } of others)
-        if (row.session !== null && (await this.#isBeside(row.session as SessionId))) found.add(row.session as SessionId);
-      const children = [...(await childrenOf(this.#ground, this.#session))];
-      for (const child of children) {
-        this.#tick();
-        if (await new Redacting(this.#ground, child, this.#what, this.#hearers).#isHolding()) found.add(child);
-        for (const grandchild of await childrenOf(this.#ground, child)) if (!children.includes(grandchild)) children.push(grandchild);
-      }
-    }
-    this.#others = [...found].toSorted();
-  }
-
-  /** Whether a fork's label, or a letter that waits for it, holds the text. */
-  async #isBeside(session: SessionId): Promise<boolean> {
+  /** Whether a fork's row, or a letter that waits for it, holds the text. */
+  async #isBeside(session: SessionId, seen: Seen): Promise<boolean> {
     const row = await this.#ground.store.session(session);
     if (row === undefined) return false;
-    if (this.#label(labelOf(row)) !== undefined) return true;
+    // As it will be: what was taken from the shared past goes.
+    const { title, reason } = this.#head(headOf(row), seen, false);
+    if (this.#label(labelOf(row)) !== undefined || this.#holdsIn([title ?? "", reason ?? ""])) return true;
     const mail = await this.#ground.store.inbox(session, { dueBy: HIDDEN, limit: Number.MAX_SAFE_INTEGER });
-    return mail.some(({ text }) => this.#what.holds(text));
+    for (const { text } of mail) {
+      const doc = await unlessDamaged(() => mailOf(text, session));
+      // A message in a letter is JSON in a text.
+      if (doc !== undefined && (this.#holdsIn(doc as unknown as Json) || (doc.kind === "append-part" && this.#holdsIn(jsonOr(doc.text)))))
+        return true;
+    }
+    return false;
   }
 
   /** What there is to change, and who shares it. `known`: sessions of which it is known that they do. */
@@ -210,6 +238,11 @@ class Redacting {
     if (agent !== undefined) this.#name(seen, agent, "agent");
   }
 
+  /** Whether a value holds it in any of its texts. */
+  #holdsIn(value: Json): boolean {
+    return editJson(value, { text: this.#what.text, numbers: true }, { in: "message", role: "user" }) !== value;
+  }
+
   #name(seen: Seen, name: string, what: Name["what"]): void {
     const at = this.#session;
     if (this.#what.holds(name) && !seen.names.some((known) => known.at === at && known.what === what)) seen.names.push({ what, at });
@@ -232,10 +265,11 @@ class Redacting {
         // First: titles are known from messages as they were.
         const outside = await this.#changeAll(shared, seen);
         // Copies first: they are known by what they were copied from.
-        if (await found.rewriting.rewrite([...shared.others, ...found.stretches])) {
+        const isFound = outside || seen.records > 0;
+        if (!isFound || (await found.rewriting.rewrite([...shared.others, ...found.stretches]))) {
           const keptBlobs = await this.#sweep(seen);
-          await forgetArguments(this.#ground);
-          const left = scrubs ? await scrub(this.#ground, this.#what.holds) : UNSCRUBBED;
+          if (isFound) await forgetArguments(this.#ground, this.#session);
+          const left = scrubs ? await scrub(this.#ground, this.#what.inFile) : UNSCRUBBED;
           await this.#lookAtOthers(shared, seen);
           this.#hearers.onProgress?.(this.#looked);
           return this.#report(seen, shared, { outside, keptBlobs, left });
@@ -293,7 +327,9 @@ class Redacting {
     const also = "then run gc with scrub.";
     return [
       ...(isInRecord ? [`what is kept of agent ${quote(agent)}: save the agent anew, ${also}`] : []),
-      ...(snapshots.length > 0 ? [`what snapshots keep of agent ${quote(agent)}: delete ${snapshots.map(quote).join(", ")}, ${also}`] : []),
+      ...(snapshots.length > 0
+        ? [`what snapshots keep of agent ${quote(agent)}, or of forks: delete ${snapshots.map(quote).join(", ")}, ${also}`]
+        : []),
     ];
   }
 
@@ -307,13 +343,15 @@ class Redacting {
   }
 
   /** Whoever shares what is changed is of the same agent, be it deleted since. Answers whether there is anything to change. */
-  async #snapshots({ sharers, by }: Shared, seen: Seen, dryRun: boolean): Promise<boolean> {
+  async #snapshots({ sharers, by, others }: Shared, seen: Seen, dryRun: boolean): Promise<boolean> {
     const agent = (await this.#ground.store.session(this.#session))?.head.agent ?? undefined;
     if (agent === undefined) return false;
-    const sessions = new Set<string>([this.#session, ...sharers]);
-    const edit = (entry: Entry): Entry =>
-      sessions.has(entry.id) || (entry.place !== null && by(entry.place)) ? this.#entry(entry, seen) : entry;
-    const edited = await editSnapshots(this.#ground, agent, { edit, holds: this.#what.holds, dryRun });
+    const sessions = new Set<string>([this.#session, ...sharers, ...others.flatMap(({ row }) => row.session ?? [])]);
+    const isOfFamily = (entry: Entry): boolean => sessions.has(entry.id) || (entry.place !== null && by(entry.place));
+    const edit = (entry: Entry): Entry => (isOfFamily(entry) ? this.#entry(entry, seen) : entry);
+    const holds = (value: Json): boolean => this.#holdsIn(value);
+    const isOthers = (entry: Entry): boolean => isOfFamily(entry) && holds(entry as unknown as Json);
+    const edited = await editSnapshots(this.#ground, agent, { edit, holds, isOthers, dryRun });
     this.#inAgentOf = { agent, isInRecord: edited.isInRecord, snapshots: edited.holding };
     this.#damaged = edited.damaged;
     return edited.isChanged;
@@ -335,16 +373,25 @@ class Redacting {
     const isOwn = id === this.#session;
     for (;;) {
       const change = await this.#outside(id, seen, isOwn);
-      // What mail said that was taken in is forgotten in any case: nobody can tell what a digest stands for.
-      if (change === undefined && !isOwn) return false;
+      // What mail said that was taken in is forgotten with anything else: a digest does not tell what it stands for.
+      if (change === undefined && (!isOwn || (seen.records === 0 && !this.#outsideChanged))) return false;
       const epoch = (this.#leases as Leases).epoch(id);
       const when = { epoch, ...change?.when };
       if (change?.label !== undefined) await this.#rememberLabel(change.label.version);
+      // Where a message says the same, its save is remembered.
+      if (change?.head !== undefined && isOwn && seen.records === 0) await this.#rememberHead(id, change.head);
       const applied = await this.#ground.store.apply([{ session: id, ...change, when, ...(isOwn && { forgets: true }) }], [], "frees");
       if (applied.ok) return change !== undefined;
       // The label is anybody's, and was changed in between.
       if (applied.why !== "version") throw superseded(id);
     }
+  }
+
+  async #rememberHead(id: SessionId, head: Head): Promise<void> {
+    const { line } = head;
+    const { title } = headOf({ id, head });
+    const seq = (await this.#ground.journal.tail(line))?.save.seq ?? 0;
+    await rememberHead(this.#ground, line, { seq, title: title ?? null });
   }
 
   async #rememberLabel(version: number): Promise<void> {
@@ -361,7 +408,7 @@ class Redacting {
     const row = await this.#ground.store.session(id);
     if (row === undefined) throw noSession(id);
     const before = headOf(row);
-    const head = this.#head(before, seen);
+    const head = this.#head(before, seen, isOwn);
     const label = isOwn ? this.#label(labelOf(row)) : undefined;
     if (head === before && label === undefined) return undefined;
     return {
@@ -371,21 +418,28 @@ class Redacting {
     };
   }
 
-  #head(head: HeadDoc, { titles }: Seen): HeadDoc {
+  /** Of a session that only shares it, the title that was taken from there. */
+  #head(head: HeadDoc, { titles }: Seen, isOwn: boolean): HeadDoc {
     const { text } = this.#what;
     const { title, reason } = head;
+    const own = (given: string, where: RedactionPlace): string => (isOwn ? text(given, where) : given);
     // It is the beginning of a message, and may hold the beginning of what is to go.
-    const newTitle = title === undefined ? undefined : (titles.get(title) ?? text(title, { in: "session", field: "title" }));
-    const newReason = reason === undefined ? undefined : text(reason, { in: "reason" });
+    const newTitle = title === undefined ? undefined : (titles.get(title) ?? own(title, { in: "session", field: "title" }));
+    const newReason = reason === undefined ? undefined : own(reason, { in: "reason" });
     if (newTitle === title && newReason === reason) return head;
-    return { ...head, ...(newTitle !== undefined && { title: newTitle }), ...(newReason !== undefined && { reason: newReason }) };
+    return {
+      ...head,
+      ...(newTitle !== undefined && { title: within(newTitle, MAX_TITLE_CHARS) }),
+      ...(newReason !== undefined && { reason: within(newReason, MAX_REASON) }),
+    };
   }
 
   /** Of a session that only shares it, what was taken from there. */
   #entry(entry: Entry, seen: Seen): Entry {
     const id = entry.id as SessionId;
-    const { title } = this.#head({ ...entry.head, id, line: "" as LineId, status: "in-progress" }, seen);
-    const label = id === this.#session ? this.#label({ ...entry.label, id, version: 0 }) : undefined;
+    const isOwn = id === this.#session;
+    const { title } = this.#head({ ...entry.head, id, line: "" as LineId, status: "in-progress" }, seen, isOwn);
+    const label = isOwn ? this.#label({ ...entry.label, id, version: 0 }) : undefined;
     if (title === entry.head.title && label === undefined) return entry;
     const { id: _id, version: _version, ...words } = label ?? { ...entry.label, id, version: 0 };
     return { ...entry, head: { ...entry.head, ...(title !== undefined && { title }) }, label: words };
@@ -403,8 +457,8 @@ class Redacting {
     return {
       ...label,
       version: version + 1,
-      ...(newTitle !== undefined && { title: newTitle }),
-      tags: checkTags(named, "tags"),
+      ...(newTitle !== undefined && { title: within(newTitle, MAX_TITLE_CHARS) }),
+      tags: checkTags(named.map(tagWithin), "tags"),
       metadata: newMetadata,
     };
   }
@@ -460,6 +514,23 @@ class Redacting {
   async #requireInLetter(message: string): Promise<void> {
     const letters = new LetterEdits(await this.#waiting(), this.#what, this.#ground.wallMs(), () => {});
     if (!letters.isMessageThere) throw noMessage(this.#session, message);
+  }
+}
+
+function jsonOr(text: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return text;
+  }
+}
+
+/** A tag is a name. What was put in the place of a text may be none, or make the tag too long. */
+function tagWithin(tag: string): string {
+  try {
+    return checkName(tag, "tag");
+  } catch {
+    return REDACTED_TAG;
   }
 }
 

@@ -6,7 +6,7 @@
  */
 import { markOf, markText } from "../../core/checkpoint.js";
 import { type Digest, digest } from "../../core/digest.js";
-import { MAX_SEQ, placeId, type SessionId } from "../../core/ids.js";
+import { type LineId, MAX_SEQ, placeId, type SessionId } from "../../core/ids.js";
 import { textBytes } from "../../core/json.js";
 import type { Blob, MessageInput } from "../../core/message.js";
 import type { JournalRecord } from "../../core/record.js";
@@ -22,7 +22,7 @@ import { hole } from "../journal.js";
 import { Bodies } from "./bodies.js";
 import { OwnWordsOf } from "./own-words.js";
 import type { OpenCalls, Stretch } from "./reach.js";
-import { rememberSaves } from "./remembered.js";
+import { Absent, rememberAbsent, rememberSaves } from "./remembered.js";
 import type { What } from "./what.js";
 
 const ROWS = 100;
@@ -82,6 +82,7 @@ export class Rewriting {
   /** Whether a message that goes whole is left for the last: what it says elsewhere is known from it. */
   #leavesMessage = false;
   readonly #ownWords = new OwnWordsOf();
+  readonly #absent = new Map<LineId, Absent>();
   #isSurvey = true;
   seen = nothingSeen();
 
@@ -106,9 +107,10 @@ export class Rewriting {
     return this.seen;
   }
 
-  /** Changes everything, after a survey. False: somebody else changed a line meanwhile, or began one on it; all is to be looked at again. */
+  /** Changes everything, after a survey that found something here or beside the journal. False: somebody else changed a line meanwhile, or began one on it; all is to be looked at again. */
   async rewrite(stretches: readonly Stretch[]): Promise<boolean> {
     this.#isSurvey = false;
+    for (const [line, absent] of this.#absent) await rememberAbsent(this.#ground, line, absent);
     for (const leavesMessage of this.#what.message === undefined ? [false] : [true, false]) {
       this.#leavesMessage = leavesMessage;
       for (const stretch of stretches) if (!(await this.#rewrite(stretch))) return false;
@@ -165,6 +167,7 @@ export class Rewriting {
     let group: Opened[] = [];
     let size = 0;
     for await (const save of this.#saves(stretch)) {
+      if (this.#isSurvey && stretch.others === undefined) this.#absentOn(stretch.line).note(save);
       if (isGap(save)) continue;
       const opened = openWhole(save);
       group.push(opened);
@@ -175,6 +178,12 @@ export class Rewriting {
       size = 0;
     }
     yield* await this.#editTogether(group, size, stretch);
+  }
+
+  #absentOn(line: LineId): Absent {
+    const absent = this.#absent.get(line) ?? new Absent();
+    this.#absent.set(line, absent);
+    return absent;
   }
 
   async #editTogether(group: readonly Opened[], size: number, stretch: Stretch): Promise<readonly Replacement[]> {

@@ -1,10 +1,13 @@
 /** Snapshots of an agent hold, beside pointers, the titles, tags and metadata that its sessions had: these are texts like others. */
+import { HoldfastError } from "../../core/errors.js";
+import type { Json } from "../../core/json.js";
 import { AGENT, SNAPSHOT } from "../../store/port.js";
 import { contentsOf, type Entry, withContents } from "../agents/snapshot.js";
 import { breathe } from "../breathe.js";
 import { unlessDamaged } from "../damage.js";
 import { documents } from "../documents.js";
 import type { Ground } from "../ground.js";
+import { unsealedOr } from "../rows.js";
 
 export interface Edited {
   /** Whether anything was changed. */
@@ -20,23 +23,26 @@ export interface Edited {
 export interface Editing {
   /** Answers the entry itself where nothing is to be changed. */
   readonly edit: (entry: Entry) => Entry;
-  readonly holds: (text: string) => boolean;
+  readonly holds: (value: Json) => boolean;
+  /** Whether an entry of another session that shares the past holds it in words of that session. */
+  readonly isOthers: (entry: Entry) => boolean;
   readonly dryRun: boolean;
 }
 
 /** Changes what an agent's snapshots say of its sessions. */
-export async function editSnapshots(ground: Ground, agent: string, { edit, holds, dryRun }: Editing): Promise<Edited> {
+export async function editSnapshots(ground: Ground, agent: string, { edit, holds, isOthers, dryRun }: Editing): Promise<Edited> {
   const damaged: string[] = [];
   let isChanged = false;
   const holding: string[] = [];
-  const isInRecord = holds((await ground.store.doc(AGENT, agent))?.text ?? "");
+  const record = await ground.store.doc(AGENT, agent);
+  const isInRecord = record !== undefined && holds(valueIn(record.text));
   for await (const { id } of documents(ground.store, { kind: SNAPSHOT, of: agent })) {
     await breathe();
     for (;;) {
       const found = await change(ground, id, edit, dryRun);
       if (found === "damaged") damaged.push(id);
       if (found === "damaged" || found === undefined) break;
-      if (found.isDone && found.ofAgent.some(holds)) holding.push(id);
+      if (found.isDone && (found.ofAgent.some(holds) || found.entries.some(isOthers))) holding.push(id);
       isChanged ||= found.isChanged;
       if (found.isDone) break;
       // Somebody else has changed, or removed, the same one: looked at again.
@@ -45,13 +51,21 @@ export async function editSnapshots(ground: Ground, agent: string, { edit, holds
   return { isChanged, isInRecord, holding, damaged };
 }
 
-/** `ofAgent`: texts that are not the sessions'. Undefined where it is gone. */
+interface Changed {
+  readonly isChanged: boolean;
+  readonly isDone: boolean;
+  /** Texts that are not the sessions'. */
+  readonly ofAgent: readonly Json[];
+  readonly entries: readonly Entry[];
+}
+
+/** Undefined where it is gone. */
 async function change(
   { store }: Ground,
   id: string,
   edit: (entry: Entry) => Entry,
   dryRun: boolean,
-): Promise<{ readonly isChanged: boolean; readonly isDone: boolean; readonly ofAgent: readonly string[] } | "damaged" | undefined> {
+): Promise<Changed | "damaged" | undefined> {
   const row = await store.doc(SNAPSHOT, id);
   const contents = row && (await unlessDamaged(() => contentsOf(row)));
   if (row === undefined || contents === undefined) return row && "damaged";
@@ -60,5 +74,14 @@ async function change(
   const isChanged = edited.some((entry, i) => entry !== sessions[i]);
   const isWritten = isChanged && !dryRun;
   const isDone = !isWritten || (await store.apply([], [withContents(row, { ...contents, sessions: edited })], "frees")).ok;
-  return { isChanged, isDone, ofAgent: [row.text, JSON.stringify(rest.agent), rest.damaged ?? ""] };
+  return { isChanged, isDone, ofAgent: [valueIn(row.text), (rest.agent ?? null) as Json, rest.damaged ?? ""], entries: edited };
+}
+
+/** What stands in a sealed text: a pattern is asked about values, and not about their JSON. */
+function valueIn(text: string): Json {
+  try {
+    return unsealedOr<Json>(text, () => new HoldfastError("CORRUPT", "damaged"));
+  } catch {
+    return text;
+  }
 }

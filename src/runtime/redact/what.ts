@@ -18,6 +18,8 @@ export interface What {
   readonly file: (bytes: Uint8Array) => Uint8Array | undefined;
   /** Whether a text of any kind, such as that of a file, holds what is to go. */
   readonly holds: (text: string) => boolean;
+  /** Whether the text of a file may hold it, with other text around it. A pattern or a function may ask for a whole text: then any may. */
+  readonly inFile: (text: string) => boolean;
   /** The id of a message that is to go whole. */
   readonly message: string | undefined;
   readonly replacement: string;
@@ -40,6 +42,10 @@ const NO_FIELDS = { fields: {} as Record<string, unknown>, unknown: undefined };
 export function whatOf(given: RedactWhat, replacement: string): What {
   if (typeof given === "string") return ofTexts([given], replacement);
   if (isList(given)) return ofTexts(listOf(given, "redact", "a list of texts", MAX_TEXTS + 1), replacement);
+  return { ...ofOther(given, replacement), inFile: () => true };
+}
+
+function ofOther(given: RedactWhat, replacement: string): What {
   if (isInstance(given, RegExp)) return ofPattern(given, replacement);
   if (typeof given === "function") return ofFunction(given as Redact);
   const { fields, unknown } = typeof given === "object" && given !== null ? readFields(given, "redact", ["message"]) : NO_FIELDS;
@@ -185,6 +191,7 @@ function editing(text: Redact, replacement: string, inBytes: Finder["inBytes"]):
     text,
     file: (bytes) => fileWithout(bytes, (content) => text(content, ANYWHERE), inBytes, replacement),
     holds: (content) => text(content, ANYWHERE) !== content || inBytes(Buffer.from(content), true),
+    inFile: (content) => text(content, ANYWHERE) !== content || inBytes(Buffer.from(content), true),
     message: undefined,
     replacement,
     bounded: unbounded,
@@ -222,6 +229,7 @@ const ofMessage = (message: string, replacement: string): What => ({
   text: (text) => text,
   file: () => undefined,
   holds: () => false,
+  inFile: () => false,
   message,
   replacement,
   bounded: unbounded,
