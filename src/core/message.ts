@@ -216,6 +216,7 @@ class Lift {
     }
     if (others) throw invalidValue(`${path}.data`, ONE_KIND);
     checkFields({ mediaType }, MEDIA_TYPE, path, "file");
+    checkMediaType(mediaType as string, path);
     const copy = copyOf(bytes, `${path}.data.bytes`);
     const named = digest(copy);
     this.#blobs.push({ digest: named, bytes: copy });
@@ -266,7 +267,7 @@ type Fields = readonly (readonly [name: string, type: FieldType])[];
 
 const fields = (types: Readonly<Record<string, FieldType>>): Fields => Object.entries(types);
 const OF_MESSAGE = fields({ name: "string", provider: "object", metadata: "object", reply: "object" });
-const OF_REPLY = fields({ usage: "object" });
+const OF_REPLY = fields({ provider: "string", model: "string", responseId: "string", rawFinish: "string", usage: "object" });
 const OF_ALL_PARTS = fields({ id: "string", provider: "object" });
 const OF_FILE_DATA = fields({ url: "string", text: "string", ref: "object" });
 const MEDIA_TYPE = fields({ mediaType: "string" });
@@ -296,7 +297,10 @@ function checkPart(part: Json, path: string): void {
   checkFields(part, known[0], path, part.type as string);
   checkFields(part, known[1], path);
   checkFields(part, OF_ALL_PARTS, path);
-  if (part.type === "file") checkFile(part.data as JsonObject, `${path}.data`);
+  if (part.type === "file") {
+    checkMediaType(part.mediaType as string, path);
+    checkFile(part.data as JsonObject, `${path}.data`);
+  }
   if (part.type === "tool-result" && !OUTCOMES.has(part.outcome))
     throw invalidValue(`${path}.outcome`, "an outcome is ok, error or denied");
 }
@@ -312,6 +316,14 @@ function checkFields(of: object, those: Fields, path: string, neededBy?: string)
     const [fits, says] = FITS[type];
     if (!fits(value)) throw invalidValue(`${path}.${name}`, `it is ${typeName(value)}, and must be ${says}`);
   }
+}
+
+/** Each of its two sides has at most 127 characters (RFC 6838). */
+export const MAX_MEDIA_TYPE = 255;
+
+function checkMediaType({ length }: string, path: string): void {
+  if (length > MAX_MEDIA_TYPE)
+    throw invalidValue(`${path}.mediaType`, `it has ${length} characters, and may have ${MAX_MEDIA_TYPE}. Leave out its parameters`);
 }
 
 const ONE_KIND = "file data is one of bytes, digest, url, text and ref";

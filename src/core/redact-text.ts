@@ -4,9 +4,9 @@
  * Texts are all strings of a value, and the keys of its objects. What a message is made of (roles, types, ids, names of tools) is no text of
  * anybody's: it stays.
  */
-import type { Digest } from "./digest.js";
+import { type Digest, isDigest } from "./digest.js";
 import { type Json, type JsonObject, put } from "./json.js";
-import type { MessageInput, Part, Role } from "./message.js";
+import { isObject, MAX_MEDIA_TYPE, type MessageInput, type Part, type Role } from "./message.js";
 
 /** What a text is, and the property it stands under, where that is known. */
 export type RedactionPlace = (
@@ -39,7 +39,22 @@ export interface TextEdit {
   readonly name?: (name: string, what: NameKind) => void;
 }
 
-export type NameKind = "message-id" | "call-id" | "tool" | "effect-key" | "turn-key" | "signal" | "state-key" | "session-id" | "agent";
+export type NameKind =
+  | "message-id"
+  | "part-id"
+  | "call-id"
+  | "response-id"
+  | "provider"
+  | "model"
+  | "media-type"
+  | "file"
+  | "tool"
+  | "effect-key"
+  | "turn-key"
+  | "signal"
+  | "state-key"
+  | "session-id"
+  | "agent";
 
 /** A value with its texts edited. */
 export function editJson(value: Json, edit: TextEdit, where: RedactionPlace): Json {
@@ -72,21 +87,31 @@ function editList<T>(list: readonly T[], change: (item: T, index: number) => T):
   return edited ?? list;
 }
 
-/** Of an object with fields of the model: those that stay as they are, and those whose names stay. All else is somebody's own. */
+/**
+ * Of an object with fields of the model: those that stay as they are, those whose names stay, and those that something is known by. A text
+ * that is free is never kept: one that something is known by is told (`TextEdit.name`). All else is the writer's own.
+ */
 interface Shape {
   readonly kept: ReadonlySet<string>;
   readonly named: ReadonlySet<string>;
+  readonly known: ReadonlyMap<string, NameKind>;
 }
 
-const shape = (kept: readonly string[], named: readonly string[]): Shape => ({ kept: new Set(kept), named: new Set(named) });
+const shape = (kept: readonly string[], named: readonly string[], known: Readonly<Record<string, NameKind>> = {}): Shape => ({
+  kept: new Set(kept),
+  named: new Set(named),
+  known: new Map(Object.entries(known)),
+});
 const NOBODYS = shape([], []);
 
 /** Two keys that come to be one stay two. */
-function editFields(fields: JsonObject, edit: TextEdit, where: RedactionPlace, { kept, named }: Shape): JsonObject {
+function editFields(fields: JsonObject, edit: TextEdit, where: RedactionPlace, { kept, named, known }: Shape): JsonObject {
   const edited: Record<string, Json> = {};
   let isSame = true;
   for (const [key, value] of Object.entries(fields)) {
-    const isKept = kept.has(key);
+    const what = typeof value === "string" ? known.get(key) : undefined;
+    if (what !== undefined) edit.name?.(value as string, what);
+    const isKept = what !== undefined || kept.has(key);
     const name = isKept || named.has(key) ? key : edit.text(key, where);
     const next = isKept ? value : editJson(value, edit, { ...where, field: key });
     let free = name;
@@ -115,25 +140,35 @@ function withFields(fields: JsonObject, changes: Readonly<Record<string, unknown
 
 // ---- messages
 
-const MESSAGE = shape(["role", "id", "parentId", "content", "reply"], ["name", "provider", "metadata"]);
-const OWN = ["type", "id", "callId", "mediaType", "outcome", "by", "format"];
-const PART = shape(OWN, ["text", "value", "name", "provider", "reasoning", "data"]);
-const FILE = shape([...OWN, "data"], ["name", "provider", "reasoning"]);
-/** Bytes, where a message is on its way in a letter, are no text. */
-const FILE_DATA = shape(["digest", "sizeBytes", "bytes"], ["url", "text", "ref"]);
-const CALL = shape([...OWN, "name"], ["input", "raw", "provider"]);
-const RESULT = shape([...OWN, "name", "output"], ["provider"]);
+const ID = { id: "part-id" } as const;
+const CALL_ID = { ...ID, callId: "call-id", name: "tool" } as const;
+const MESSAGE = shape(["role", "content", "reply"], ["name", "provider", "metadata"], { id: "message-id", parentId: "message-id" });
+const REPLY = shape(["finish", "usage"], ["rawFinish"], { provider: "provider", model: "model", responseId: "response-id" });
+const COUNTS = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens"];
+const TEXT = shape(["type"], ["text", "provider"], ID);
+const OPAQUE = shape(["type"], ["format", "value", "text", "provider"], ID);
+const FILE = shape(["type", "mediaType", "data"], ["name", "provider", "reasoning"], ID);
+const CALL = shape(["type", "by"], ["input", "raw", "provider"], CALL_ID);
+const RESULT = shape(["type", "by", "outcome", "output"], ["provider"], CALL_ID);
+/** In what a tool answered: all but what makes it a file, or a list of them, is a text of the tool's. */
+const OUTPUT_FILE = shape(["type", "mediaType", "data"], []);
+const OUTPUT_LIST = shape(["type", "output"], []);
 
-/** A message with its texts edited. What is known of the reply that it is stays, but for what a provider says of its usage. */
+/** A message with its texts edited. */
 export function editMessage<T extends MessageInput>(message: T, edit: TextEdit): T {
   const where = { in: "message", role: message.role } as const;
-  for (const id of [message.id, message.parentId]) if (id !== undefined) edit.name?.(id, "message-id");
   const fields = editFields(message as unknown as JsonObject, edit, where, MESSAGE);
   const content = typeof message.content === "string" ? edit.text(message.content, where) : editParts(message.content, edit, message.role);
-  const usage = message.reply?.usage;
-  const raw = usage?.raw && editJson(usage.raw, edit, { ...where, field: "raw" });
-  const reply = raw === usage?.raw ? message.reply : { ...message.reply, usage: { ...usage, raw } };
+  const reply = message.reply && editReply(message.reply as unknown as JsonObject, edit, where);
   return withFields(fields, { content, ...(reply && { reply }) }) as unknown as T;
+}
+
+function editReply(reply: JsonObject, edit: TextEdit, where: RedactionPlace): JsonObject {
+  const fields = editFields(reply, edit, where, REPLY);
+  const { usage } = reply;
+  if (!isObject(usage)) return fields;
+  const counts = COUNTS.filter((name) => typeof usage[name] === "number");
+  return withFields(fields, { usage: editFields(usage as JsonObject, edit, where, shape(counts, [...COUNTS, "raw"])) });
 }
 
 function editParts(parts: readonly Part[], edit: TextEdit, role: Role): readonly Part[] {
@@ -148,44 +183,62 @@ function editParts(parts: readonly Part[], edit: TextEdit, role: Role): readonly
 function editPart(part: Part, edit: TextEdit, role: Role): Part {
   const given = part as unknown as JsonObject;
   const where = { in: "message", role } as const;
-  if (part.type === "tool-call" || part.type === "tool-result") {
-    edit.name?.(part.callId, "call-id");
-    if (typeof part.name === "string") edit.name?.(part.name, "tool");
-  }
   switch (part.type) {
     case "tool-call":
       return editFields(given, edit, { in: "arguments", tool: part.name }, CALL) as unknown as Part;
     case "tool-result": {
       const of = { in: "result", ...(part.name !== undefined && { tool: part.name }) } as const;
-      const output = editOutput(part.output as Json, edit, role, of);
-      return withFields(editFields(given, edit, of, RESULT), { output }) as unknown as Part;
+      return withFields(editFields(given, edit, of, RESULT), { output: editOutput(part.output as Json, edit, of) }) as unknown as Part;
     }
-    case "file": {
-      const data = editData(part.data as unknown as JsonObject, edit, where);
-      return withFields(editFields(given, edit, where, FILE), { data }) as unknown as Part;
-    }
+    case "file":
+      return editFile(given, edit, where, FILE) as unknown as Part;
+    case "opaque":
+      return editFields(given, edit, where, OPAQUE) as unknown as Part;
     default:
-      return editFields(given, edit, where, PART) as unknown as Part;
+      return editFields(given, edit, where, TEXT) as unknown as Part;
   }
 }
 
-/** What a tool answered may hold files that are kept. */
-function editOutput(output: Json, edit: TextEdit, role: Role, where: RedactionPlace): Json {
+/** What a tool answered may hold files that are kept: those that `blobsOf` finds. */
+function editOutput(output: Json, edit: TextEdit, where: RedactionPlace): Json {
   if (!Array.isArray(output)) return editJson(output, edit, where);
-  return editList(output as readonly Json[], (item) =>
-    isPart(item) ? (editPart(item as unknown as Part, edit, role) as unknown as Json) : editJson(item, edit, where),
-  );
+  return editList(output as readonly Json[], (item) => {
+    if (!isObject(item)) return editJson(item, edit, where);
+    const { type, mediaType, data, output: inner } = item as JsonObject;
+    if (type === "file" && typeof mediaType === "string" && isObject(data)) return editFile(item as JsonObject, edit, where, OUTPUT_FILE);
+    if (type !== "tool-result" || !Array.isArray(inner)) return editJson(item as JsonObject, edit, where);
+    return withFields(editFields(item as JsonObject, edit, where, OUTPUT_LIST), { output: editOutput(inner, edit, where) });
+  });
 }
 
-function isPart(item: Json): boolean {
-  if (typeof item !== "object" || item === null || Array.isArray(item)) return false;
-  const { type, mediaType, data, callId } = item as JsonObject;
-  if (type === "tool-result") return typeof callId === "string";
-  return type === "file" && typeof mediaType === "string" && typeof data === "object" && data !== null && !Array.isArray(data);
+function editFile(file: JsonObject, edit: TextEdit, where: RedactionPlace, of: Shape): JsonObject {
+  return withFields(editFields(file, edit, where, of), {
+    mediaType: editMediaType(file["mediaType"] as string, edit, { ...where, field: "mediaType" }),
+    data: editData(file["data"] as JsonObject, edit, where),
+  });
+}
+
+const MEDIA_TYPE = /^[\w.+*-]{1,127}\/[\w!#$&^.+*-]{1,127}(?:;.*)?$/;
+/** Words that are no text of the writer's. A hook that masks every text must not make an image unreadable. */
+const COMMON =
+  /^(?:text\/(?:plain|html|css|csv|markdown|xml|javascript)|image\/(?:png|jpe?g|gif|webp|svg\+xml|bmp|tiff|heic|avif|\*)|audio\/(?:mpeg|mp3|mp4|wav|ogg|webm|flac|aac)|video\/(?:mp4|webm|mpeg|quicktime)|application\/(?:octet-stream|pdf|json|xml|yaml|zip|gzip|msword))(?=;|$)/;
+
+/** The type as it is edited, where that is one. Otherwise what stays says as much as may be said, without parameters. */
+function editMediaType(given: string, edit: TextEdit, where: RedactionPlace): string {
+  const edited = edit.text(given, where);
+  const isType = edited.length <= MAX_MEDIA_TYPE && MEDIA_TYPE.test(edited);
+  const type = edited === given || isType ? edited : (COMMON.exec(given)?.[0] ?? "application/octet-stream");
+  edit.name?.(type, "media-type");
+  return type;
 }
 
 function editData(data: JsonObject, edit: TextEdit, where: RedactionPlace): JsonObject {
-  const fields = editFields(data, edit, where, FILE_DATA);
-  const other = typeof data["digest"] === "string" ? edit.file?.(data["digest"]) : undefined;
+  const { digest, sizeBytes } = data;
+  const own = isDigest(digest) ? ["digest", ...(typeof sizeBytes === "number" ? ["sizeBytes"] : [])] : [];
+  const fields = editFields(data, edit, where, shape(own, ["url", "text", "ref"]));
+  if (!isDigest(digest)) return fields;
+  const other = edit.file?.(digest);
+  // A tool can put any word of its length where the name of a file stands.
+  edit.name?.(other?.digest ?? digest, "file");
   return other === undefined ? fields : { ...fields, ...other };
 }
