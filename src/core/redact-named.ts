@@ -33,7 +33,7 @@ interface Value {
 /** The type of a variable, between its name and its value: `password: string = "…"`. */
 const TYPE = /(?:&?(?:'static )?str|string|String|Optional\[str\]|string \| (?:undefined|null))[ \t]{0,2}=(?!=)[ \t]{0,4}/y;
 const OPENING = /[bfruBFRU@$]{0,2}(\\*)(["'`])/y;
-const PLAIN = /[^\s"'`<>\\|]+/y;
+const PLAIN = /[^\s"'`<>\\|,;&]*/y;
 const BEGINNING = /^[^\s"'`<>\\|]{1,16}[^\s"'`<>\\|=:]*={0,2}/;
 
 function valueAt(text: string, start: number): Value | undefined {
@@ -66,7 +66,8 @@ function closing(text: string, from: number, slashes: number, quote: string): nu
 }
 
 /** Where the next setting begins: `&next=`, `;Server=`, `,user:`. */
-const NEXT = /[,;&](?=[A-Za-z_][\w .%-]{0,60}(?:=|:(?!\/)))/;
+const NEXT = /[,;&](?=[A-Za-z_][\w.%-]{0,60}(?:=|:(?!\/)))/;
+const NEXT_HERE = new RegExp(NEXT, "y");
 
 /**
  * The beginning of a text without quotes, by which it is told whether it is a secret. It ends at the next separator: what is looked at from
@@ -82,13 +83,25 @@ function plainAt(text: string, from: number): Value | undefined {
   return { from, to, text: value, isQuoted: false, isLast: /^[ \t]{0,8}(?:\r?\n|$|\\n|")/.test(text.slice(to, to + 12)) };
 }
 
-/** Where a value that is a secret ends: at the end of its word, or before the next setting. */
+/** Where a value that is a secret ends: at the end of its word, or before the next setting. Nothing behind that is looked at (Q1). */
 function endOf(text: string, { from, to, isQuoted }: Value): number {
-  PLAIN.lastIndex = to;
   // What follows was cut from it, as a bracket of the code around it.
-  if (isQuoted || /^[,;.)\]}]/.test(text.slice(to, to + 1)) || text[to] === "&" || !PLAIN.test(text)) return to;
-  const word = text.slice(from, PLAIN.lastIndex);
-  return from + word.slice(0, NEXT.exec(word)?.index).replace(/[,;.)\]}]+$/, "").length;
+  if (isQuoted || /^[,;.)\]}&]/.test(text.slice(to, to + 1))) return to;
+  let end = runFrom(text, from);
+  while (/^[,;&]/.test(text.slice(end, end + 1)) && !isNext(text, end)) end = runFrom(text, end + 1);
+  while (end > to && /[,;.)\]}]/.test(text[end - 1] as string)) end -= 1;
+  return end;
+}
+
+function runFrom(text: string, from: number): number {
+  PLAIN.lastIndex = from;
+  PLAIN.test(text);
+  return PLAIN.lastIndex;
+}
+
+function isNext(text: string, at: number): boolean {
+  NEXT_HERE.lastIndex = at;
+  return NEXT_HERE.test(text);
 }
 
 const isOpened = (value: string, tail: string): boolean => tail === ")" && value.includes("(");

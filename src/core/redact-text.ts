@@ -107,6 +107,7 @@ const NOBODYS = shape([], []);
 /** Two keys that come to be one stay two. */
 function editFields(fields: JsonObject, edit: TextEdit, where: RedactionPlace, { kept, named, known }: Shape): JsonObject {
   const edited: Record<string, Json> = {};
+  const tried = new Map<string, number>();
   let isSame = true;
   for (const [key, value] of Object.entries(fields)) {
     const what = typeof value === "string" ? known.get(key) : undefined;
@@ -115,7 +116,10 @@ function editFields(fields: JsonObject, edit: TextEdit, where: RedactionPlace, {
     const name = isKept || named.has(key) ? key : edit.text(key, where);
     const next = isKept ? value : editJson(value, edit, { ...where, field: key });
     let free = name;
-    for (let n = 2; Object.hasOwn(edited, free) || (free !== key && Object.hasOwn(fields, free)); n++) free = `${name} ${n}`;
+    // What was tried for one key is taken for the next that comes to the same: thousands of keys may.
+    let n = tried.get(name) ?? 1;
+    for (; Object.hasOwn(edited, free) || (free !== key && Object.hasOwn(fields, free)); free = `${name} ${n}`) n += 1;
+    if (n > 1) tried.set(name, n);
     if (free !== key || next !== value) isSame = false;
     put(edited, free, next);
   }
