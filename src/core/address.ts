@@ -92,21 +92,31 @@ function partsOf(address: string): Parts | undefined {
 
 /** The schema may stand in the address; the driver must not see it. */
 function postgresAddress(address: string): Address {
+  const url = urlOf(address);
+  if (url === undefined)
+    throw invalid(
+      "store",
+      "this address of Postgres cannot be read. It looks like postgres://user@host:5432/database. In names and passwords, write % as %25, # as %23, / as %2F, ? as %3F and @ as %40",
+    );
+  if (!url.searchParams.getAll("port").every(isPort))
+    throw invalid("store", "the port in this address of Postgres must be a number from 1 to 65535. Correct ?port=, or leave it out");
+  const schema = url.searchParams.get("schema") ?? undefined;
+  url.searchParams.delete("schema");
+  return { kind: "postgres", url: url.toString(), schema };
+}
+
+const isPort = (text: string): boolean => /^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535;
+
+function urlOf(address: string): URL | undefined {
+  if (partsOf(address) === undefined) return undefined;
   try {
-    if (partsOf(address) !== undefined) {
-      const url = new URL(address);
-      for (const part of [url.username, url.password, url.hostname, url.pathname]) decodeURIComponent(part);
-      const schema = url.searchParams.get("schema") ?? undefined;
-      url.searchParams.delete("schema");
-      return { kind: "postgres", url: url.toString(), schema };
-    }
+    const url = new URL(address);
+    for (const part of [url.username, url.password, url.hostname, url.pathname]) decodeURIComponent(part);
+    return url;
   } catch {
     // ADDRESS-1: the exception holds the address.
+    return undefined;
   }
-  throw invalid(
-    "store",
-    "this address of Postgres cannot be read. It looks like postgres://user@host:5432/database. In names and passwords, write % as %25, # as %23, / as %2F, ? as %3F and @ as %40",
-  );
 }
 
 /**

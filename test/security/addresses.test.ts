@@ -1,5 +1,8 @@
 /** B7: an address that was meant for another store does not make a file, and the error says what to write instead. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { readdirSync } from "node:fs";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { open, restoreBackup } from "../../src/index.js";
@@ -78,5 +81,67 @@ describe("B7: addresses that are not what was meant", () => {
     const names = ["a b.db", "it's.db", "ana@example.com.db", "50%.db", "#1.db", "what?.db", "a=b.db", "memory.db"];
     for (const address of [...names.map((name) => join(place, name)), `dir:${join(place, "a b@c")}`]) await (await open(address)).close();
     for (const name of [...names, "a b@c"]) expect(readdirSync(place)).toContain(name);
+  });
+});
+
+/** A process that opens each address, waits until all timers of the driver are over, and prints the codes of its errors. */
+async function codesOf(addresses: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<{ exit: number; codes: unknown }> {
+  const program = `
+    import { open } from ${JSON.stringify(new URL("../../dist/index.js", import.meta.url).href)};
+    const codes = [];
+    for (const address of ${JSON.stringify(addresses)}) await open(address, { busyMs: 0 }).catch((error) => codes.push(error.code));
+    await new Promise((resolve) => setTimeout(resolve, 1_200));
+    console.log(JSON.stringify(codes));`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", program], { env: { ...process.env, ...env } });
+  let printed = "";
+  child.stdout.on("data", (data) => {
+    printed += data;
+  });
+  const [exit] = await once(child, "close");
+  return { exit, codes: JSON.parse(printed || "null") };
+}
+
+describe("H3: a connection that cannot be made", () => {
+  const ports = ["abc", "99999", "-1", "0", "5432abc", "1&port=abc", "65536", "%20", "1.5"];
+
+  test.each(ports)("the port %j is refused in an address, and not said again", async (port) => {
+    const error = await errorOf(() => open(`postgres://u@127.0.0.1/db?port=${port}`));
+    expect(error).toMatchObject({ code: "INVALID_OPTION", message: expect.stringMatching(/port.* 1 to 65535/) });
+    expect((error as Error).message).not.toContain("abc");
+  });
+
+  test("a wrong port does not end the process, wherever it was named", { timeout: 30_000 }, async () => {
+    const good = "postgres://u@127.0.0.1/db";
+    const [inAddress, ...fromOutside] = await Promise.all([
+      codesOf(ports.map((port) => `${good}?port=${port}`)),
+      codesOf([good], { PGPORT: "abc" }),
+      codesOf([good], { PGPORT: "99999" }),
+    ]);
+    expect(inAddress).toEqual({ exit: 0, codes: ports.map(() => "INVALID_OPTION") });
+    for (const each of fromOutside) expect(each).toEqual({ exit: 0, codes: ["INVALID_OPTION"] });
+  });
+
+  test("a server that refuses and does not hang up is left", async () => {
+    const sockets: Socket[] = [];
+    const server = createServer((socket) => {
+      sockets.push(socket);
+      socket.on("error", () => {});
+      const said = "SFATAL\0C28P01\0Mno\0\0";
+      const head = Buffer.from("E0000");
+      head.writeUInt32BE(4 + said.length, 1);
+      socket.once("data", () => socket.write(Buffer.concat([head, Buffer.from(said)])));
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const closed = once(server, "connection").then(([socket]) => once(socket, "close"));
+    const { port } = server.address() as AddressInfo;
+    expect(await errorOf(() => open(`postgres://u@127.0.0.1:${port}/db`))).toMatchObject({ code: "DENIED" });
+    await closed;
+    expect(sockets).toHaveLength(1);
+    server.close();
+  });
+
+  test("a port that is one is taken: nothing listens there", async () => {
+    for (const port of ["1", "00001"])
+      expect(await errorOf(() => open(`postgres://u@127.0.0.1/db?port=${port}`))).toMatchObject({ code: "UNREACHABLE" });
   });
 });

@@ -76,7 +76,13 @@ export class Connections {
       // An idle connection that ends is no news: the next caller gets another.
       client.on("error", () => this.#drop(client));
       client.on("end", () => this.#drop(client));
-      await client.connect();
+      try {
+        await client.connect();
+      } catch (error) {
+        // The driver leaves the socket open, and its timer would destroy it with an error that no listener hears: the process would end.
+        client.connection.stream.destroy();
+        throw error;
+      }
       const { remoteAddress: address, encrypted = false } = client.connection.stream;
       this.#link = { address, encrypted };
       return client;

@@ -106,6 +106,8 @@ export function translate(error: unknown): HoldfastError {
     case "ENOTFOUND":
     case "ECONNREFUSED":
       return new HoldfastError("UNREACHABLE", `No Postgres answers there (${said}). Start it, or correct the address.`, {}, error);
+    case "ERR_SOCKET_BAD_PORT":
+      return new HoldfastError("INVALID_OPTION", "The port of Postgres must be a number from 1 to 65535. Correct PGPORT.", {}, error);
     case "XX001":
     case "XX002":
     case "22021":
