@@ -2,7 +2,7 @@
  * The address of a store, as people write it.
  *
  * ADDRESS-1  an address that is refused is never said again: a password may be in it, also where it is not seen to be one.
- * ADDRESS-2  an address of a server is never taken for a path. It would make a file of that name, and the password would be in the name.
+ * ADDRESS-2  a text that looks like an address of a server is never taken for a path. It would make a file of that name, and the password would be in the name.
  */
 import { HoldfastError, quote } from "./errors.js";
 import { invalid } from "./given.js";
@@ -15,8 +15,27 @@ export type Address =
 
 /** Spaces and quotes that a shell, a .env file or a page has left around the address. */
 const WRAPPED = /^[\s"'`“”‘’]|[\s"'`“”‘’]$/u;
-/** `scheme://`, `//user:password@host`, `u:password@host`, and the `password=` of libpq. */
-const SERVER = /:\/\/|^\/\/[^/]*@|^[^/\\]*:[^/\\]*@|(?:^|\s)password\s*=/i;
+/** A setting that holds a password: of libpq, Npgsql, JDBC, a query, a file of variables, or JSON. */
+const PASSWORD = /(?:^|[\s;,?&"'{])[\w-]*(?:password|passwd|passphrase|pwd|(?<![a-z])pass)["']?\s*[=:]/i;
+const NAMES = "(?:host|hostaddr|server|data source|port|db|dbname|database|user|username|user id|uid|sslmode)";
+/** Each begins at one place or ends at the next separator, so that none of them is quadratic. */
+const SERVER: readonly RegExp[] = [
+  /:\/\//,
+  PASSWORD,
+  // Two settings of a server, as libpq and Npgsql write them.
+  new RegExp(`^\\W*${NAMES}\\s*=.*[\\s;]${NAMES}\\s*=`, "is"),
+  // `//user@host`, and `user:password@host`: the password may hold slashes. In folders further down it is a name such as `slack:ana@host`.
+  /^\/\/[^/]*@/,
+  /^(?:[./\\]*[/\\])?(?:postgres(?:ql)?[/\\]+)?[^/\\:]*:.*@/is,
+  // `host:5432`. A time has fewer digits.
+  /^(?:\/\/)?(?:[^/\\:]+|\[[^\]/\\]*\]):\d{4,5}(?:[/\\?;,:]|$)/,
+  // A scheme that lost its colon.
+  /^\W*postgres(?:ql)?[^\w/\\]{0,3}[/\\]{2}/i,
+];
+/** Also if it was encoded for a URL. Less is asked here: ids and addresses of pages are encoded to be names of files. */
+const ENCODED: readonly RegExp[] = [PASSWORD, /^\W*postgres(?:ql)?:/i, /^[^:]*:\/\/[^:]*:.*@/s];
+/** On Windows. */
+const DRIVE = /^(?:\\\\\?\\)?[a-z]:(?=[\\/])/i;
 
 /** Read an address, or refuse it. */
 export function parseAddress(address: unknown): Address {
@@ -62,13 +81,25 @@ function refuseServer(path: string): string {
   if (isOfServer(path))
     throw invalid(
       "store",
-      "its address looks like that of a server, and not like a path. Begin it with postgres:// for Postgres, or give a path",
+      "its address looks like that of a server, and not like a path. Begin it with postgres:// for Postgres, or give the full path of a file",
     );
   return path;
 }
 
 /** Whether a text that is to be a path looks like the address of a server. */
-export const isOfServer = (path: string): boolean => SERVER.test(path);
+export function isOfServer(path: string, isWindows = process.platform === "win32"): boolean {
+  const text = plain(isWindows ? path.replace(DRIVE, "") : path);
+  if (SERVER.some((look) => look.test(text))) return true;
+  const decoded = plain(text.replace(/%(?:25)*([2-7][0-9a-f])/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16))));
+  return decoded !== text && ENCODED.some((look) => look.test(decoded));
+}
+
+/** Some keyboards and pages make other characters of these. */
+const plain = (text: string): string =>
+  text
+    .replace(/[：﹕︓∶꞉]/g, ":")
+    .replace(/[／⁄∕⧸]/g, "/")
+    .replace(/＝/g, "=");
 
 interface Parts {
   readonly scheme: string;
@@ -124,7 +155,9 @@ function urlOf(address: string): URL | undefined {
  * hidden up to the next space or quote, because a password may hold any other character, and a text may be cut.
  */
 export const withoutPasswords = (text: string): string =>
-  text.replace(/(:\/\/[^\s"@:/]*:)[^\s"]+/g, "$1…").replace(/(password\s*=\s*)[^\s"]+/gi, "$1…");
+  text
+    .replace(/(\/\/[^\s"@:/]*:)[^\s"]+/g, "$1…")
+    .replace(/((?:password|passwd|passphrase|pwd|(?<![a-z])pass)[\\"']*\s*[=:]\s*[\\"']*)[^\s"]+/gi, "$1…");
 
 /** Parameters that say where a store is. All others may hold a secret. */
 const SHOWN: ReadonlySet<string> = new Set(["schema", "host", "port", "user", "sslmode", "sslrootcert"]);
