@@ -3,34 +3,8 @@ import type { CourseBase, CourseRecord, Turn } from "./course.js";
 import { isDigest } from "./digest.js";
 import { type Attempt, type Effect, type EffectEvent, MODES, type WaitsFor } from "./effect.js";
 import type { Owner } from "./lease.js";
-import { isCount, isObject } from "./shapes.js";
+import { fields, type Is, isCount, isObject, listOf, maybe, isNumber as number, oneOf, type Shape, isString as text } from "./shapes.js";
 
-type Fields = Readonly<Record<string, unknown>>;
-type Is = (value: unknown) => boolean;
-
-const text: Is = (value) => typeof value === "string";
-const maybe =
-  (is: Is): Is =>
-  (value) =>
-    value === undefined || is(value);
-const listOf =
-  (is: Is): Is =>
-  (value) =>
-    Array.isArray(value) && value.every(is);
-const oneOf =
-  (...choices: readonly unknown[]): Is =>
-  (value) =>
-    choices.includes(value);
-/** All fields that a type has, and no others: a field that is forgotten here would make sound journals unreadable. */
-type Shape<T> = { readonly [K in T extends unknown ? keyof T : never]-?: Is };
-const fields =
-  <T>(shape: Shape<T>): Is =>
-  (value) =>
-    isObject(value) &&
-    Object.keys(value).every((name) => Object.hasOwn(shape, name)) &&
-    Object.entries<Is>(shape).every(([name, is]) => is((value as Fields)[name]));
-
-const number: Is = (value) => typeof value === "number" && Number.isFinite(value);
 const owner = fields<Owner>({ boot: text, space: text, pid: number, started: text, nonce: text });
 const attempt = fields<Attempt>({ no: isCount, at: number, wall: number, forMs: number });
 const waits = fields<WaitsFor>({

@@ -320,6 +320,9 @@ export function sameInput(message: MessageInput): string {
   return digest(JSON.stringify(rest)).slice(0, 22);
 }
 
+/** Whether a text is made as ids of calls are: the place before the call, and which of the calls there it is. */
+export const isEffectId = (id: string): boolean => /^[0-9a-hjkmnp-tv-z]{16}-[1-9][0-9]{0,9}\.[1-9][0-9]{0,9}$/.test(id);
+
 /** The line a call was begun on, from its id. */
 export const lineOfEffect = (id: string): string => id.slice(0, id.indexOf("-"));
 

@@ -66,6 +66,10 @@ export interface SessionText {
   readonly letters?: readonly LetterText[];
 }
 
+/** The most letters that a session has with it, and the most text that one has. */
+export const MAX_LETTERS = 1_000;
+export const MAX_LETTER_CHARS = 1024 * 1024;
+
 /** A letter for a session's inbox. */
 export interface LetterText {
   readonly id: string;

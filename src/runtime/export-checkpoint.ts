@@ -6,7 +6,7 @@ import { acts, type Effect } from "../core/effect.js";
 import { type Place, placeId } from "../core/ids.js";
 import type { Message } from "../core/message.js";
 import { titleOf } from "../core/title.js";
-import type { LetterText, SessionText } from "../core/transfer.js";
+import { type LetterText, MAX_LETTER_CHARS, MAX_LETTERS, type SessionText } from "../core/transfer.js";
 import type { LineRow } from "../store/port.js";
 import { answerOf } from "./effects/bodies.js";
 import { decisionId, lateId } from "./effects/decisions.js";
@@ -25,9 +25,6 @@ export interface Moment {
 }
 
 const MESSAGES = 20;
-
-/** A result that is longer stays behind: its call is in doubt then. */
-const MAX_RESULT_CHARS = 1024 * 1024;
 
 export async function momentAt(ground: Ground, place: Place): Promise<Moment> {
   const { journal, loader, store } = ground;
@@ -80,9 +77,11 @@ async function endedSince(ground: Ground, row: LineRow, seq: number, open: reado
   const later = await (await LeftBehind.beyond(ground, [row], new Map([[row.id, seq]]))).all();
   const letters: LetterText[] = [];
   for (const before of acting) {
+    // Outcomes beyond these, and longer ones, stay behind: their calls are in doubt then.
+    if (letters.length >= MAX_LETTERS) break;
     const ended = later.find(({ id, phase }) => id === before.id && phase === "done");
     const letter = ended && (await letterOf(ground, before, ended));
-    if (letter !== undefined && letter.text.length <= MAX_RESULT_CHARS) letters.push(letter);
+    if (letter !== undefined && letter.text.length <= MAX_LETTER_CHARS) letters.push(letter);
   }
   return letters;
 }

@@ -1,12 +1,14 @@
 /** Texts of rows that came from outside: sealed by somebody, vouched for by nobody. They are believed in nothing. */
 import { checkMetadata, checkText, MAX_REASON } from "../core/checkpoint.js";
 import { isDigest } from "../core/digest.js";
+import { isEffectId } from "../core/effect.js";
 import { checkName, checkpointPlace, isLineId, type SessionId, sessionId } from "../core/ids.js";
-import { equal } from "../core/json.js";
-import { isCount, isObject, isTime } from "../core/shapes.js";
+import { equal, holdsHalf, isDeeper, MAX_DEPTH } from "../core/json.js";
+import { isTime } from "../core/shapes.js";
 import { isStatus } from "../core/status.js";
-import type { LetterText } from "../core/transfer.js";
+import { type LetterText, MAX_LETTER_CHARS, MAX_LETTERS } from "../core/transfer.js";
 import type { Head, Label, NewLine } from "../store/port.js";
+import { decisionId, lateId } from "./effects/decisions.js";
 import { checkTags, MAX_TITLE_CHARS } from "./opening.js";
 import {
   damaged,
@@ -88,21 +90,30 @@ export function labelFrom(id: SessionId, text: string): Label {
   return row;
 }
 
-/** The letters that came with a session: they tell outcomes of calls, and nothing else. */
+/**
+ * The letters that came with a session, as `export` writes them: each tells the outcome of another call, under the id of such a letter, and
+ * says nothing else. A person's name stays where it was said.
+ */
 export function lettersFrom(id: SessionId, letters: readonly LetterText[]): readonly { readonly id: string; readonly doc: MailDoc }[] {
+  if (letters.length > MAX_LETTERS) throw damaged("inbox", id);
+  const calls = new Set<string>();
   return letters.map((letter) => {
-    const doc = mailOf(letter.text, id);
+    const doc = letter.text.length <= MAX_LETTER_CHARS ? mailOf(letter.text, id) : undefined;
+    if ((doc?.kind !== "late" && doc?.kind !== "settle") || mailText(doc) !== letter.text) throw damaged("inbox", id);
+    const named = doc.kind === "late" ? lateId(doc.effect, doc.attempt) : decisionId(doc.effect, doc.asked, 0);
     const isFit =
-      (doc.kind === "late" || doc.kind === "settle") &&
-      isCount(doc.kind === "late" ? doc.attempt : doc.asked) &&
-      typeof doc.effect === "string" &&
-      isOutcome(doc.as);
-    if (!isFit || mailText(doc) !== letter.text) throw damaged("inbox", id);
+      letter.id === named &&
+      isEffectId(doc.effect) &&
+      !calls.has(doc.effect) &&
+      !("by" in doc) &&
+      !("retry" in doc.as) &&
+      !("result" in doc.as && isDeeper(doc.as.result, MAX_DEPTH)) &&
+      !holdsHalf(letter.text);
+    if (!isFit) throw damaged("inbox", id);
+    calls.add(doc.effect);
     return { id: letter.id, doc };
   });
 }
-
-const isOutcome = (as: unknown): boolean => isObject(as) && ("result" in as || typeof as["error"] === "string");
 
 /** The line in a text. */
 export function lineFrom(line: NewLine): LineDoc {

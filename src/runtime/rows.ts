@@ -10,6 +10,7 @@ import type { Lease } from "../core/lease.js";
 import { isObject, isTime } from "../core/shapes.js";
 import { isStatus, type SessionStatus } from "../core/status.js";
 import type { Head, Label, LeaseRow, LineRow, NewLine, SessionRow } from "../store/port.js";
+import { isMail } from "./mail-shape.js";
 
 export interface HeadDoc {
   readonly id: SessionId;
@@ -168,7 +169,7 @@ interface AboutCall {
 }
 
 /** Which parts a letter has. The tag is random: nothing can be guessed from it. */
-interface PartsOfLetter {
+export interface PartsOfLetter {
   readonly tag: string;
   readonly parts: number;
 }
@@ -177,4 +178,8 @@ interface PartsOfLetter {
 export type Settlement = { readonly result: Json } | { readonly error: string; readonly happened?: true } | { readonly retry: true };
 
 export const mailText = (doc: MailDoc): string => sealed(doc);
-export const mailOf = (text: string, sessionId: string): MailDoc => unsealed<MailDoc>(text, "inbox", sessionId);
+export function mailOf(text: string, sessionId: string): MailDoc {
+  const doc = unsealed<MailDoc>(text, "inbox", sessionId);
+  if (!isMail(doc)) throw damaged("inbox", sessionId);
+  return doc;
+}

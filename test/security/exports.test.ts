@@ -4,11 +4,12 @@ import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { digest } from "../../src/core/digest.js";
 import { baseTuning } from "../../src/core/fold.js";
 import type { Save } from "../../src/core/save.js";
-import type { SessionText, TransferRow } from "../../src/core/transfer.js";
+import type { LetterText, SessionText, TransferRow } from "../../src/core/transfer.js";
 import { Holdfast as Runtime } from "../../src/holdfast.js";
 import { type Holdfast, HoldfastError, open } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
 import { thisMachine } from "../../src/store/machine.js";
+import type { SessionRow } from "../../src/store/port.js";
 import { errorOf } from "../support/error-of.js";
 import { deep, edit, plant, read, recordsOf, resealed, sealed, sealedText, section } from "../support/forger.js";
 import { look, rowsOf } from "../support/moving.js";
@@ -172,6 +173,39 @@ const beyond: Record<string, Forge> = {
   "a label of 200,000 levels": session(({ label: text }) => ({ label: sealedText(text.slice(16).replace('{"k":1}', deep(LEVELS))) })),
 };
 
+/** A call of session `a`, as an export of a checkpoint would tell its outcome. */
+const CALL = "0123456789abcdef-4.1";
+const late = (as: string, more = "", effect = CALL) => ({
+  id: `late:${effect}:1`,
+  text: sealedText(`{"kind":"late","effect":"${effect}","attempt":1,"as":${as}${more}}`),
+});
+const settle = (as: string, more = "") => ({
+  id: `decide:${CALL}:1`,
+  text: sealedText(`{"kind":"settle","effect":"${CALL}","asked":1${more},"as":${as}}`),
+});
+const letters = (...sent: readonly LetterText[]): Forge => session(() => ({ goneOn: true, letters: sent }));
+
+const odd: Record<string, Forge> = {
+  "a letter that says it happened in a number": letters(late('{"error":"x","happened":5}')),
+  "a letter of two outcomes": letters(late('{"result":1,"error":"x"}')),
+  "a letter of no outcome": letters(late("{}")),
+  "a letter that asks for the call again": letters(settle('{"retry":true}')),
+  "a letter that is no outcome": letters({ id: "wake", text: sealed({ kind: "wake", child: "b" }) }),
+  "a letter by an object": letters(settle('{"result":1}', ',"by":{"a":1}')),
+  "a letter by a name of 100 kB": letters(settle('{"result":1}', `,"by":"${"b".repeat(100_000)}"`)),
+  "a letter about a call of 100 kB": letters(late('{"result":1}', "", "z".repeat(100_000))),
+  "a letter about a call that is none": letters(late('{"result":1}', "", "a secret")),
+  "a letter with half a character": letters(late('{"result":"\\ud800"}')),
+  "a letter of one level too many": letters(late(`{"result":${deep(513)}}`)),
+  "a letter of 200,000 levels": letters(late(`{"result":${deep(LEVELS)}}`)),
+  "a letter with a field that none has": letters(late('{"result":1}', ',"hidden":"text"')),
+  "an outcome with a field that none has": letters(late('{"error":"x","hidden":"text"}')),
+  "a letter with an error of 5 MB": letters(late(`{"error":"${"e".repeat(5_000_000)}"}`)),
+  "two letters about one call": letters(late('{"result":1}'), late('{"result":2}')),
+  "a letter under another id": letters({ ...late('{"result":1}'), id: "l1" }),
+  "20,000 letters": letters(...Array.from({ length: 20_000 }, (_, i) => late('{"result":1}', "", `0123456789abcdef-4.${i + 1}`))),
+};
+
 const codeOf = (error: unknown): string => {
   expect(error).toBeInstanceOf(HoldfastError);
   return (error as HoldfastError).code;
@@ -180,12 +214,12 @@ const codeOf = (error: unknown): string => {
 describe.each(stores)("B9 in $name", ({ address }) => {
   test("each forged export is refused with a code, and the honest one comes in", async () => {
     const hold = await make(address());
-    for (const [what, forge] of Object.entries(beyond)) {
+    for (const [what, forge] of Object.entries({ ...beyond, ...odd })) {
       const rows = resealed(forge(honest));
       expect(codeOf(await errorOf(() => hold.import(rows))), what).toMatch(/^(CORRUPT|TOO_LARGE)$/);
     }
     expect(await hold.sessions.list()).toMatchObject({ items: [] });
-    const rows = resealed(honest);
+    const rows = resealed(letters(late('{"error":"x","happened":true}'))(honest));
     expect(await hold.import(rows)).toMatchObject({ sessions: [{ id: "a" }, { id: "b" }], conflicts: [] });
     expect(await hold.verify()).toMatchObject({ ok: true });
     expect((await look(hold, "a")).session.id).toBe("a");
@@ -243,6 +277,42 @@ describe.each(stores)("B9 what another hand put into $name", ({ name, address })
       ).toEqual(["b"]);
       await hold.close();
     }
+  });
+});
+
+describe.each(stores)("B9 a letter that another hand put into $name", ({ address }) => {
+  test("verify finds it, and every read of it has a code", async () => {
+    const store = await openStore(address());
+    const hold = new Runtime(store, thisMachine(), { now: Date.now }, 30_000) as unknown as Holdfast;
+    opened.push(hold);
+    await plant(store, resealed(honest));
+    const sent: readonly object[] = [
+      { kind: "late", effect: CALL, attempt: 1, as: { error: "x", happened: 5 } },
+      { kind: "settle", effect: CALL, asked: 1, by: { a: 1 }, as: { result: 1 } },
+      { kind: "approve", effect: CALL, asked: 1, note: ["n"] },
+      { kind: "deny", effect: CALL, asked: 1 },
+      { kind: "signal", name: "s", value: 1, hidden: "text" },
+      { kind: "turn", turn: 5, input: "x" },
+      { kind: "append", tag: "t", parts: 2 ** 40, bytes: 1 },
+      { kind: "append-part", no: 2 ** 40, text: "x" },
+      { kind: "wake" },
+      { kind: "hologram" },
+      { kind: "toString" },
+      { as: 1 },
+    ];
+    for (const [no, doc] of sent.entries()) {
+      const what = JSON.stringify(doc);
+      const session = no % 2 === 0 ? "a" : "b";
+      const id = `l${no}`;
+      await store.post(session, { id, text: sealed(doc), due: 0 });
+      expect(await hold.verify(), what).toMatchObject({ ok: false, findings: [{ code: "CORRUPT", sessionId: session }] });
+      expect(codeOf(await errorOf(() => hold.session(session, { waitMs: 0 }))), what).toBe("CORRUPT");
+      expect((await hold.sessions.redact(session, "kelp", { dryRun: true })).left.length, what).toBeGreaterThan(0);
+      const { lease } = (await store.session(session)) as SessionRow;
+      expect((await store.apply([{ session, when: { epoch: lease.epoch }, drained: [id] }])).ok, what).toBe(true);
+    }
+    expect(await hold.verify()).toMatchObject({ ok: true });
+    expect((await hold.sessions.redact("b", "kelp", { dryRun: true })).left).toEqual([]);
   });
 });
 
@@ -314,17 +384,23 @@ function mutatedRows({ save: which, record: index, at, value, how }: Mutation): 
 
 /** The same of what stands around the records: rows, heads, labels, and what saves say of themselves. */
 function mutatedFrame({ save: which, record: index, at, value, how }: Mutation): string[] {
-  const no = 1 + (which % (honest.length - 2));
-  const row = honest[no] as TransferRow & Record<string, unknown>;
+  const sent = letters(late('{"error":"x","happened":true}'))(honest);
+  const no = 1 + (which % (sent.length - 2));
+  const row = sent[no] as TransferRow & Record<string, unknown>;
   const texts = (["head", "label", "text"] as const).filter(
     (name) => typeof row[name] === "string" && !("part" in row) && !("agent" in row),
   );
+  const [letter] = "session" in row ? ((row as SessionText).letters ?? []) : [];
+  if (letter !== undefined && index % 2 === 0) {
+    const text = sealedText(mutated(letter.text.slice(16), at, value, how));
+    return resealed(letters({ ...letter, text })(sent));
+  }
   const into = texts[index % (texts.length + 1)];
   const changed =
     into === undefined
       ? JSON.parse(mutated(JSON.stringify(row), at, value, how))
       : { ...row, [into]: sealedText(mutated((row[into] as string).slice(16), at, value, how)) };
-  return resealed(honest.with(no, changed as TransferRow));
+  return resealed(sent.with(no, changed as TransferRow));
 }
 
 /** The forger itself needs a row to be one. */
