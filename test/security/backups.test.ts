@@ -1,5 +1,5 @@
 /** B10: a SQLite file from elsewhere may hold code. None of it runs, and nothing is put aside for a file that is refused. */
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { open, restoreBackup } from "../../src/index.js";
@@ -135,6 +135,47 @@ describe("B10 a backup from elsewhere", () => {
     const hold = await open(to);
     expect((await hold.sessions.list()).items.map(({ id }) => id)).toEqual(["kept"]);
     await hold.close();
+  });
+});
+
+describe("B10 a backup of another length than it says", () => {
+  const TAIL = 8 * 1024 * 1024;
+
+  /** What lies beside a store that is being restored, as often as can be seen. */
+  async function restoring(backup: string): Promise<{ error: unknown; largest: number }> {
+    const own = place();
+    const sizes = () => readdirSync(own).map((name) => statSync(join(own, name), { throwIfNoEntry: false })?.size ?? 0);
+    let largest = 0;
+    const watch = setInterval(() => {
+      largest = Math.max(largest, ...sizes());
+    }, 0);
+    try {
+      const error = await errorOf(() => restoreBackup(backup, join(own, "store.db")));
+      return { error, largest: Math.max(largest, ...sizes()) };
+    } finally {
+      clearInterval(watch);
+    }
+  }
+
+  test.each([
+    ["a sparse tail", (bytes: number) => bytes + TAIL],
+    ["one byte more", (bytes: number) => bytes + 1],
+    ["a page less", (bytes: number) => bytes - PAGE_BYTES],
+  ])("M5 %s is refused before anything is copied", async (_what, to) => {
+    const file = join(place(), "odd.backup");
+    copyFileSync(honest, file);
+    truncateSync(file, to(statSync(file).size));
+    const { error, largest } = await restoring(file);
+    expect(error).toMatchObject({ code: "CORRUPT", message: expect.stringContaining("Nothing was copied") });
+    expect(largest).toBe(0);
+  });
+
+  test("M5 the number of pages does not count where another change wrote it", async () => {
+    const file = join(place(), "odd.backup");
+    const bytes = readFileSync(honest);
+    bytes.writeUInt32BE(bytes.readUInt32BE(24) + 1, 24);
+    writeFileSync(file, bytes);
+    expect((await restoring(file)).error).toMatchObject({ code: "CORRUPT" });
   });
 });
 

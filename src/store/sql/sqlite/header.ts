@@ -91,6 +91,22 @@ export function checkHeaderOf(file: string): void {
   );
 }
 
+/**
+ * Refuses a backup that is longer or shorter than it says. Its author may have put a sparse tail behind it, which a copy would write out.
+ * SQLite believes the number of pages only beside the number of the change that wrote it.
+ */
+export function checkLengthOf(file: string, bytes: number): void {
+  const header = reading(file, (read) => read(0, HEADER_BYTES));
+  const isCounted = header.readUInt32BE(24) === header.readUInt32BE(92);
+  const stated = isCounted ? header.readUInt32BE(28) * pageSizeIn(header) : 0;
+  if (stated === bytes) return;
+  throw new HoldfastError(
+    "CORRUPT",
+    `${quote(file)} has ${bytes} bytes, and its beginning says ${stated}. It is damaged or was changed; restore another backup. Nothing was copied.`,
+    { path: file },
+  );
+}
+
 function checkHeader(file: string, header: Buffer): void {
   if (header.length < HEADER_BYTES || header.toString("latin1", 0, 16) !== MAGIC)
     throw new HoldfastError("NOT_A_STORE", `${quote(file)} is not a Holdfast store, or its beginning is damaged. It was left untouched.`);

@@ -19,7 +19,7 @@ import { translate } from "./committer.js";
 import { REPLACED } from "./copies.js";
 import { dropDraft, newDraft, putInPlace } from "./drafts.js";
 import { checkDriver, type Driver, type DriverName, defaultDriver, failureOf, openDriver } from "./driver.js";
-import { checkHeaderOf, inspect, kindOf } from "./header.js";
+import { checkHeaderOf, checkLengthOf, inspect, kindOf } from "./header.js";
 import { isOpenHere } from "./open-files.js";
 
 export interface RestoreOptions {
@@ -78,6 +78,7 @@ function refuseSource(source: string): void {
   if (!found.isFile()) throw new HoldfastError("NOT_A_STORE", `${quote(source)} is not a file.`);
   if (isOpenHere(source) || kindOf(source) === "store") throw notABackup(source);
   checkHeaderOf(source);
+  checkLengthOf(source, found.size);
 }
 
 const notABackup = (source: string): HoldfastError =>
