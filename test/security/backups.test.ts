@@ -4,7 +4,9 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { open, restoreBackup } from "../../src/index.js";
 import { migrate } from "../../src/migrate/index.js";
-import { openDriver } from "../../src/store/sql/sqlite/driver.js";
+import { checkFile } from "../../src/store/sql/sqlite/check-thread.js";
+import { translate } from "../../src/store/sql/sqlite/committer.js";
+import { defaultDriver, openDriver } from "../../src/store/sql/sqlite/driver.js";
 import { APPLICATION_ID, migrations, PAGE_BYTES } from "../../src/store/sql/sqlite/schema.js";
 import { errorOf } from "../support/error-of.js";
 import { scratch } from "../support/stores.js";
@@ -176,6 +178,22 @@ describe("B10 a backup of another length than it says", () => {
     bytes.writeUInt32BE(bytes.readUInt32BE(24) + 1, 24);
     writeFileSync(file, bytes);
     expect((await restoring(file)).error).toMatchObject({ code: "CORRUPT" });
+  });
+});
+
+describe("B10 the check of a file in a thread", () => {
+  test("L4 what SQLite threw is told in its words", async () => {
+    const file = join(place(), "odd.backup");
+    const bytes = readFileSync(honest);
+    bytes.fill(0xff, 100, 108);
+    writeFileSync(file, bytes);
+    const error = await errorOf(() => checkFile(file, defaultDriver()));
+    expect(error).toBeInstanceOf(Error);
+    const said = translate(error);
+    expect(said).toMatchObject({ code: "CORRUPT", details: { path: file } });
+    expect(said.message).toContain("malformed");
+    expect(said.message).not.toContain("[object");
+    await checkFile(honest, defaultDriver());
   });
 });
 
