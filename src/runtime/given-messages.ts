@@ -1,6 +1,6 @@
 /** Messages as callers give them from outside a run: checked, copied, and run through the hook for redactions. */
 import { HoldfastError } from "../core/errors.js";
-import { fromPlain, toPlain, withBytes } from "../core/formats/plain.js";
+import { withBytes } from "../core/formats/plain.js";
 import { fromFormat, type GivenTranscript } from "../core/formats/transcript.js";
 import { typeName } from "../core/ids.js";
 import { fieldsOf, invalidValue, isList, itemsOf } from "../core/json.js";
@@ -17,26 +17,20 @@ export function readMessages(
   ground: Ground,
   given: GivenMessages,
 ): { readonly messages: readonly MessageInput[]; readonly encoded: readonly EncodedMessage[] } {
-  const read = messagesOf(given).map((message, i) => redacted(ground, snapshot(message, `messages[${i}]`), `messages[${i}]`));
-  const encoded = read.map((each) => each.encoded);
+  const all = messagesOf(given).map((message, i) => read(ground, message, `messages[${i}]`));
+  const encoded = all.map((each) => each.encoded);
   refuseTooMuch(encoded);
-  return { messages: read.map(({ message }) => message), encoded };
+  return { messages: all.map(({ message }) => message), encoded };
 }
 
-function snapshot(message: MessageInput, path: string): MessageInput {
-  const { createdAt: _createdAt, ...plain } = toPlain(message, path);
-  return fromPlain(plain, path);
-}
-
-/** What is sent, and how it will be stored: as it is, or as the hook for redactions leaves it. */
-function redacted(
+/** What is sent, and how it will be stored: as it is, or as the hook for redactions leaves it. Encoded once: texts may have many megabytes. */
+function read(
   { redactor }: Ground,
   given: MessageInput,
   path: string,
 ): { readonly message: MessageInput; readonly encoded: EncodedMessage } {
   const before = encodeMessage(given, path);
   const encoded = redactor?.message(before, path) ?? before;
-  if (encoded === before) return { message: given, encoded };
   return { message: withBytes(encoded.value, new Map(encoded.blobs.map(({ digest: name, bytes }) => [name, bytes]))), encoded };
 }
 
