@@ -60,6 +60,20 @@ function withTexts(text: string, numbers: readonly Span[]): string {
   return pieces.join("");
 }
 
+/**
+ * Tell whether a text, be it JSON or not, says more values than a limit. Stops there, and costs much less than to parse it. An empty list or
+ * object counts as two.
+ */
+export function hasMoreValues(text: string, most: number): boolean {
+  let values = 1;
+  for (let i = 0; i < text.length && values <= most; i++) {
+    const code = text.charCodeAt(i);
+    if (code === COMMA || code === OPEN_LIST || code === OPEN_OBJECT) values += 1;
+    else if (code === QUOTE) i = stringEnd(text, i) - 1;
+  }
+  return values > most;
+}
+
 interface Frame {
   readonly isObject: boolean;
   /** Of an object: the key whose value is read, as it stands in the text; undefined where the next string is a key. */
@@ -133,9 +147,10 @@ const CLOSE_LIST = 93;
 const OPEN_OBJECT = 123;
 const CLOSE_OBJECT = 125;
 
-/** After the string that begins at `start`. A quote is its end where an even number of backslashes stands before it. */
+/** After the string that begins at `start`, or after the text. A quote is its end where an even number of backslashes stands before it. */
 function stringEnd(text: string, start: number): number {
   for (let at = text.indexOf('"', start + 1); ; at = text.indexOf('"', at + 1)) {
+    if (at === -1) return text.length;
     let before = at - 1;
     while (text.charCodeAt(before) === BACKSLASH) before -= 1;
     if ((at - 1 - before) % 2 === 0) return at + 1;

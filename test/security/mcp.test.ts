@@ -1,15 +1,18 @@
-/** B16: files come back over MCP, to those who may see them; one client cannot take the server from others; only this machine is let in. */
+/** B16, H2: files come back over MCP, to those who may see them; one client cannot take the server from others; only this machine is let in. */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { request as httpRequest } from "node:http";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { digest as digestOf } from "../../src/core/digest.js";
 import { type Holdfast, open } from "../../src/index.js";
+import { MAX_VALUES, readExactly } from "../../src/server/mcp/exact.js";
 import { type HttpServer, serveOverHttp } from "../../src/server/mcp/http.js";
 import { InProgress, MAX_BYTES, MAX_REQUESTS } from "../../src/server/mcp/in-progress.js";
+import { StdioTransport } from "../../src/server/mcp/stdio-transport.js";
 import { Tokens } from "../../src/server/mcp/tokens.js";
 import { filesWith } from "../support/bytes.js";
 import { errorOf } from "../support/error-of.js";
@@ -318,4 +321,87 @@ test("with --redact, secrets are replaced before anything is stored", async () =
   expect(filesWith(store, secret)).toEqual([]);
   // The control.
   expect(await said()).toContain(secret);
+});
+
+describe("H2: one body cannot hold up the others", () => {
+  const call = (name: string, args: string): string =>
+    `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"${name}","arguments":${args}}}`;
+  const repeated = (count: number, one: (i: number) => string): string => Array.from({ length: count }, (_, i) => one(i)).join(",");
+  const bodies: Readonly<Record<string, (count: number) => string>> = {
+    "empty objects as messages": (n) => call("conversation_save", `{"messages":[${repeated(n, () => "{}")}]}`),
+    "empty lists as a limit": (n) => call("agent_list", `{"limit":[${repeated(n, () => "[]")}]}`),
+    "odd parts": (n) => call("conversation_save", `{"messages":[{"role":"user","content":[${repeated(n, () => '{"a":{}}')}]}]}`),
+    "keys in a state": (n) => call("agent_save", `{"id":"x","state":{${repeated(n, (i) => `"k${i}":${i}`)}}}`),
+    "unknown arguments": (n) => call("agent_list", `{${repeated(n, (i) => `"k${i}":${i}`)}}`),
+    "numbers past a double": (n) => call("agent_list", `{"limit":[${repeated(n, () => "1e999")}]}`),
+    "lists in lists": (n) => `{"id":7,"params":${"[".repeat(n)}${"]".repeat(n)}}`,
+    "what is no JSON": (n) => `{"id":7,"params":${",".repeat(n)}`,
+  };
+  const refused = { id: 7, error: { code: -32_600, message: expect.stringMatching(`more than ${MAX_VALUES} values.*several calls`) } };
+
+  test.each(Object.entries(bodies))("%s: past the limit of values it is refused, over HTTP and stdio", async (_what, make) => {
+    const body = make(MAX_VALUES);
+    const { status, body: answer } = await send(ANN, {}, body);
+    expect({ status, ...JSON.parse(answer) }).toMatchObject({ status: 413, ...refused });
+    const [input, output] = [new PassThrough(), new PassThrough()];
+    const transport = new StdioTransport({ input, output }, () => {});
+    let isPassedOn = false;
+    transport.onmessage = () => {
+      isPassedOn = true;
+    };
+    await transport.start();
+    input.write(`${body}\n`);
+    const [line] = (await once(output, "data")) as [Buffer];
+    expect(JSON.parse(line.toString())).toMatchObject(refused);
+    expect(isPassedOn).toBe(false);
+    // Control: with fewer values, another check answers.
+    expect(JSON.stringify(readExactly(make(100)))).not.toContain("values");
+  });
+
+  test("a body with too many values is refused in less time than parsing it would take", () => {
+    for (const what of ["empty objects as messages", "keys in a state"]) {
+      const body = bodies[what]?.(300_000) as string;
+      const least = (work: () => unknown) =>
+        Math.min(
+          ...[1, 2, 3].map(() => {
+            const began = performance.now();
+            work();
+            return performance.now() - began;
+          }),
+        );
+      expect(least(() => readExactly(body))).toBeLessThan(least(() => JSON.parse(body)) / 2);
+    }
+  });
+
+  test("values are counted, and not the characters of texts", () => {
+    // Three values stand around them: the message, its id and the list.
+    const listed = (count: number) => `{"id":7,"params":[${repeated(count, () => "1")}]}`;
+    expect(readExactly(listed(MAX_VALUES - 3))).toHaveProperty("value");
+    expect(readExactly(listed(MAX_VALUES - 2))).toMatchObject({ isTooLarge: true, refused: [{ id: 7 }] });
+    for (const text of ["[{,".repeat(MAX_VALUES), '\\",['.repeat(MAX_VALUES), '"'.repeat(MAX_VALUES), "\\".repeat(MAX_VALUES)])
+      expect(readExactly(JSON.stringify({ text }))).toEqual({ value: { text } });
+    // A text that does not end.
+    for (const torn of ['{"a', '{"a\\"', '{"a\\', '"']) expect(readExactly(torn)).toMatchObject({ refused: [{ code: -32_700 }] });
+  });
+
+  test("control: 10,000 messages of 1 KB are saved, 1,000 in a call, and one of 12 MB", async () => {
+    const save = async (id: string, messages: readonly object[]): Promise<void> => {
+      const saved = await send(ANN, {}, call("conversation_save", JSON.stringify({ id, messages })));
+      expect(saved).toMatchObject({ status: 200, body: expect.not.stringContaining("isError") });
+    };
+    for (let from = 0; from < 10_000; from += 1_000)
+      await save(
+        "long",
+        Array.from({ length: 1_000 }, (_, i) => ({
+          role: "user",
+          id: `m${from + i}`,
+          name: "ann",
+          metadata: { n: i, of: ["a", "b"] },
+          content: [{ type: "text", text: "kelp, [and] {weed} ".repeat(53) }],
+        })),
+      );
+    expect((await hold.sessions.state("long")).messages).toHaveLength(10_000);
+    await save("large", [{ role: "user", content: "a, ".repeat(4_000_000) }]);
+    expect((await hold.sessions.state("large")).messages[0]?.content).toHaveLength(12_000_000);
+  });
 });

@@ -3,11 +3,18 @@
  * clients in other languages send integers past 2^53.
  */
 import { HoldfastError } from "../../core/errors.js";
-import { lossIn, type Parsed, parseJson } from "../../core/lossless-json.js";
+import { hasMoreValues, lossIn, type Parsed, parseJson } from "../../core/lossless-json.js";
+import { idIn, KEPT_BYTES } from "./lines.js";
 
 const PARSE_ERROR = -32_700;
 export const INVALID_REQUEST = -32_600;
 const INVALID_PARAMS = -32_602;
+
+/**
+ * How many values one message may hold, or one batch. All clients share one thread, and each value costs much more time than a byte of text:
+ * a body of five million empty objects would hold up the others for many seconds.
+ */
+export const MAX_VALUES = 50_000;
 
 export type Id = string | number;
 
@@ -18,8 +25,21 @@ export interface Refusal {
   readonly message: string;
 }
 
+export interface Refused {
+  readonly refused: readonly Refusal[];
+  readonly isTooLarge?: true;
+}
+
 /** The message or the messages in a text; or a refusal for each of them. */
-export function readExactly(text: string): { readonly value: unknown } | { readonly refused: readonly Refusal[] } {
+export function readExactly(text: string): { readonly value: unknown } | Refused {
+  // Counted before anything else is done with it.
+  if (hasMoreValues(text, MAX_VALUES)) {
+    const message = `It holds more than ${MAX_VALUES} values: a message may hold ${MAX_VALUES}. Say it in several calls.`;
+    return {
+      refused: [{ id: idIn(text.slice(0, KEPT_BYTES), text.slice(-KEPT_BYTES)), code: INVALID_REQUEST, message }],
+      isTooLarge: true,
+    };
+  }
   let parsed: Parsed;
   try {
     parsed = parseJson(text);

@@ -157,7 +157,7 @@ async function readBody(request: Request, share: Share): Promise<unknown> {
   const read = readExactly(new TextDecoder().decode(Buffer.concat(chunks)));
   if ("value" in read) return read.value;
   const answers = read.refused.map(refusalOf);
-  return Response.json(answers.length === 1 ? answers[0] : answers, { status: 400 });
+  return Response.json(answers.length === 1 ? answers[0] : answers, { status: read.isTooLarge ? 413 : 400 });
 }
 
 const tooMuch = (most: string): Response =>

@@ -4,7 +4,7 @@
  */
 export const MAX_LINE_BYTES = 16 * 1024 * 1024;
 /** How much of a line that is too long is kept from its beginning, and from its end: there its id is. */
-const KEPT_BYTES = 4_096;
+export const KEPT_BYTES = 4_096;
 /** Many small parts take more room than what they hold. */
 const MAX_PARTS = 1_024;
 const NEWLINE = 10;
@@ -70,7 +70,7 @@ export class Lines {
 }
 
 /** Where clients put the id of a request: before its params, or behind them at the very end. Anywhere else it may be part of what is said. */
-function idIn(head: string, tail: string): string | number | undefined {
+export function idIn(head: string, tail: string): string | number | undefined {
   const id = /"id":\s*(-?\d{1,15}|"[^"\\]{0,200}")/;
   const before = head.slice(0, Math.max(0, head.indexOf('"params"')));
   const found = id.exec(before) ?? new RegExp(`${id.source}\\s*}\\s*$`).exec(tail);
