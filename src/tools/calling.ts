@@ -4,7 +4,7 @@ import { digest } from "../core/digest.js";
 import { NotDone } from "../core/effect.js";
 import { HoldfastError } from "../core/errors.js";
 import { checkName } from "../core/ids.js";
-import { type Json, type JsonObject, put } from "../core/json.js";
+import { invalidValue, type Json, type JsonObject, put } from "../core/json.js";
 import { isObject } from "../core/shapes.js";
 import type { CheckRequest, Settled } from "../runtime/effects/spec.js";
 import { KEY_VALID_MS } from "../runtime/receipts.js";
@@ -28,7 +28,14 @@ async function fitting(
   given: unknown,
 ): Promise<{ readonly [name: string]: Json } & { readonly idempotencyKey?: string }> {
   const parsed = await shape["~standard"].validate(given);
-  if (parsed.issues === undefined) return withUndefined(parsed.value as JsonObject, given) as JsonObject;
+  if (parsed.issues === undefined) {
+    try {
+      return withUndefined(parsed.value as JsonObject, given) as JsonObject;
+    } catch (cause) {
+      // A proxy of the caller's that let itself be read once.
+      throw invalidValue("arguments", "reading it threw an error", cause);
+    }
+  }
   throw new HoldfastError("INVALID_VALUE", parsed.issues.map(({ message }) => message).join("; "), { path: "arguments" });
 }
 

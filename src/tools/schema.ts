@@ -3,7 +3,7 @@ import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/sp
 import { notAmong } from "../core/closest.js";
 import { HoldfastError } from "../core/errors.js";
 import { typeName } from "../core/ids.js";
-import { encode, type Json, type JsonObject } from "../core/json.js";
+import { encode, fieldsOf, isList, type Json, type JsonObject } from "../core/json.js";
 import { schemaOf } from "../runtime/agent/schema.js";
 
 declare const of: unique symbol;
@@ -85,12 +85,13 @@ function standard<T>(schema: JsonObject): Shape<T>["~standard"] {
  * `__proto__` and half characters. A field that is undefined is absent.
  */
 function readArguments(value: unknown, { properties }: JsonObject): { readonly value: Json } | { readonly flaw: string } {
-  if (typeof value !== "object" || value === null || Array.isArray(value))
-    return { flaw: `Arguments are an object, not ${typeName(value)}.` };
-  const unknown = Object.keys(value).find((name) => !Object.hasOwn(properties as JsonObject, name));
-  if (unknown !== undefined) return { flaw: `There is no ${notAmong(unknown, Object.keys(properties as JsonObject))}.` };
+  if (typeof value !== "object" || value === null || isList(value)) return { flaw: `Arguments are an object, not ${typeName(value)}.` };
   try {
-    return { value: encode(value, "arguments").value };
+    // Each field is read once, and here: a proxy of the caller's may throw, or answer differently the second time.
+    const fields = fieldsOf(value, "arguments");
+    const unknown = Object.keys(fields).find((name) => !Object.hasOwn(properties as JsonObject, name));
+    if (unknown !== undefined) return { flaw: `There is no ${notAmong(unknown, Object.keys(properties as JsonObject))}.` };
+    return { value: encode(fields, "arguments").value };
   } catch (error) {
     return { flaw: error instanceof HoldfastError ? error.message : String(error) };
   }

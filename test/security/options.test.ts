@@ -134,6 +134,56 @@ describe("B15: arguments of tools", () => {
     expect(await everything(hold)).toBe(before);
   });
 
+  test.each(ways)("L1: %s refuses with a code what throws when it is read, for every tool, and changes nothing", async (way, call) => {
+    const { hold, at, tools } = await world();
+    const before = await everything(hold);
+    const throws = (): never => {
+      throw new Error("boom");
+    };
+    const revoked = (target: object): object => {
+      const { proxy, revoke } = Proxy.revocable(target, {});
+      revoke();
+      return proxy;
+    };
+    // Lets itself be read for the check, and throws when its fields are looked at again.
+    const once = () => {
+      let asked = 0;
+      return new Proxy({ id: at }, { ownKeys: (target) => (++asked > 2 ? throws() : Reflect.ownKeys(target)) });
+    };
+    const unreadable: Readonly<Record<string, () => unknown>> = {
+      keys: () => new Proxy({}, { ownKeys: throws }),
+      prototype: () => new Proxy({}, { getPrototypeOf: throws }),
+      descriptor: () => new Proxy({ id: at }, { getOwnPropertyDescriptor: throws }),
+      value: () => new Proxy({ id: at }, { get: throws }),
+      getter: () => Object.defineProperty({}, "id", { enumerable: true, get: throws }),
+      revoked: () => revoked({}),
+      "revoked list": () => revoked([]),
+      "field that is revoked": () => ({ id: revoked({}), messages: revoked([]), state: revoked({}) }),
+      "error that cannot be said": () =>
+        new Proxy(
+          {},
+          {
+            ownKeys: () => {
+              throw Object.create(null);
+            },
+          },
+        ),
+    };
+    for (const name of TOOL_NAMES)
+      for (const [what, args] of Object.entries(unreadable)) {
+        const error = (await errorOf(() => call(tools[name], args()))) as Error;
+        const cause = way === "run" ? error.cause : error;
+        expect(cause, `${name}, ${what}: ${error}`).toBeInstanceOf(HoldfastError);
+        expect((cause as HoldfastError).code).toBe("INVALID_VALUE");
+      }
+    const late = (await errorOf(() => call(tools.checkpoint_restore, once()))) as Error;
+    expect(way === "run" ? late.cause : late).toMatchObject({ code: "INVALID_VALUE", message: expect.stringMatching(/threw an error/) });
+    expect(await everything(hold)).toBe(before);
+    // The control: a proxy that can be read is taken.
+    await call(tools.checkpoint_restore, new Proxy({ id: at }, {}));
+    expect(await everything(hold)).not.toBe(before);
+  });
+
   test("a misspelt name is told with the one that is close to it", async () => {
     const { tools, at } = await world();
     expect(await errorOf(() => tools.checkpoint_restore.execute({ id: at, dryrun: true }))).toMatchObject({
