@@ -1,5 +1,5 @@
 /** Headers that carry credentials, and users with their passwords in addresses and commands. */
-import { type Find, findAll, type Span } from "./redact-spans.js";
+import { type Find, findAll, findPattern, type Span } from "./redact-spans.js";
 
 /** A place in a template, or what stands where a secret is to be filled in. */
 const isTemplate = (value: string): boolean => /^(?:\$|<|\{|\[|%|your|my_)|\$\{|\{\{|\.\.\.|…|[xX*]{6,}$/i.test(value);
@@ -108,4 +108,7 @@ const findInCommands: Find = (text) => {
   return spans;
 };
 
-export const findPasswords: Find = findAll(findInUrls, findInCommands);
+/** A key in the place of the user: `https://0a1b…@o1.ingest.sentry.io`. */
+const findUsers: Find = findPattern(":\\/\\/(?=[A-Za-z_-]{0,40}[0-9])([A-Za-z0-9_-]{20,200})@", "", "://");
+
+export const findPasswords: Find = findAll(findInUrls, findUsers, findInCommands);

@@ -1,5 +1,5 @@
 /** Private keys: blocks of PEM and PGP, and blocks that were encoded once more. */
-import type { Find, Span } from "./redact-spans.js";
+import { type Find, findAll, findPattern, type Span } from "./redact-spans.js";
 
 const BEGIN = "-----BEGIN ";
 const END = "-----END ";
@@ -47,4 +47,11 @@ const findEncoded: Find = (text) => {
   return spans;
 };
 
-export const findPrivateKeys: Find = (text) => [...findBlocks(text), ...findEncoded(text)].toSorted((a, b) => a[0] - b[0]);
+/** PuTTY names the lines. */
+const findLines: Find = findPattern(
+  "Private-Lines: [0-9]{1,3}(?:\\r?\\n|\\\\n)((?:[A-Za-z0-9+/=]{1,80}(?:\\r?\\n|\\\\n|$|(?=\\s)))+)",
+  "",
+  "Private-Lines",
+);
+
+export const findPrivateKeys: Find = findAll(findBlocks, findEncoded, findLines);

@@ -4,7 +4,7 @@
  * Each separator is looked at once. Back from it is the name, of bounded length; forth from it the value, which is looked at within a bounded
  * length, and passed over whole once it is taken.
  */
-import { type Find, findAll, type Span } from "./redact-spans.js";
+import { type Find, findAll, findPattern, type Span } from "./redact-spans.js";
 import { ALONE, isSecret, kindOfName, type SecretKind, SPEAKS } from "./redact-values.js";
 
 const MAX_NAME = 64;
@@ -132,7 +132,8 @@ const findSettings: Find = (text) => {
     if (value === undefined) continue;
     const isFlag = separator === " ";
     const isTight = separator === "=" && text[index - 1] !== " " && text[after] !== " ";
-    if (!isSecret(kind, value.text, { ...value, isLiteral: isFlag || (isTight && !isCode(text, value, name)) })) continue;
+    const isLiteral = isFlag || (isTight && !isCode(text, value, name));
+    if (!isSecret(kind, value.text, { ...value, isLiteral, isSetting: isTight && /^[A-Z][A-Z0-9_]*$/.test(name) })) continue;
     done = endOf(text, value);
     spans.push([value.from, done]);
   }
@@ -180,6 +181,8 @@ function inXml(any: RegExp): Find {
 }
 
 const WORD = "[^\\s\"'`<>]";
+/** It ends before a sign that ends a sentence. */
+const SPOKEN = `${WORD}{5,199}[^\\s"'\`<>.,;:?)]`;
 
 export const findNamed: Find = findAll(
   findSettings,
@@ -188,12 +191,31 @@ export const findNamed: Find = findAll(
   said(`\\bsshpass\\s{1,4}-p\\s{0,4}["']?(${WORD}{1,200})`, "password", /sshpass/),
   said(`\\b(?:docker|podman|registry)\\s{1,4}login\\b[^\\n]{0,100}?\\s-p\\s{1,4}["']?(${WORD}{1,200})`, "password", /login/),
   said(`\\bmysql(?:dump|admin)?\\b[^\\n]{0,100}?\\s-p["']?(${WORD}{1,200})`, "password", /mysql/),
+  said(`\\b(?:sqlcmd|snowsql)\\b[^\\n]{0,100}?\\s-p\\s{0,4}["']?(${WORD}{1,200})`, "password", /sqlcmd|snowsql/),
+  said(`\\bConvertTo-SecureString\\s{1,4}(?:-String\\s{1,4})?["']([^"'\\n]{1,200})["']`, "password", /SecureString/i),
+  said(`\\bWIFI:(?:[TSH]:[^;\\n]{0,64};){0,3}P:([^;\\n]{1,64});`, "password", /WIFI:/),
+  said(`(?:^|\\n)\\s{0,8}(?:bind|root)pw\\s{1,8}(${WORD}{6,200})`, "password", /pw/, isSpoken),
+  said(`password["']?:[ \\t]{0,4}\\r?\\n[ \\t]{1,20}(${WORD}{6,200})(?=[ \\t]{0,4}(?:\\r?\\n|$))`, "password", /password/i, isSpoken),
   said(
-    `\\b(?:password|passphrase|passcode|api[ _-]?key|access token|secret key|token) (?:is|was):? {0,2}["'\`]?(${WORD}{5,199}[^\\s"'\`<>.,;:!?)])`,
+    `\\b(?:password|passwort|passphrase|passcode|api[ _-]?key|access token|secret(?: access)? key|token)(?: (?:for|of|to|on)(?: [\\w.-]{1,30}){1,3})? (?:is|was|lautet|ist):? {0,2}["'\`]?(${SPOKEN})`,
     "password",
-    /(?:is|was)\b/,
+    /(?:is|was|lautet|ist)\b/,
     isSpoken,
   ),
+  said(
+    `\\b(?:user(?:name)?|login|account):? \\S{1,60} (?:and|with) (?:the )?password:? ["'\`]?(${SPOKEN})`,
+    "password",
+    /password/i,
+    isSpoken,
+  ),
+  // What a wallet is made from, and its key.
+  findPattern(
+    `(?:mnemonic(?: phrase)?|(?:seed|recovery) phrase)["']?(?: is)?[:=]?\\s{1,4}((?:[a-z]{3,8} ){11,23}[a-z]{3,8})`,
+    "i",
+    "nemonic",
+    "phrase",
+  ),
+  findPattern(`\\bwif["']?\\s{0,2}[:=]\\s{0,4}["']?([5KL][1-9A-HJ-NP-Za-km-z]{50,51})`, "i", "wif", "WIF"),
   // XML: elements by their own names, and settings of .NET.
   inXml(/<([A-Za-z][\w.:-]{0,60})>([^<>\s]{6,400})<\//dg),
   inXml(/<add\s{1,8}key="([\w.:-]{1,60})"\s{1,8}value="([^"<>\s]{6,400})"/dg),

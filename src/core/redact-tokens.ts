@@ -116,6 +116,7 @@ const prefixed: readonly (readonly [prefix: string, rest: string])[] = [
   ["shp", `(?:at|ca|pa|ss)_[0-9a-fA-F]{32}`],
   ["access_token$", `(?:production|sandbox)\\$[a-z0-9]{16}\\$${HEX}{32}`],
   ["lin_", "(?:api|oauth)_[A-Za-z0-9]{32,}"],
+  ["secret_", `(?=[A-Za-z]{0,42}[0-9])[A-Za-z0-9]{43}${END}`],
   ["ntn_", "[A-Za-z0-9]{40,}"],
   ["figd_", `${WORD}{36,}`],
   ["pat", `(?:[A-Za-z0-9]{14}\\.${HEX}{64}|-[a-z]{2}[0-9]-${HEX}{8}-[0-9a-f-]{27})`],
@@ -162,6 +163,11 @@ export const findTokens: Find = findAll(
   // Entra ID, which was Azure AD.
   findPattern("[A-Za-z0-9_.~-]{3}[0-9]Q~[A-Za-z0-9_.~-]{30,}", "", "Q~"),
   findPattern(`${ONCE}[A-Za-z0-9]{14}\\.atlasv1\\.${WORD}{40,}`, "", ".atlasv1."),
+  // Asana.
+  findPattern(`(?<![0-9/])[12]\\/[0-9]{10,20}(?:\\/[0-9]{10,20})?:${HEX}{32}${END}`, "", "/"),
+  // Hashes of passwords: crypt and bcrypt.
+  findPattern("\\$(?:apr1|1|5|6)\\$(?:rounds=[0-9]{1,9}\\$)?[./A-Za-z0-9]{1,16}\\$[./A-Za-z0-9]{22,86}", "", "$"),
+  findPattern("\\$2[abxy]\\$[0-9]{2}\\$[./A-Za-z0-9]{53}", "", "$2"),
   findPattern(`${ONCE}${HEX}{32}-us[0-9]{1,2}${END}`, "", "-us"),
   findPattern("hooks\\.slack\\.com\\/(?:services|workflows|triggers)\\/([A-Za-z0-9\\/_-]{8,})", "", "hooks.slack.com"),
   findPattern("webhook\\.office\\.com\\/webhookb2\\/([A-Za-z0-9@\\/_-]{30,})", "", "webhook.office.com"),

@@ -6,9 +6,9 @@
 /** A password may be any word; a key or a token is random, and holds letters and digits. */
 export type SecretKind = "password" | "token";
 
-const PASSWORD = /(?:password|passwd|passphrase|passcode|pwd|mnemonic)$/;
+const PASSWORD = /(?:password|passwort|kennwort|passwd|passphrase|passcode|pwd|mnemonic)$/;
 const TOKEN = new RegExp(
-  "(?:token|secret|credentials?|jwt|accesskeyid|secretkeybase|keydata" +
+  "(?:token|secret|secretstring|credentials?|jwt|psk|bindpw|rootpw|^pw|accesskeyid|secretkeybase|keydata" +
     "|(?:api|app|application|access|account|auth|client|consumer|deploy|encryption|function|hmac|host|license|master|private|service|servicerole" +
     "|session|secret|shared|signing|storage|subscription|webhook)key)$",
 );
@@ -16,7 +16,7 @@ const TOKEN = new RegExp(
 const CURSOR = /(?:next|page|continuation|cursor|sync|cancel|cancellation)token$/;
 
 /** A part of every name that counts. */
-export const SPEAKS = /pass|pwd|mnemonic|token|secret|cred|jwt|key/i;
+export const SPEAKS = /pass|pwd?|kennwort|psk|mnemonic|token|secret|cred|jwt|key/i;
 
 /** What a field or a setting of this name holds: `dbPassword`, `X-Api-Key`, `AWS_SECRET_ACCESS_KEY_2`. */
 export function kindOfName(name: string): SecretKind | undefined {
@@ -32,12 +32,14 @@ export interface Written {
   readonly isQuoted: boolean;
   /** As in `NAME=value` and `--name value`: a word there is a text, and no variable. */
   readonly isLiteral: boolean;
+  /** As in `NAME=value`, of a shell or a file of settings: even a path of names is a text there. */
+  readonly isSetting: boolean;
   /** At the end of its line, with nothing behind it. */
   readonly isLast: boolean;
 }
 
 /** A value of its own, under a field. */
-export const ALONE: Written = { isQuoted: true, isLiteral: true, isLast: true };
+export const ALONE: Written = { isQuoted: true, isLiteral: true, isSetting: true, isLast: true };
 
 const MIN = 6;
 const MIN_TOKEN = 8;
@@ -62,7 +64,7 @@ const WORDS = new Set(
 );
 
 /** A name of something that holds the value: a variable, a field, a call, a place in a template. */
-function isReference(value: string, { isQuoted, isLiteral }: Written): boolean {
+function isReference(value: string, { isQuoted, isLiteral, isSetting, isLast }: Written): boolean {
   if (/^(?:\$\{|\$\(|\{\{|\{%|<|%\(|%[A-Za-z_]{2,60}%|#\{|@\{|!\w|\$[A-Za-z_]|:[a-z_]{2,60}$|\[|\{)/.test(value) || value.includes("${"))
     return true;
   if (/^(?:https?|arn|vault|op|ssm|file|env|projects|sha\d{3}):?\/?[:/]/.test(value)) return true;
@@ -70,12 +72,18 @@ function isReference(value: string, { isQuoted, isLiteral }: Written): boolean {
     /^(?:process\.env|import\.meta|os\.|env\.|ENV\[|secrets\.|vars?\.|local\.|data\.|config\.|settings\.|this\.|self\.|req\.)/.test(value)
   )
     return true;
+  // Rules that a form is checked by.
+  if (/^(?:required|nullable|sometimes|present|string|confirmed)\|[\w:|,.]+$/.test(value)) return true;
   if (isQuoted) return false;
   // Code: a path of names, a call, an index; or a name that speaks of secrets itself.
-  if (/^[A-Za-z_$][\w$]*(?:(?:\??\.|::|->)[A-Za-z_$][\w$]*)+[!?]?$/.test(value)) return true;
+  if (/^[A-Za-z_$][\w$]*(?:(?:\??\.|::|->)[A-Za-z_$][\w$]*)+[!?]?$/.test(value)) return !isSetting && !(isLiteral && /[0-9]/.test(value));
   if (/^[&*!]?[A-Za-z_$][\w$.:>-]*[([]/.test(value) && !isLiteral && !/[([][A-Za-z0-9]+[)\]][A-Za-z0-9]/.test(value)) return true;
-  return !isLiteral && /^[&*]?[A-Za-z_$][\w$]*[!?]?$/.test(value) && SECRET_WORD.test(value);
+  return !isLiteral && /^[&*]?[A-Za-z_$][\w$]*[!?]?$/.test(value) && SECRET_WORD.test(value) && !(isLast && isOddWord(value));
 }
+
+/** A word with digits that is no name of a variable: `monkey12`, and neither `password2` nor `newKey1`. */
+const isOddWord = (value: string): boolean =>
+  /[0-9]/.test(value) && !/[a-z][A-Z]|_|^(?:pass|password|pwd|secret|token|key|auth|cred|credentials?)[0-9]+$/.test(value);
 
 /** What stands where a secret is to be filled in. */
 function isFiller(value: string): boolean {
@@ -105,9 +113,18 @@ const isPhrase = (value: string, isLiteral: boolean): boolean =>
 /** Words with digits or signs among their letters: no sentence has them. */
 const SPELT = /[A-Za-z][0-9@#$%^*][A-Za-z]/;
 
-const isMixed = (value: string): boolean => value.length >= MIN_TOKEN && /[0-9]/.test(value) && /[A-Za-z]/.test(value) && !/\s/.test(value);
+const isMixed = (value: string): boolean =>
+  value.length >= MIN_TOKEN && /[0-9]/.test(value) && /[A-Za-z]/.test(value) && (!/\s/.test(value) || isGrouped(value));
+
+/** Letters and digits in groups: `abc 123 def 456`. */
+const isGrouped = (value: string): boolean =>
+  value.length <= 200 &&
+  /^[A-Za-z0-9]{2,8}(?: [A-Za-z0-9]{2,8}){2,}$/.test(value) &&
+  /[0-9]{3}.*[0-9]{3}/.test(value) &&
+  !SENTENCE.test(value);
 
 function isToken(value: string, { isQuoted }: Written): boolean {
+  if (isGrouped(value)) return true;
   // A time, a version, a path, words with a number, a name of a secret.
   if (/^[0-9]{4}-[0-9]{2}-[0-9]{2}|^v?[0-9]+(?:\.[0-9]+){1,3}(?:-[a-z]+[.0-9]*)?$|^(?:~|\.{1,2})?\/[a-z0-9_./-]*$/.test(value))
     return false;

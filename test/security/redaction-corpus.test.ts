@@ -123,6 +123,9 @@ const SLOW = [
   ],
   // M3: a word that goes on, with settings in it.
   ["password=aB3xyz1aaaaaaaaaaaa:b,", "password=aB3xyz1aaaaaaaaaaaa=b;c=", "token=aB3xyz1aaaaaaaaaaaaa1:b&c="],
+  // M4: the rules that a reviewer's misses asked for.
+  ["Private-Lines: 1\nabc ", "password for a is ", "user a and password ", "mnemonic abc abc ", "WIFI:T:a;", "sqlcmd "],
+  ["password:\n ", "://abcdefghij1", "$1$a$", "1/1234567890/", "api_key: 'ab 12 ", "secret_"],
 );
 const KIB = 1_024;
 const repeated = (piece: string, length: number): string => piece.repeat(Math.ceil(length / piece.length)).slice(0, length);

@@ -1,5 +1,6 @@
 /** Texts of developers that hold no secret. Each line is one of them, and must stay as it is. */
 import { ALNUM, BASE64, DIGITS, type Draw, drawFrom, HEX, LOWER, uuid } from "./draw.js";
+import { harmless } from "./reviewed.js";
 
 const code = String.raw`
 const password = process.env.DB_PASSWORD;
@@ -375,5 +376,5 @@ const made: readonly ((draw: Draw, n: number) => string)[] = [
 export function negatives(seed: number): readonly string[] {
   const draw = drawFrom(seed);
   const drawn = Array.from({ length: 14 }, (_, n) => made.map((make) => make(draw, n))).flat();
-  return [...lines(code), ...lines(prose), ...lines(stacks), ...drawn];
+  return [...lines(code), ...lines(prose), ...lines(stacks), ...lines(harmless), ...drawn];
 }

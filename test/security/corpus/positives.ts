@@ -1,6 +1,7 @@
 /** Secrets where people leave them: settings, code, commands, headers, logs, talk. */
 import { ALNUM, BASE64, DIGITS, type Draw, drawFrom, HEX, LETTERS, LOWER, UPPER, URL64, uuid } from "./draw.js";
 import { type Kind, kinds } from "./kinds.js";
+import { missed } from "./reviewed.js";
 
 export interface Positive {
   readonly kind: string;
@@ -208,5 +209,9 @@ export function positives(seed: number): readonly Positive[] {
       return { kind, context: "around", text, secret };
     }),
     ...inFields(draw),
+    ...missed.map(([kind, make, write]) => {
+      const secret = make(draw);
+      return { kind, context: "reviewed", text: write(secret), secret };
+    }),
   ];
 }
