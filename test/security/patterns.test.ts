@@ -151,7 +151,7 @@ describe("B14: sessions.redact", () => {
     await hold.close();
   });
 
-  test("has the bound for files of the store that no longer count, and the store goes on", async () => {
+  test("is not asked about files of the store that no longer count: these go", async () => {
     const root = scratch();
     const hold = await open(`dir:${root}`);
     const session = await hold.session("a");
@@ -160,8 +160,7 @@ describe("B14: sessions.redact", () => {
     await session.close();
     const left = join(root, "x.0123456789ab.draft");
     writeFileSync(left, TEXT);
-    await expect(hold.sessions.redact("a", BAD)).rejects.toMatchObject({ code: "INVALID_OPTION" });
-    expect(await hold.sessions.redact("a", /a{1,100}!/)).toMatchObject({ left: [] });
+    expect(await hold.sessions.redact("a", BAD)).toMatchObject({ left: [] });
     expect(existsSync(left)).toBe(false);
     const after = await hold.session("a");
     after.append({ role: "user", content: "more" });
