@@ -160,7 +160,7 @@ describe("B14: sessions.redact", () => {
     await session.close();
     const left = join(root, "x.0123456789ab.draft");
     writeFileSync(left, TEXT);
-    expect(await hold.sessions.redact("a", BAD)).toMatchObject({ left: [] });
+    expect(await hold.sessions.redact("a", BAD)).toMatchObject({ records: 1 });
     expect(existsSync(left)).toBe(false);
     const after = await hold.session("a");
     after.append({ role: "user", content: "more" });

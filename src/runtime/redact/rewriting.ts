@@ -107,7 +107,7 @@ export class Rewriting {
     return this.seen;
   }
 
-  /** Changes everything, after a survey that found something here or beside the journal. False: somebody else changed a line meanwhile, or began one on it; all is to be looked at again. */
+  /** Changes everything, after a survey that found something. False: another process changed a line meanwhile, or began one on it. Look again. */
   async rewrite(stretches: readonly Stretch[]): Promise<boolean> {
     this.#isSurvey = false;
     for (const [line, absent] of this.#absent) await rememberAbsent(this.#ground, line, absent);
