@@ -3,9 +3,10 @@
  * hand. What comes in from outside, and `verify`, also ask for the limits that hold for what a program gives.
  */
 import { checkText, MAX_REASON } from "./checkpoint.js";
-import type { CourseRecord } from "./course.js";
+import type { CourseRecord, Turn } from "./course.js";
 import { isCourseBase, isCourseField } from "./course-shape.js";
 import { isDigest } from "./digest.js";
+import { type Effect, type EffectEvent, isEffectId, isEffectKey, isSameness } from "./effect.js";
 import { checkName } from "./ids.js";
 import { invalidValue, isDeeper, MAX_DEPTH, TOO_DEEP } from "./json.js";
 import { isStoredMessage } from "./message.js";
@@ -125,6 +126,28 @@ function key(name: string): void {
   if (checkName(name, "state key") === "messages") throw invalidValue("state.messages", "`messages` is the transcript");
 }
 
+/** What the runtime draws has a form of its own. As any text, a redaction would pass over it. */
+function drawn(isDrawn: boolean, what: string): void {
+  if (!isDrawn) throw invalidValue(what, "the runtime does not draw such values");
+}
+
+function checkTurn(turn: Turn | undefined): void {
+  if (turn === undefined) return;
+  checkName(turn.id, "turn");
+  if (turn.key !== undefined) checkName(turn.key, "key");
+  drawn(isSameness(turn.same), "turn.same");
+}
+
+function checkCall(call: Partial<Effect> | EffectEvent | undefined): void {
+  if (call === undefined) return;
+  const { id, key, same, waits, waited = [], from } = call as Partial<Effect>;
+  drawn(id === undefined || isEffectId(id), "effect.id");
+  drawn(key === undefined || isEffectKey(key), "effect.key");
+  drawn(same === undefined || isSameness(same), "effect.same");
+  drawn(from === undefined || isEffectId(from), "effect.from");
+  for (const wait of [waits, ...waited]) drawn(wait?.for !== "repeat" || isEffectId(wait.of), "effect.waits.of");
+}
+
 const LIMITS: ReadonlyMap<string, (record: JournalRecord) => void> = new Map<keyof JournalRecord, (record: JournalRecord) => void>([
   ["append", ({ append }) => depth(append)],
   ["item", ({ item }) => depth(item)],
@@ -138,13 +161,16 @@ const LIMITS: ReadonlyMap<string, (record: JournalRecord) => void> = new Map<key
   ["list", ({ list }) => key(list as string)],
   ["signal", ({ signal }) => void checkName(signal, "signal")],
   ["child", ({ child }) => void checkName(child, "session id")],
-  ["turn", ({ turn }) => turn?.key !== undefined && void checkName(turn.key, "key")],
+  ["turn", ({ turn }) => checkTurn(turn)],
+  ["effect", ({ effect }) => checkCall(effect)],
   [
     "base",
     ({ base }) => {
       for (const [name] of base?.state ?? []) key(name);
       depth(base?.output);
       if (base?.reason !== undefined) checkText(base.reason, "reason", MAX_REASON);
+      checkTurn(base?.course?.turn);
+      for (const effect of base?.course?.effects ?? []) checkCall(effect);
     },
   ],
 ]);

@@ -4,8 +4,9 @@ import { HoldfastError, pathTo } from "./errors.js";
 import { readFields } from "./given.js";
 import { type CheckpointId, type LineId, placeId, type SessionId, typeName } from "./ids.js";
 import { deepFreeze, encode, holdsHalf, isList, type JsonObject, parseStored } from "./json.js";
+import { isSalt } from "./record.js";
 import type { Save } from "./save.js";
-import { isCount, isObject } from "./shapes.js";
+import { fields, type Is, isCount, isObject, maybe, oneOf } from "./shapes.js";
 import { isStatus, type SessionStatus } from "./status.js";
 import { isoTime } from "./time.js";
 
@@ -139,51 +140,61 @@ function refuse(path: string, why: string, cause?: unknown): HoldfastError {
   return new HoldfastError("INVALID_OPTION", `${path}: ${why}.`, { path }, cause);
 }
 
+/** What the text of a mark holds. */
+interface MarkRecord {
+  readonly checkpoint: Mark;
+  /** Where the checkpoint holds words. */
+  readonly salt?: string;
+}
+
 /** The checkpoint in the text of a mark. Another hand may have sealed it. */
-export function markOf(text: string): Mark {
+export const markOf = (text: string): Mark => markRecordOf(text).checkpoint;
+
+function markRecordOf(text: string): MarkRecord {
   const parsed = parseStored(text, damagedMark);
-  const mark = (parsed as { readonly checkpoint?: unknown } | null)?.checkpoint;
-  if (!isMark(mark)) throw damagedMark();
-  return mark;
+  if (!isMarkRecord(parsed)) throw damagedMark();
+  return parsed as MarkRecord;
 }
 
-/** Whether a mark is written as `markText` writes it, and says nothing else. */
+/** Whether a mark is written as `markText` writes it. Words without a salt would stand in the chain, and stay there when they are removed. */
 export function isPlainMark(text: string): boolean {
-  const known = Object.keys(markOf(text)).every((name) => (MARK_FIELDS as readonly string[]).includes(name));
-  return known && JSON.stringify(JSON.parse(text)) === text && !holdsHalf(text);
+  const { checkpoint, salt = "" } = markRecordOf(text);
+  return markText(checkpoint, () => salt) === text && !holdsHalf(text);
 }
 
-const MARK_FIELDS = [
-  "step",
-  "messages",
-  "bytes",
-  "kind",
-  "status",
-  "tokens",
-  "tasks",
-  "label",
-  "description",
-  "reason",
-  "metadata",
-] as const satisfies (keyof Mark)[];
+/** Whether a text is what the chain holds of a checkpoint with no words. */
+export function isWordless(text: string): boolean {
+  try {
+    return text.endsWith("}}") && isPlainMark(text);
+  } catch {
+    return false;
+  }
+}
 
 const damagedMark = (cause?: unknown): HoldfastError =>
   new HoldfastError("CORRUPT", "A checkpoint is sealed, and holds what no checkpoint does. Run verify to see where.", {}, cause);
 
-function isMark(value: unknown): value is Mark {
-  if (!isObject(value)) return false;
-  const { step, messages, bytes, kind = "manual", status = "in-progress", tokens = 0, tasks = 0, metadata = none } = value;
-  const isText = (text: unknown, most: number) => text === undefined || (typeof text === "string" && text.length <= most);
-  return (
-    [step, messages, bytes, tokens, tasks].every(isCount) &&
-    (KINDS as readonly unknown[]).includes(kind) &&
-    isStatus(status) &&
-    isText(value["label"], MAX_LABEL) &&
-    isText(value["description"], MAX_DESCRIPTION) &&
-    isText(value["reason"], MAX_REASON) &&
-    isObject(metadata)
-  );
-}
+const upTo =
+  (most: number): Is =>
+  (value) =>
+    typeof value === "string" && value.length <= most;
+
+const isMarkRecord = fields<MarkRecord>({
+  checkpoint: fields<Mark>({
+    step: isCount,
+    messages: isCount,
+    bytes: isCount,
+    kind: maybe(oneOf(...KINDS)),
+    status: maybe(isStatus),
+    tokens: maybe(isCount),
+    tasks: maybe(isCount),
+    label: maybe(upTo(MAX_LABEL)),
+    description: maybe(upTo(MAX_DESCRIPTION)),
+    reason: maybe(upTo(MAX_REASON)),
+    metadata: maybe(isObject),
+  }),
+  salt: maybe(isSalt),
+});
 
 type LineOf = (seq: number) => LineId;
 

@@ -323,6 +323,12 @@ export function sameInput(message: MessageInput): string {
 /** Whether a text is made as ids of calls are: the place before the call, and which of the calls there it is. */
 export const isEffectId = (id: string): boolean => /^[0-9a-hjkmnp-tv-z]{16}-[1-9][0-9]{0,9}\.[1-9][0-9]{0,9}$/.test(id);
 
+/** Whether a text is made as keys of calls are. */
+export const isEffectKey = (key: string): boolean => /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(key);
+
+/** Whether a text is made as `sameOf` and `sameInput` make it, or says that nothing is known. */
+export const isSameness = (same: string): boolean => same === UNKNOWN || /^[A-Za-z0-9_-]{22}$/.test(same);
+
 /** The line a call was begun on, from its id. */
 export const lineOfEffect = (id: string): string => id.slice(0, id.indexOf("-"));
 

@@ -6,6 +6,7 @@
  */
 import { digest } from "./digest.js";
 import { HoldfastError, quote } from "./errors.js";
+import { fields, type Is, isCount } from "./shapes.js";
 
 declare const brand: unique symbol;
 type Branded<B extends string> = string & { readonly [brand]: B };
@@ -88,6 +89,8 @@ export function parsePlace(value: string): Place | undefined {
 export function checkpointPlace(value: unknown): Place | undefined {
   return parsePlace(checkName(value, "checkpoint id"));
 }
+
+export const isPlace: Is = fields<Place>({ line: isLineId, seq: (seq) => isCount(seq) && seq >= 1 && seq <= MAX_SEQ });
 
 /** What people call it. `constructor` may be the caller's own text, and a proxy may throw: only a class with a plain name is named. */
 export function typeName(value: unknown): string {

@@ -83,3 +83,5 @@ export function bodyBytes(parsed: JournalRecord, textBytes: number): number {
 const digits = (n: number): number => String(n).length;
 
 export const SALT_CHARS = 16;
+/** Sixteen characters of base64url. */
+export const isSalt = (value: unknown): boolean => typeof value === "string" && /^[A-Za-z0-9_-]{16}$/.test(value);

@@ -17,12 +17,13 @@
  *     of what was there.
  */
 import { isRecord } from "./check-record.js";
+import { isWordless } from "./checkpoint.js";
 import { type Digest, digest, isDigest } from "./digest.js";
 import { HoldfastError } from "./errors.js";
 import type { LineId } from "./ids.js";
 import { holdsHalf, parseStored } from "./json.js";
 import { type JournalRecord, SALT_CHARS } from "./record.js";
-import { isCount, isObject } from "./shapes.js";
+import { fields, isCount, listOf, maybe } from "./shapes.js";
 
 export interface Save {
   readonly line: LineId;
@@ -70,6 +71,7 @@ export interface Draft {
 /** A section is one JSON array. Raw line breaks cannot occur inside JSON text, so it reads as one record to a row. */
 const BETWEEN = ",\n";
 export const CHECK_CHARS = 16;
+const CHECK = /^[A-Za-z0-9_-]{16}$/;
 
 export function seal(draft: Draft): { readonly save: Save; readonly digest: Digest } {
   const { line, after, at, prior, base, prev, nMessages, mark, salt } = draft;
@@ -216,7 +218,8 @@ function readNote(save: Save): Note | undefined {
   const text = save.note.slice(43);
   if (digest(`${save.line} ${save.seq} ${save.prev} ${save.check} ${text}`) !== save.note.slice(0, 43)) throw corrupt(save, BAD_NOTE);
   const note = parseStored(text, () => corrupt(save, BAD_NOTE)) as Note;
-  if (!isNote(note)) throw corrupt(save, BAD_NOTE);
+  // A key twice, or a space, would hold text that no reader sees.
+  if (!isNote(note) || noteText(note) !== text) throw corrupt(save, BAD_NOTE);
   // No digest covers what a gap says of itself: its note says how much it stands for.
   if (note.gap !== undefined && (note.gap !== save.nState || save.nItems !== 0 || save.nMark !== 0 || save.nMessages !== 0))
     throw corrupt(save, "stands for more or less than its note says");
@@ -225,17 +228,22 @@ function readNote(save: Save): Note | undefined {
 
 const BAD_NOTE = "has a damaged note of what was dropped or rewritten";
 
-function isNote(note: unknown): note is Note {
-  if (!isObject(note)) return false;
-  const { mark = "", gap = 1, prior = 0, items, state, marked } = note;
-  return (
-    typeof mark === "string" && [gap, prior].every(isCount) && [items, state, marked].every((name) => name === undefined || isDigest(name))
-  );
-}
+const isNote = fields<Note>({
+  mark: maybe((mark) => isDigest(mark) || (typeof mark === "string" && isWordless(mark))),
+  gap: maybe(isCount),
+  prior: maybe(isCount),
+  items: maybe(isDigest),
+  state: maybe(isDigest),
+  marked: maybe(isDigest),
+  was: maybe(listOf((begin) => typeof begin === "string" && CHECK.test(begin))),
+});
 
 /** Always in the same order: what says the same is the same text. */
-function writeNote(save: Pick<Save, "line" | "seq" | "prev" | "check">, { mark, gap, prior, items, state, marked, was }: Note): string {
-  const text = JSON.stringify({ mark, gap, prior, items, state, marked, was });
+const noteText = ({ mark, gap, prior, items, state, marked, was }: Note): string =>
+  JSON.stringify({ mark, gap, prior, items, state, marked, was });
+
+function writeNote(save: Pick<Save, "line" | "seq" | "prev" | "check">, note: Note): string {
+  const text = noteText(note);
   return digest(`${save.line} ${save.seq} ${save.prev} ${save.check} ${text}`) + text;
 }
 

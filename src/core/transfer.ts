@@ -11,9 +11,9 @@
  */
 import { type Digest, digest, isDigest } from "./digest.js";
 import { type ErrorCode, errorTable, HoldfastError, quote } from "./errors.js";
-import { isLineId, type LineId, MAX_SEQ, type Place, type SessionId, sessionId } from "./ids.js";
+import { isLineId, isPlace, type LineId, MAX_SEQ, type Place, type SessionId, sessionId } from "./ids.js";
 import { CHECK_CHARS, firstSeq, type Save } from "./save.js";
-import { isCount, isObject, isText, isTime } from "./shapes.js";
+import { fields, type Is, isCount, isObject, isText, isTime, oneOf } from "./shapes.js";
 
 /** 2: agents come along, and sections that were rewritten. */
 const FORMAT = 2;
@@ -313,24 +313,37 @@ function rowOf(body: string, no: number): TransferRow {
   return row as TransferRow;
 }
 
+const textOrNull: Is = (value) => value === null || isText(value);
+const digestOrNull: Is = (value) => value === null || isDigest(value);
+const hasSaveFields = fields<Save>({
+  line: isLineId,
+  seq: (value) => isSeq(value),
+  at: isTime,
+  nItems: (value) => isSeq(value),
+  nState: (value) => isSeq(value),
+  nMark: oneOf(0, 1),
+  nMessages: (value) => isSeq(value),
+  prior: (value) => isSeq(value),
+  base: (value) => isSeq(value),
+  prev: isDigest,
+  check: (value) => typeof value === "string" && /^[A-Za-z0-9_-]{16}$/.test(value),
+  itemsDigest: digestOrNull,
+  stateDigest: digestOrNull,
+  items: textOrNull,
+  state: textOrNull,
+  mark: textOrNull,
+  note: textOrNull,
+});
+
 function isSave(value: unknown): value is Save {
-  if (!isObject(value)) return false;
-  const { line, seq, at, nItems, nState, nMark, nMessages, prior, base, prev, check, itemsDigest, stateDigest } = value;
-  const save = value as unknown as Save;
-  if (!isLineId(line) || !isSeq(seq) || !isTime(at) || ![nItems, nState, nMark, nMessages].every(isSeq) || (nMark as number) > 1)
-    return false;
-  if (!isSeq(prior) || !isSeq(base) || !isDigest(prev) || typeof check !== "string" || !/^[A-Za-z0-9_-]{16}$/.test(check)) return false;
+  if (!hasSaveFields(value)) return false;
+  const save = value as Save;
   const first = firstSeq(save);
   // A gap points where its last save did, which may be into itself.
-  if (first < 1 || first > save.seq || save.prior >= (save.note === null ? first : save.seq) || save.base > save.seq) return false;
-  return (
-    [itemsDigest, stateDigest].every((name) => name === null || isDigest(name)) &&
-    [save.items, save.state, save.mark, save.note].every((text) => text === null || isText(text))
-  );
+  return first >= 1 && first <= save.seq && save.prior < (save.note === null ? first : save.seq) && save.base <= save.seq;
 }
 
 const isSeq = (value: unknown): value is number => isCount(value) && value <= MAX_SEQ;
-const isPlace = (value: unknown): value is Place => isObject(value) && isLineId(value["line"]) && isSeq(value["seq"]) && value["seq"] > 0;
 
 export function isSession(value: unknown): value is SessionId {
   try {

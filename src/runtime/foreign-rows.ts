@@ -2,10 +2,9 @@
 import { checkMetadata, checkText, MAX_REASON } from "../core/checkpoint.js";
 import { isDigest } from "../core/digest.js";
 import { isEffectId } from "../core/effect.js";
-import { checkName, checkpointPlace, isLineId, type SessionId, sessionId } from "../core/ids.js";
+import { checkName, type SessionId, sessionId } from "../core/ids.js";
 import { equal, holdsHalf, isDeeper, MAX_DEPTH } from "../core/json.js";
 import { isTime } from "../core/shapes.js";
-import { isStatus } from "../core/status.js";
 import { type LetterText, MAX_LETTER_CHARS, MAX_LETTERS } from "../core/transfer.js";
 import type { Head, Label, NewLine } from "../store/port.js";
 import { decisionId, lateId } from "./effects/decisions.js";
@@ -14,6 +13,8 @@ import {
   damaged,
   type HeadDoc,
   headRow,
+  isHead,
+  isLabel,
   type LabelDoc,
   type LineDoc,
   labelRow,
@@ -32,20 +33,16 @@ import {
  */
 export function headFrom(id: SessionId, text: string, incarnation: string): { readonly doc: HeadDoc; readonly row: Head } {
   const doc = unsealed<HeadDoc>(text, "head", id);
-  const { line, status, agent, reason, title, createdAt, due, origin, parent, children } = doc;
+  const { status, agent, reason, title, due, origin, parent } = doc;
   const isFit =
     doc.id === id &&
-    hasOnly(doc, HEAD_FIELDS) &&
-    isLineId(line) &&
-    isStatus(status) &&
+    isHead(doc) &&
     (agent === undefined || checkName(agent, "agent") === agent) &&
     (reason === undefined || checkText(reason, "reason", MAX_REASON) === reason) &&
     (title === undefined || checkText(title, "title", MAX_TITLE_CHARS) === title) &&
-    isTime(createdAt) &&
     (due === undefined || isTime(due)) &&
-    (origin === undefined || (sessionId(origin.sessionId) === origin.sessionId && checkpointPlace(origin.checkpointId) !== undefined)) &&
-    (parent === undefined || sessionId(parent) === parent) &&
-    (children === undefined || children === true);
+    (origin === undefined || sessionId(origin.sessionId) === origin.sessionId) &&
+    (parent === undefined || sessionId(parent) === parent);
   if (!isFit || headRow(doc).text !== text) throw damaged("head", id);
   const { due: _due, incarnation: _there, ...idle } = doc;
   // What is over needs nobody's word to be what it is.
@@ -53,37 +50,16 @@ export function headFrom(id: SessionId, text: string, incarnation: string): { re
   return { doc: idle, row: headRow(isOver || incarnation === "" ? idle : { ...idle, incarnation }) };
 }
 
-/** A field that no reader knows would keep its text from a redaction. */
-const hasOnly = (doc: object, known: readonly string[]): boolean => Object.keys(doc).every((name) => known.includes(name));
-
-const HEAD_FIELDS = [
-  "id",
-  "line",
-  "status",
-  "reason",
-  "agent",
-  "title",
-  "createdAt",
-  "due",
-  "origin",
-  "parent",
-  "children",
-  "incarnation",
-] as const satisfies (keyof HeadDoc)[];
-const LABEL_FIELDS = ["id", "version", "title", "tags", "archived", "metadata"] as const satisfies (keyof LabelDoc)[];
-
 /** The label in a text. */
 export function labelFrom(id: SessionId, text: string): Label {
   const doc = unsealed<LabelDoc>(text, "label", id);
-  const { version, title, tags, archived, metadata } = doc;
+  const { version, title, tags, metadata } = doc;
   const isFit =
     doc.id === id &&
-    hasOnly(doc, LABEL_FIELDS) &&
-    Number.isSafeInteger(version) &&
+    isLabel(doc) &&
     version >= 1 &&
     (title === undefined || checkText(title, "title", MAX_TITLE_CHARS) === title) &&
     checkTags(tags, "tags").length === tags.length &&
-    typeof archived === "boolean" &&
     equal(checkMetadata(metadata, "metadata"), metadata);
   const row = labelRow(doc);
   if (!isFit || row.text !== text) throw damaged("label", id);

@@ -4,10 +4,10 @@
  */
 import { type Digest, digest, isDigest } from "../core/digest.js";
 import { HoldfastError, quote } from "../core/errors.js";
-import type { LineId, Place, SessionId } from "../core/ids.js";
+import { isLineId, isPlace, type LineId, type Place, parsePlace, type SessionId } from "../core/ids.js";
 import { deepFreeze, equal, type Json, type JsonObject, parseStored } from "../core/json.js";
 import type { Lease } from "../core/lease.js";
-import { isObject, isTime } from "../core/shapes.js";
+import { fields, isCount, isNumber, isObject, isString, isTime, listOf, maybe, oneOf } from "../core/shapes.js";
 import { isStatus, type SessionStatus } from "../core/status.js";
 import type { Head, Label, LeaseRow, LineRow, NewLine, SessionRow } from "../store/port.js";
 import { isMail } from "./mail-shape.js";
@@ -91,21 +91,47 @@ export function headOf({ id, head }: Pick<SessionRow, "id" | "head">): HeadDoc {
     (doc.agent ?? null) === head.agent &&
     doc.line === head.line &&
     (doc.due ?? null) === head.due;
-  const isFit = isStatus(doc.status) && isTime(doc.createdAt) && isTextOrAbsent(doc.title) && isTextOrAbsent(doc.reason);
-  if (!isSame || !isFit) throw damaged("head", id);
+  if (!isSame || !isHead(doc)) throw damaged("head", id);
   return doc;
 }
 
-const isTextOrAbsent = (value: unknown): boolean => value === undefined || typeof value === "string";
+export const isHead = fields<HeadDoc>({
+  id: isString,
+  line: isLineId,
+  status: isStatus,
+  reason: maybe(isString),
+  agent: maybe(isString),
+  title: maybe(isString),
+  createdAt: isTime,
+  due: maybe(isNumber),
+  origin: maybe(
+    fields<NonNullable<HeadDoc["origin"]>>({
+      sessionId: isString,
+      checkpointId: (id) => typeof id === "string" && parsePlace(id) !== undefined,
+    }),
+  ),
+  parent: maybe(isString),
+  children: maybe(oneOf(true)),
+  incarnation: maybe(isString),
+});
 
 export const labelRow = (doc: LabelDoc): Label => ({ version: doc.version, archived: doc.archived, tags: doc.tags, text: sealed(doc) });
 
 export function labelOf({ id, label }: SessionRow): LabelDoc {
   const doc = unsealed<LabelDoc>(label.text, "label", id);
   const isSame = doc.id === id && doc.version === label.version && doc.archived === label.archived && equal(doc.tags, label.tags);
-  if (!isSame || !Array.isArray(doc.tags) || !isTextOrAbsent(doc.title) || !isObject(doc.metadata)) throw damaged("label", id);
+  if (!isSame || !isLabel(doc)) throw damaged("label", id);
   return deepFreeze(doc);
 }
+
+export const isLabel = fields<LabelDoc>({
+  id: isString,
+  version: isCount,
+  title: maybe(isString),
+  tags: listOf(isString),
+  archived: oneOf(true, false),
+  metadata: isObject,
+});
 
 type LeaseDoc = { readonly id: SessionId } & Lease;
 
@@ -127,10 +153,16 @@ export const newLine = (doc: LineDoc): NewLine => ({ id: doc.id, origin: doc.ori
 export function lineOf({ id, session, origin, text }: LineRow): LineDoc {
   const doc = unsealed<LineDoc>(text, "line", session ?? "(deleted)");
   const isSame = doc.id === id && equal(doc.origin as Json, origin as Json);
-  const isFit = isDigest(doc.prev) && [undefined, "replay", "live"].includes(doc.effects);
-  if (!isSame || !isFit) throw damaged("line", session ?? "(deleted)");
+  if (!isSame || !isLine(doc)) throw damaged("line", session ?? "(deleted)");
   return doc;
 }
+
+const isLine = fields<LineDoc>({
+  id: isLineId,
+  origin: (origin) => origin === null || isPlace(origin),
+  prev: isDigest,
+  effects: maybe(oneOf("replay", "live")),
+});
 
 /** The digest that the first save of a line with no origin follows. */
 export const rootDigest = (line: LineId): Digest => digest(`line ${line}`);

@@ -173,6 +173,57 @@ const beyond: Record<string, Forge> = {
   "a label of 200,000 levels": session(({ label: text }) => ({ label: sealedText(text.slice(16).replace('{"k":1}', deep(LEVELS))) })),
 };
 
+/** Text where the runtime draws a value, or a field that no reader knows: `redact` would pass over it, and say that nothing is left. */
+const note =
+  (to: (save: Save) => object): Forge =>
+  (rows) =>
+    edit(rows, has("kelp"), (save) => ({ note: `${"x".repeat(43)}${JSON.stringify(to(save))}` }));
+const markWith =
+  (to: (text: string) => string): Forge =>
+  (rows) =>
+    edit(
+      rows,
+      (save) => save.mark?.includes('"label":"first"') === true,
+      (save) => ({ mark: to(save.mark as string) }),
+    );
+const line =
+  (fields: object): Forge =>
+  (rows) =>
+    rows.map((row) => ("line" in row && row.of === "a" ? { ...row, text: sealed({ ...docIn(row.text), ...fields }) } : row));
+const intent = (name: string, to = "secret"): Forge =>
+  record('"intent"', (text) => text.replaceAll(new RegExp(`"${name}":"[^"]*"`, "g"), `"${name}":"${to}"`));
+const turn = (same: string): Forge => record('"set":"churn"', () => `{"turn":{"id":"t","same":"${same}","from":1,"steps":0,"tokens":0}}`);
+const ORIGIN = { sessionId: "b", checkpointId: "0123456789abcdef-1" };
+
+const hidden: Record<string, Forge> = {
+  "a field that no origin has": head({ origin: { ...ORIGIN, hidden: "text" } }),
+  "an origin that is no place": head({ origin: { ...ORIGIN, checkpointId: "secret" } }),
+  "a field beside a checkpoint": markWith((text) => text.replace(/\}$/, ',"hidden":"text"}')),
+  "a salt that is a text": markWith((text) => text.replace(/"salt":"[^"]*"/, '"salt":"secret"')),
+  "words without a salt": markWith((text) => text.replace(/,"salt":"[^"]*"/, "")),
+  "a field that no line has": line({ hidden: "text" }),
+  "an id of a call that is a text": intent("id"),
+  "a key of a call that is a text": intent("key"),
+  "arguments of a call that are a text": intent("same"),
+  "an input of a turn that is a text": turn("secret"),
+  "a field that no note has": note(({ items }) => ({ items: digest(items as string), hidden: "text" })),
+  "a note of a checkpoint that is a text": note(({ mark: text }) => ({ mark: "secret", marked: digest(text as string) })),
+  "a note of digests that are a text": note(({ items }) => ({ items: digest(items as string), was: ["secret"] })),
+  "a note of digests that are a number": note(({ items }) => ({ items: digest(items as string), was: 5 })),
+  "a field that no save has": (rows) => edit(rows, has("kelp"), () => ({ hidden: "text" }) as object),
+};
+
+/** The same with values that a store could have written: the forger spoils nothing else. */
+const sound: Record<string, Forge> = {
+  "an origin": head({ origin: ORIGIN }),
+  "a salt": markWith((text) => text.replace(/"salt":"[^"]*"/, '"salt":"AAAAAAAAAAAAAAAA"')),
+  "arguments of a call that were redacted": intent("same", ""),
+  "a key of a call": intent("key", "01234567-89ab-4def-8123-456789abcdef"),
+  "an input of a turn": turn("A".repeat(22)),
+  "a note of a checkpoint": note(({ mark: text }) => ({ mark: digest("before"), marked: digest(text as string) })),
+  "a note": note(({ items }) => ({ items: digest(items as string), was: ["AAAAAAAAAAAAAAAA"] })),
+};
+
 /** A call of session `a`, as an export of a checkpoint would tell its outcome. */
 const CALL = "0123456789abcdef-4.1";
 const late = (as: string, more = "", effect = CALL) => ({
@@ -214,7 +265,7 @@ const codeOf = (error: unknown): string => {
 describe.each(stores)("B9 in $name", ({ address }) => {
   test("each forged export is refused with a code, and the honest one comes in", async () => {
     const hold = await make(address());
-    for (const [what, forge] of Object.entries({ ...beyond, ...odd })) {
+    for (const [what, forge] of Object.entries({ ...beyond, ...odd, ...hidden })) {
       const rows = resealed(forge(honest));
       expect(codeOf(await errorOf(() => hold.import(rows))), what).toMatch(/^(CORRUPT|TOO_LARGE)$/);
     }
@@ -248,6 +299,54 @@ async function readAll(hold: Holdfast, id: string): Promise<readonly unknown[]> 
   }
   return errors;
 }
+
+test.each(Object.entries(sound))("M2 a forged export with %s that may be comes in", async (_what, forge) => {
+  const hold = await make("memory:");
+  expect(await hold.import(resealed(forge(honest)))).toMatchObject({ sessions: [{ id: "a" }, { id: "b" }], conflicts: [] });
+  expect(await hold.verify()).toMatchObject({ ok: true });
+});
+
+/** The text with a field more in each of its objects, one at a time; what is in metadata is free. */
+function* withFieldMore(text: string): Generator<string> {
+  const count = (JSON.stringify(text).match(/\{/g) ?? []).length;
+  for (let no = 0; no < count; no++) {
+    let at = 0;
+    const walk = (value: unknown): unknown => {
+      if (typeof value !== "object" || value === null) return value;
+      if (Array.isArray(value)) return value.map(walk);
+      const entries = Object.entries(value).map(([key, item]) => [key, key === "metadata" ? item : walk(item)]);
+      return Object.fromEntries(at++ === no ? [...entries, ["hidden", "text"]] : entries);
+    };
+    const made = JSON.stringify(walk(JSON.parse(text)));
+    if (made.includes('"hidden"')) yield made;
+  }
+}
+
+test("M2 no head, label, line or checkpoint takes a field that none has", async () => {
+  const hold = await make("memory:");
+  let tried = 0;
+  const refuses = async (rows: readonly TransferRow[], what: string) => {
+    tried += 1;
+    expect(codeOf(await errorOf(() => hold.import(resealed(rows)))), what).toBe("CORRUPT");
+  };
+  for (const [no, row] of head({ origin: ORIGIN })(honest).entries()) {
+    if ("save" in row && row.save.mark !== null)
+      for (const text of withFieldMore(row.save.mark))
+        await refuses(
+          edit(
+            honest,
+            (save) => save === row.save,
+            () => ({ mark: text }),
+          ),
+          text,
+        );
+    const texts = "session" in row ? { head: row.head, label: row.label } : "line" in row ? { text: row.text } : {};
+    for (const [name, sealedDoc] of Object.entries(texts))
+      for (const text of withFieldMore(sealedDoc.slice(16)))
+        await refuses(honest.with(no, { ...row, [name]: sealedText(text) } as TransferRow), text);
+  }
+  expect(tried).toBeGreaterThan(20);
+});
 
 describe.each(stores)("B9 what another hand put into $name", ({ name, address }) => {
   test("verify finds each monster, every read has a code, and others are not disturbed", async () => {
