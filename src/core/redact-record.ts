@@ -83,16 +83,16 @@ export function editMark(mark: Mark, { texts }: Pick<RecordEdit, "texts">): Mark
   const where = { in: "checkpoint" } as const;
   const { label, description, reason, metadata } = mark;
   const words = {
-    ...(label !== undefined && { label: within(texts.text(label, { ...where, field: "label" }), MAX_LABEL) }),
-    ...(description !== undefined && { description: within(texts.text(description, { ...where, field: "description" }), MAX_DESCRIPTION) }),
-    ...(reason !== undefined && { reason: within(texts.text(reason, { in: "reason" }), MAX_REASON) }),
+    ...(label !== undefined && { label: cutTo(texts.text(label, { ...where, field: "label" }), MAX_LABEL) }),
+    ...(description !== undefined && { description: cutTo(texts.text(description, { ...where, field: "description" }), MAX_DESCRIPTION) }),
+    ...(reason !== undefined && { reason: cutTo(texts.text(reason, { in: "reason" }), MAX_REASON) }),
     ...(metadata !== undefined && { metadata: editJson(metadata, texts, where) as JsonObject }),
   };
   return changed(mark, words);
 }
 
 /** A text that has grown by what stands in the place of another is cut: nothing may be written that cannot be read. Never inside a character. */
-export function within(text: string, most: number): string {
+export function cutTo(text: string, most: number): string {
   if (text.length <= most) return text;
   const cut = text.slice(0, most);
   return cut.isWellFormed() ? cut : cut.slice(0, -1);
@@ -283,7 +283,7 @@ class Editing {
   }
 
   #reason(reason: string): string {
-    return within(this.#text(reason, { in: "reason" }), MAX_REASON);
+    return cutTo(this.#text(reason, { in: "reason" }), MAX_REASON);
   }
 
   // ---- calls and turns

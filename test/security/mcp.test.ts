@@ -1,5 +1,4 @@
 /** B16, H2: files come back over MCP, to those who may see them; one client cannot take the server from others; only this machine is let in. */
-import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { request as httpRequest } from "node:http";
 import { connect, type Socket } from "node:net";
@@ -33,7 +32,7 @@ async function refusalOf(call: () => Promise<unknown>, ...names: readonly string
 }
 
 describe.each(stores)("B16: files, on $name", ({ address, traits }) => {
-  const big = randomBytes(3_000_000);
+  const big = Buffer.from(Uint8Array.from({ length: 3_000_000 }, (_, i) => Math.imul(i, 0x9e3779b1) >>> 24));
   const secret = Buffer.from("the file of another agent");
   const ofTenant = Buffer.from("the file of another tenant");
   let hold: Holdfast;

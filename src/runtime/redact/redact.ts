@@ -5,14 +5,12 @@
  * Nothing is held in between: killed at any point, it is run again. Every save is exchanged whole, and verifies before and after.
  */
 
-import { MAX_REASON } from "../../core/checkpoint.js";
 import type { Digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
-import { checkName, type LineId, type SessionId, sessionId } from "../../core/ids.js";
-import type { Json, JsonObject } from "../../core/json.js";
+import { type SessionId, sessionId } from "../../core/ids.js";
+import type { Json } from "../../core/json.js";
 import { MAX_LEASE_MS } from "../../core/lease.js";
-import { within } from "../../core/redact-record.js";
-import { editJson, type RedactionPlace } from "../../core/redact-text.js";
+import { editJson } from "../../core/redact-text.js";
 import type { Change, Head } from "../../store/port.js";
 import type { Entry } from "../agents/snapshot.js";
 import { freeLines } from "../bring-in.js";
@@ -22,18 +20,19 @@ import type { Ground } from "../ground.js";
 import { noSession, tryPost } from "../inbox.js";
 import { superseded } from "../lease-keeper.js";
 import { HIDDEN } from "../letters.js";
-import { checkTags, MAX_TITLE_CHARS } from "../opening.js";
 import { callback, flag, invalid, options, signalOf, wholeNumber } from "../options.js";
 import { childrenOf } from "../outside.js";
 import { forgetArguments } from "../receipts.js";
-import { type HeadDoc, headOf, headRow, type LabelDoc, labelOf, labelRow, type MailDoc, mailOf, mailText } from "../rows.js";
+import { headOf, headRow, labelOf, labelRow, type MailDoc, mailOf, mailText } from "../rows.js";
 import { scrub } from "../scrub.js";
 import { Leases } from "./leases.js";
 import { LetterEdits } from "./letters.js";
 import { editMail } from "./mail.js";
 import { OpenCalls, type Shared, sharedBy, stretchesOf } from "./reach.js";
 import { rememberHead, rememberLabel } from "./remembered.js";
+import { inReport, type RedactReport } from "./report.js";
 import { type Name, Rewriting, type Seen } from "./rewriting.js";
+import { editEntry, editHead, editLabel } from "./row-edits.js";
 import { editSnapshots } from "./snapshots.js";
 import { type RedactWhat, type What, whatOf } from "./what.js";
 
@@ -54,37 +53,10 @@ export interface RedactOptions {
   readonly scrub?: boolean;
 }
 
-export interface RedactReport {
-  /** Records that were changed, and the saves they stand in. */
-  readonly records: number;
-  readonly saves: number;
-  /** Bodies and files that others were put in the place of. */
-  readonly blobs: number;
-  /** Whether something beside the journal was changed: title, tags, metadata, reason, or letters that wait. */
-  readonly outside: boolean;
-  /** Other sessions that share what was changed. */
-  readonly sharedWith: readonly string[];
-  /** Forks, and sessions that calls ran, that hold it in words of their own. These were not changed: redact them, too. */
-  readonly others: readonly string[];
-  /** Calls that are not over: their arguments were left as they are. Redact again once they are settled. */
-  readonly exempt: readonly string[];
-  /** Names that hold it and by which things are known: they stay. At most 100. */
-  readonly names: readonly Name[];
-  /** Bodies that hold it and stay, because other sessions need them. */
-  readonly keptBlobs: readonly string[];
-  /**
-   * All that may still hold it, in words: also what the fields above name. Empty: nothing is left of what the session said. Sessions that are
-   * neither forks of it nor run by its calls are not looked at. A dry run does not know what going over the store's files would leave.
-   */
-  readonly left: readonly string[];
-}
-
 const UNSCRUBBED = ["what the store's files hold beside what counts: they were not gone over."];
 const TRIES = 20;
 const SWEPT_AT_ONCE = 500;
 const MAX_WITH = 1_000;
-const MAX_NAMED = 20;
-const REDACTED_TAG = "[redacted]";
 
 export async function redactSession(ground: Ground, id: unknown, what: RedactWhat, given?: RedactOptions): Promise<RedactReport> {
   const session = sessionId(id);
@@ -198,8 +170,8 @@ class Redacting {
     const row = await this.#ground.store.session(session);
     if (row === undefined) return false;
     // As it will be: what was taken from the shared past goes.
-    const { title, reason } = this.#head(headOf(row), seen, false);
-    if (this.#label(labelOf(row)) !== undefined || this.#holdsIn([title ?? "", reason ?? ""])) return true;
+    const { title, reason } = editHead(headOf(row), this.#what, seen, false);
+    if (editLabel(labelOf(row), this.#what) !== undefined || this.#holdsIn([title ?? "", reason ?? ""])) return true;
     const mail = await this.#ground.store.inbox(session, { dueBy: HIDDEN, limit: Number.MAX_SAFE_INTEGER });
     for (const { text } of mail) {
       const doc = await unlessDamaged(() => mailOf(text, session));
@@ -348,7 +320,7 @@ class Redacting {
     if (agent === undefined) return false;
     const sessions = new Set<string>([this.#session, ...sharers, ...others.flatMap(({ row }) => row.session ?? [])]);
     const isOfFamily = (entry: Entry): boolean => sessions.has(entry.id) || (entry.place !== null && by(entry.place));
-    const edit = (entry: Entry): Entry => (isOfFamily(entry) ? this.#entry(entry, seen) : entry);
+    const edit = (entry: Entry): Entry => (isOfFamily(entry) ? editEntry(entry, this.#what, seen, entry.id === this.#session) : entry);
     const holds = (value: Json): boolean => this.#holdsIn(value);
     const isOthers = (entry: Entry): boolean => isOfFamily(entry) && holds(entry as unknown as Json);
     const edited = await editSnapshots(this.#ground, agent, { edit, holds, isOthers, dryRun });
@@ -408,58 +380,13 @@ class Redacting {
     const row = await this.#ground.store.session(id);
     if (row === undefined) throw noSession(id);
     const before = headOf(row);
-    const head = this.#head(before, seen, isOwn);
-    const label = isOwn ? this.#label(labelOf(row)) : undefined;
+    const head = editHead(before, this.#what, seen, isOwn);
+    const label = isOwn ? editLabel(labelOf(row), this.#what) : undefined;
     if (head === before && label === undefined) return undefined;
     return {
       when: label === undefined ? {} : { version: label.version - 1 },
       ...(head !== before && { head: headRow(head) }),
       ...(label && { label: labelRow(label) }),
-    };
-  }
-
-  /** Of a session that only shares it, the title that was taken from there. */
-  #head(head: HeadDoc, { titles }: Seen, isOwn: boolean): HeadDoc {
-    const { text } = this.#what;
-    const { title, reason } = head;
-    const own = (given: string, where: RedactionPlace): string => (isOwn ? text(given, where) : given);
-    // It is the beginning of a message, and may hold the beginning of what is to go.
-    const newTitle = title === undefined ? undefined : (titles.get(title) ?? own(title, { in: "session", field: "title" }));
-    const newReason = reason === undefined ? undefined : own(reason, { in: "reason" });
-    if (newTitle === title && newReason === reason) return head;
-    return {
-      ...head,
-      ...(newTitle !== undefined && { title: within(newTitle, MAX_TITLE_CHARS) }),
-      ...(newReason !== undefined && { reason: within(newReason, MAX_REASON) }),
-    };
-  }
-
-  /** Of a session that only shares it, what was taken from there. */
-  #entry(entry: Entry, seen: Seen): Entry {
-    const id = entry.id as SessionId;
-    const isOwn = id === this.#session;
-    const { title } = this.#head({ ...entry.head, id, line: "" as LineId, status: "in-progress" }, seen, isOwn);
-    const label = isOwn ? this.#label({ ...entry.label, id, version: 0 }) : undefined;
-    if (title === entry.head.title && label === undefined) return entry;
-    const { id: _id, version: _version, ...words } = label ?? { ...entry.label, id, version: 0 };
-    return { ...entry, head: { ...entry.head, ...(title !== undefined && { title }) }, label: words };
-  }
-
-  #label(label: LabelDoc): LabelDoc | undefined {
-    const { title, tags, metadata, version } = label;
-    const { text } = this.#what;
-    const edit = { text, numbers: true };
-    const newTitle = title === undefined ? undefined : text(title, { in: "session", field: "title" });
-    const newTags = tags.map((tag) => text(tag, { in: "session", field: "tags" }));
-    const newMetadata = editJson(metadata, edit, { in: "session" }) as JsonObject;
-    if (newTitle === title && newMetadata === metadata && newTags.every((tag, i) => tag === tags[i])) return undefined;
-    const named = newTags.filter((tag) => tag !== "");
-    return {
-      ...label,
-      version: version + 1,
-      ...(newTitle !== undefined && { title: within(newTitle, MAX_TITLE_CHARS) }),
-      tags: checkTags(named.map(tagWithin), "tags"),
-      metadata: newMetadata,
     };
   }
 
@@ -523,29 +450,6 @@ function jsonOr(text: string): Json {
   } catch {
     return text;
   }
-}
-
-/** A tag is a name. What was put in the place of a text may be none, or make the tag too long. */
-function tagWithin(tag: string): string {
-  try {
-    return checkName(tag, "tag");
-  } catch {
-    return REDACTED_TAG;
-  }
-}
-
-/** What other fields of the report name, said once more: `left` is empty only where nothing is left. */
-function inReport({ exempt, names, others: holders }: Seen, others: readonly SessionId[], keptBlobs: readonly string[]): readonly string[] {
-  const named = others.slice(0, MAX_NAMED).map(quote).join(", ") + (others.length > MAX_NAMED ? ", …" : "");
-  return [
-    ...(exempt.size > 0 ? ["arguments of calls that are not over (`exempt`): settle the calls, then redact again."] : []),
-    ...(names.length > 0
-      ? ["names by which things are known (`names`): these cannot be changed. Deleting the session removes them, but for its id."]
-      : []),
-    ...(keptBlobs.length > 0 ? ["bodies that other sessions hold, too (`keptBlobs`): redact those sessions."] : []),
-    ...(others.length > 0 ? [`what other sessions said themselves (\`others\`): redact ${named}, too.`] : []),
-    ...(holders.has(null) ? ["what a deleted session said, which a fork or a snapshot still needs: delete these, and run gc."] : []),
-  ];
 }
 
 function noMessage(session: string, message: string): HoldfastError {
