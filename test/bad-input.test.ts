@@ -806,7 +806,10 @@ const inertValues: readonly InertValue[] = [
   { what: "names of Object.prototype", value: { constructor: 1, toString: 2, hasOwnProperty: 3, valueOf: 4, then: 5 } },
   { what: "our own record of a set", value: { set: "k", value: 1, salt: "AAAAAAAAAAAAAAAA" } },
   { what: "our own record of a blob", value: { append: null, blob: DIGEST, size: 10, salt: "AAAAAAAAAAAAAAAA" } },
-  { what: "our own base", value: { base: { status: "completed", step: 1, tokens: 0, ranges: [[1, 4_000_000_000]], state: [["k", 1]] } } },
+  {
+    what: "our own base",
+    value: { base: { status: "completed", step: 1, cost: [0, 0, 0, 0, 0], ranges: [[1, 4_000_000_000]], state: [["k", 1]] } },
+  },
   { what: "our own checkpoint", value: { checkpoint: { step: 9, kind: "manual", status: "failed", messages: 0, bytes: 0 } } },
   { what: "our own note", value: { mark: DIGEST, gap: 5, prior: 0 } },
   { what: "a LangChain constructor", value: { lc: 1, type: "constructor", id: ["langchain", "x"], kwargs: { a: 1 } } },

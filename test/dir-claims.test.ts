@@ -1,4 +1,4 @@
-/** Claims in a directory: markers, the lock, mail that another process posts meanwhile, and stores from before there were any. */
+/** Claims in a directory: markers, the lock, and mail that another process posts meanwhile. */
 import {
   appendFileSync,
   mkdirSync,
@@ -13,12 +13,10 @@ import {
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { openStore } from "../src/open.js";
 import { entryOf } from "../src/store/dir/catalogue.js";
 import { indexRow } from "../src/store/dir/index-rows.js";
 import { nameOf, sessionPath } from "../src/store/dir/names.js";
 import { openDir } from "../src/store/dir/open.js";
-import { sealedText, unsealed } from "../src/store/dir/sealed.js";
 import { newDoc } from "../src/store/dir/session-file.js";
 import { entrySignature } from "../src/store/dir/watch.js";
 import type { Granting, Store } from "../src/store/port.js";
@@ -220,66 +218,12 @@ test("mail that another process posts, over and over, is found by claims alone, 
   await store.close();
 });
 
-/** As a Holdfast of the first format has left it. */
-function makeOld(path: string, sessions: readonly string[]): void {
-  const reseal = (file: string, change: (value: Record<string, unknown>) => unknown) => {
-    const { check: _check, ...value } = unsealed<Record<string, unknown>>(readFileSync(file, "utf8")) as Record<string, unknown>;
-    writeFileSync(file, sealedText(change(value) as object));
-  };
-  for (const id of sessions) {
-    const directory = join(path, sessionPath(id));
-    reseal(join(directory, "session.json"), ({ head, ...doc }) => {
-      const { due: _due, ...rest } = head as Record<string, unknown>;
-      return { ...doc, head: rest };
-    });
-    for (const box of ["inbox", "inbox/done"].map((name) => join(directory, name)))
-      for (const name of readdirSync(box).filter((each) => each.endsWith(".json")))
-        reseal(join(box, name), ({ due: _due, ...rest }) => rest);
-  }
-  rmSync(join(path, "waiting"), { recursive: true });
-  const birth = join(path, "holdfast.json");
-  writeFileSync(birth, readFileSync(birth, "utf8").replace('"format":4', '"format":1'));
-}
-
-test.each(["", "acme"])("a store of the first format (tenant %j) is brought up to date by the first who writes", async (tenant) => {
-  const place = fresh();
-  const path = tenant === "" ? place : join(place, "tenants", tenant);
-  const reopen = (): Promise<Store> => openStore(`dir:${place}`, tenant === "" ? {} : { tenant });
-  const making = await reopen();
-  const ids = ["Waits", "drained"];
-  await making.apply(ids.map((id) => begin(id, { agent: "x", tags: ["t"] })));
-  for (const id of ids) await making.post(id, mail("m"));
-  await making.apply([{ session: "drained", when: {}, drained: ["m"] }]);
-  const rows = await making.sessions({ limit: 10 });
-  await making.close();
-  makeOld(path, ids);
-
-  const store = await reopen();
-  const formatOf = () => JSON.parse(readFileSync(join(path, "holdfast.json"), "utf8")).format;
-  expect(await store.sessions({ limit: 10 })).toEqual(rows);
-  expect(await store.inbox("Waits", { dueBy: 0, limit: 10 })).toEqual([mail("m")]);
-  expect(formatOf(), "reading changes nothing").toBe(1);
-  await store.apply([begin("new", { agent: "x", due: 3 })]);
-  expect(formatOf()).toBe(4);
-  expect(marked(path)).toEqual([nameOf("Waits")]);
-  expect(await claim(store, 3)).toEqual(["Waits", "new"]);
-  expect(await store.check()).toEqual([]);
-  await store.close();
-  const again = await reopen();
-  expect((await again.sessions({ limit: 10 })).map(({ id, lease }) => [id, lease.epoch])).toEqual([
-    ["new", 2],
-    ["drained", 1],
-    ["Waits", 2],
-  ]);
-  await again.close();
-});
-
 test("one who opened it before a newer format was written does not write to it", async () => {
   const path = fresh();
   const store = await openDir(path);
   const birth = join(path, "holdfast.json");
   const text = readFileSync(birth, "utf8");
-  writeFileSync(birth, text.replace('"format":4', '"format":5'));
+  writeFileSync(birth, text.replace('"format":1', '"format":2'));
   await expect(store.apply([begin("a")])).rejects.toMatchObject({ code: "NEWER_FORMAT" });
   writeFileSync(birth, text);
   expect(await store.apply([begin("a")])).toEqual({ ok: true });

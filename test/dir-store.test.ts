@@ -216,7 +216,7 @@ describe("the directory", () => {
     await session.checkpoint();
     await session.close();
     await hold.close();
-    expect(JSON.parse(readFileSync(join(path, "holdfast.json"), "utf8"))).toMatchObject({ format: 4 });
+    expect(JSON.parse(readFileSync(join(path, "holdfast.json"), "utf8"))).toMatchObject({ format: 1 });
     const files = readdirSync(ofSession(path, "order-42"));
     const [journal = ""] = files.filter((name) => name.endsWith(".jsonl"));
     expect(files.sort()).toEqual([journal, "session.json"].sort());
@@ -251,7 +251,7 @@ describe("the directory", () => {
     await made(path, 1);
     const file = join(path, "holdfast.json");
     const text = readFileSync(file, "utf8");
-    writeFileSync(file, text.replace('"format":4', '"format":5'));
+    writeFileSync(file, text.replace('"format":1', '"format":2'));
     await expect(openDir(path)).rejects.toMatchObject({ code: "NEWER_FORMAT" });
     writeFileSync(file, "{}");
     await expect(openDir(path)).rejects.toMatchObject({ code: "NOT_A_STORE" });

@@ -1,4 +1,4 @@
-/** Claims in Postgres: many at once, what others keep locked, answers that are lost, what the server reads, and schemas from before. */
+/** Claims in Postgres: many at once, what others keep locked, answers that are lost, and what the server reads. */
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -9,7 +9,6 @@ import { Connections } from "../src/store/sql/postgres/connections.js";
 import { PostgresDatabase } from "../src/store/sql/postgres/database.js";
 import { numbered, postgresDialect } from "../src/store/sql/postgres/dialect.js";
 import { Notices } from "../src/store/sql/postgres/notices.js";
-import { migrations } from "../src/store/sql/postgres/schema.js";
 import { statementsIn } from "../src/store/sql/statements.js";
 import { SqlStore } from "../src/store/sql/store.js";
 import { begin, Fixture } from "../src/testing/fixture.js";
@@ -200,37 +199,4 @@ test("the server reads along one index, however many sessions have ended and how
   });
   expect(await claim(store)).toEqual(["one", "two"]);
   await store.close();
-});
-
-test("a schema of the first format is brought up to date, with all that is in it, for every tenant", async () => {
-  const schema = freshSchema();
-  await asOwner(async (client) => {
-    await client.query(`BEGIN; CREATE SCHEMA "${schema}"; SET LOCAL search_path = "${schema}"`);
-    await client.query(migrations[0]?.(`"${schema}"`) as string);
-    await client.query(`CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL);
-      INSERT INTO meta (key, value) VALUES ('store', 'of-the-first-form'), ('format', '1')`);
-    for (const tenant of ["=", "=acme"]) {
-      await client.query("SELECT set_config('holdfast.tenant', $1, true)", [tenant]);
-      await client.query(`INSERT INTO session (id, status, agent, line, head, epoch, until, lease, version, archived, tags, label)
-        SELECT id, 'in-progress', 'x', 'l', 'head of ' || id, 1, 0, 'lease', 1, 0, '["t"]', 'label' FROM unnest(ARRAY['waits', 'drained', 'idle']) id`);
-      await client.query(`INSERT INTO mail (session, id, body, drained)
-        SELECT no, 'm', 'mail', CASE WHEN id = 'waits' THEN 0 ELSE 1 END FROM session WHERE id <> 'idle'`);
-    }
-    await client.query("COMMIT");
-  });
-  for (const tenant of ["", "acme"]) {
-    const store = await openStore(at(schema), tenant === "" ? {} : { tenant });
-    const rows = await store.sessions({ limit: 10 });
-    expect(rows.map(({ id, head }) => [id, head.due, head.text])).toEqual(
-      ["idle", "drained", "waits"].map((id) => [id, null, `head of ${id}`]),
-    );
-    expect(await store.inbox("waits", { dueBy: 0, limit: 10 })).toEqual([{ id: "m", text: "mail", due: 0 }]);
-    expect(await claim(store)).toEqual(["waits"]);
-    await store.close();
-  }
-  const forced = await server.run(
-    "SELECT bool_and(relforcerowsecurity) AS all FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND relname IN ('session', 'mail')",
-    { values: [schema] },
-  );
-  expect(forced).toEqual([{ all: true }]);
 });

@@ -1,11 +1,10 @@
-/** Claims in one SQLite file: what they read of a large store, several at once, and files from before there were any. */
+/** Claims in one SQLite file: what they read of a large store, and several at once. */
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { open } from "../src/index.js";
-import { type Granting, MAX_CANDIDATES, type SessionRow, type Store } from "../src/store/port.js";
+
+import { type Granting, MAX_CANDIDATES, type Store } from "../src/store/port.js";
 import { sqliteDialect } from "../src/store/sql/sqlite/dialect.js";
 import { type Driver, openDriver } from "../src/store/sql/sqlite/driver.js";
-import { APPLICATION_ID, formatOf, migrations, userVersionOf } from "../src/store/sql/sqlite/schema.js";
 import { openSqlite } from "../src/store/sql/sqlite/sqlite.js";
 import { statementsIn } from "../src/store/sql/statements.js";
 import { begin } from "../src/testing/fixture.js";
@@ -114,49 +113,4 @@ test("several connections that claim at once are given each session once", async
   expect(new Set(claimed).size).toBe(90);
   expect(claimed).toHaveLength(90);
   for (const store of stores) await store.close();
-});
-
-test("a file of the first format is brought up to date, with all that is in it", async () => {
-  const [path, donor] = [fresh(), fresh()];
-  const making = await open(donor);
-  for (const id of ["waits", "idle", "drained"]) {
-    const session = await making.session(id, { agent: "x", tags: ["t"] });
-    session.append({ role: "user", content: `hello from ${id}` });
-    await session.checkpoint();
-    await session.close();
-  }
-  await making.close();
-  const posting = await openSqlite(donor);
-  for (const session of ["waits", "drained"]) await posting.post(session, { id: "m", text: "mail", due: 0 });
-  await posting.apply([{ session: "drained", when: {}, drained: ["m"] }]);
-  const before = await posting.sessions({ limit: 10 });
-  await posting.close();
-
-  inFile(path, (db) => {
-    db.exec(`PRAGMA page_size = 8192; PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${userVersionOf(77, 1)}`);
-    db.exec(migrations[0] as string);
-    db.prepare("ATTACH ? AS donor").run(donor);
-    const tables = db.prepare("SELECT name FROM main.sqlite_schema WHERE type = 'table'").all();
-    for (const [table] of tables) {
-      const columns = db
-        .prepare(`SELECT name FROM pragma_table_info('${String(table)}', 'main')`)
-        .all()
-        .map(([name]) => name)
-        .join(", ");
-      db.exec(`INSERT INTO main.${String(table)} (${columns}) SELECT ${columns} FROM donor.${String(table)}`);
-    }
-    expect(db.prepare("SELECT name FROM pragma_table_info('session', 'main') WHERE name IN ('due', 'wake')").all()).toEqual([]);
-  });
-
-  const store = await openSqlite(path);
-  expect(await store.sessions({ limit: 10 })).toEqual(before);
-  expect(await store.inbox("waits", { dueBy: 0, limit: 10 })).toEqual([{ id: "m", text: "mail", due: 0 }]);
-  expect((await store.claim({ agent: "x", dueBy: 0, limit: 10 }, take)).map(({ id }) => id)).toEqual(["waits"]);
-  await store.apply([{ session: "waits", when: {}, drained: ["m"], lease: (before.at(-1) as SessionRow).lease }]);
-  await store.close();
-  const hold = await open(path);
-  expect((await hold.verify()).findings).toEqual([]);
-  expect((await hold.session("waits")).messages.map(({ content }) => content)).toEqual(["hello from waits"]);
-  await hold.close();
-  inFile(path, (db) => expect(formatOf(db.prepare("PRAGMA user_version").get()?.[0] as number)).toBe(migrations.length));
 });

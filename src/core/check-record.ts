@@ -46,7 +46,6 @@ const FIELDS: { readonly [K in Exclude<keyof JournalRecord, keyof CourseRecord>]
   size: isCount,
   files: (value) => Array.isArray(value) && value.every(isDigest),
   cost: counts,
-  tokens: isCount,
   ago: isTime,
 };
 
@@ -62,7 +61,6 @@ const COMPANIONS: ReadonlySet<string> = new Set([
   "size",
   "files",
   "cost",
-  "tokens",
   "ago",
   "since",
 ]);
@@ -82,11 +80,11 @@ export function isRecord(record: unknown, at: number): record is JournalRecord {
 
 function isBase(base: unknown): boolean {
   if (!isObject(base) || !isStatus(base["status"])) return false;
-  const { reason, step, tokens, cost, replies = 0, tasks = 0, ranges, lines, state, course } = base;
+  const { reason, step, cost, replies = 0, tasks = 0, ranges, lines, state, course } = base;
   return (
     (reason === undefined || typeof reason === "string") &&
-    [step, tokens, replies, tasks].every(isCount) &&
-    (cost === undefined || counts(cost, base)) &&
+    [step, replies, tasks].every(isCount) &&
+    counts(cost, base) &&
     (course === undefined || isCourseBase(course)) &&
     Array.isArray(ranges) &&
     areApart(ranges) &&

@@ -344,7 +344,7 @@ export class Fold {
       return this.#entry(message, body, row, costOf(message), undefined);
     }
     const later = (text: string) => reviveRecord(record, text, seq, save);
-    const cost = record.cost ?? (record.tokens === undefined ? undefined : [record.tokens]);
+    const { cost } = record;
     return this.#entry({ seq } as Message, body, row, cost, later);
   }
 
@@ -439,7 +439,6 @@ export class Fold {
       ...(this.reason === undefined ? {} : { reason: this.reason }),
       ...(this.output === undefined ? {} : { output: this.output }),
       step: this.step,
-      tokens: this.tokens,
       cost: this.cost,
       replies: this.replies,
       ...(this.tasks === undefined ? {} : { tasks: this.tasks }),
@@ -465,8 +464,8 @@ export class Fold {
   }
 
   /** What all replies up to a base cost: those that are not live any more were not read. */
-  countAtBase({ cost, tokens, replies = 0 }: Base): void {
-    this.cost = cost ?? addCost(noCost, [tokens]);
+  countAtBase({ cost, replies = 0 }: Base): void {
+    this.cost = cost;
     this.replies = replies;
   }
 

@@ -25,9 +25,8 @@ export interface JournalRecord extends CourseRecord {
   readonly size?: number;
   /** The files of a message that the store keeps. Said here, because what a tool answered may only look like one. */
   readonly files?: readonly Digest[];
-  /** What it cost, for the same reason; `tokens` in journals of before. */
+  /** What it cost, for the same reason. */
   readonly cost?: Cost;
-  readonly tokens?: number;
   /** Milliseconds before the save's own time. */
   readonly ago?: number;
 }
@@ -42,9 +41,8 @@ export interface Base {
   readonly reason?: string;
   readonly output?: Json;
   readonly step: number;
-  /** Of all replies so far; absent in journals of before, which had `tokens` alone. */
-  readonly cost?: Cost;
-  readonly tokens: number;
+  /** Of all replies so far. */
+  readonly cost: Cost;
   readonly replies?: number;
   readonly tasks?: number;
   readonly course?: CourseBase;

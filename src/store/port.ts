@@ -517,5 +517,5 @@ export const drainedText = (text: string): string => `${DRAINED}${digest(text)}`
 /** No text of a letter begins with it. */
 const DRAINED = "\u0001";
 
-/** Whether what is kept of an entry that was taken in allows for this text. Entries of before kept all they said; some keep nothing. */
+/** Whether an entry that waits, or what is kept of one that was taken in, allows for this text. A redaction leaves nothing to compare. */
 export const isDrained = (kept: string, text: string): boolean => kept === "" || kept === text || kept === drainedText(text);

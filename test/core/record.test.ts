@@ -137,9 +137,11 @@ describe("bodyBytes is the byte length of the body", () => {
             ["reason", JSON.stringify(reason)],
           ]),
         ).toBe(0);
-        expect(sizeOf([["base", JSON.stringify({ status: "in-progress", reason, step: 1, tokens: 0, ranges: [[1, 2]], state: [] })]])).toBe(
-          0,
-        );
+        expect(
+          sizeOf([
+            ["base", JSON.stringify({ status: "in-progress", reason, step: 1, cost: [0, 0, 0, 0, 0], ranges: [[1, 2]], state: [] })],
+          ]),
+        ).toBe(0);
       }),
     );
   });

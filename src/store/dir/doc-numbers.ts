@@ -5,7 +5,7 @@
  *          ahead, so that few documents pay for it. So the next number is known without a look at any document.
  * DOCNO-2  a process that takes the lock over goes on behind that number, and does not ask how many of those before it were used: there may
  *          be gaps.
- * DOCNO-3  where the file does not say so (an older Holdfast wrote it, it is damaged or gone), all documents are looked at, once.
+ * DOCNO-3  where the file does not say so (it is damaged or gone), all documents are looked at, once.
  */
 import { join } from "node:path";
 import { putFile, readFile } from "./files.js";
@@ -16,8 +16,6 @@ const AHEAD = 100;
 
 interface Told {
   readonly no: number;
-  /** Absent in files from before DOCNO-1: then only ended documents are known to be no higher. */
-  readonly ahead?: true;
 }
 
 export class DocNumbers {
@@ -47,7 +45,7 @@ export class DocNumbers {
     const known = this.#read();
     const last = Math.max(known.last, no);
     if (last > known.told) {
-      putFile(this.#path, sealedText({ no: last + AHEAD, ahead: true } satisfies Told));
+      putFile(this.#path, sealedText({ no: last + AHEAD } satisfies Told));
       known.told = last + AHEAD;
     }
     known.last = last;
@@ -56,8 +54,8 @@ export class DocNumbers {
   #read(): { last: number; told: number } {
     if (this.#known !== undefined) return this.#known;
     const text = readFile(this.#path)?.toString();
-    const { no = 0, ahead } = (text === undefined ? undefined : unsealed<Told>(text)) ?? {};
-    this.#known = ahead ? { last: no, told: no } : { last: Math.max(no, this.#highest()), told: -1 };
+    const told = text === undefined ? undefined : unsealed<Told>(text);
+    this.#known = told === undefined ? { last: this.#highest(), told: -1 } : { last: told.no, told: told.no };
     return this.#known;
   }
 }

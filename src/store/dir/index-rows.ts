@@ -11,7 +11,7 @@ interface PackedEntry {
   readonly id: string;
   readonly status?: string;
   readonly agent?: string;
-  /** Absent for null, and in rows from before there was such a time. */
+  /** Absent for null. */
   readonly due?: number;
   readonly archived?: 1;
   readonly tags?: readonly string[];

@@ -2,8 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 import { mkdirSync, realpathSync, statSync } from "node:fs";
-import { basename, join, resolve } from "node:path";
-import { setImmediate as breathe } from "node:timers/promises";
+import { join, resolve } from "node:path";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { refuseNetworkFileSystem } from "../file-system.js";
 import { newIncarnation } from "../incarnation.js";
@@ -13,9 +12,8 @@ import { withTypedErrors } from "./door.js";
 import { isUnseen, translate } from "./failures.js";
 import { addFile, isDraft, makeDirectory, namesIn, putFile, readFile } from "./files.js";
 import { nameOf } from "./names.js";
-import { type Progress, sessionDirectories } from "./rebuild.js";
+import type { Progress } from "./rebuild.js";
 import { DirStore } from "./store.js";
-import { Waiting } from "./waiting.js";
 
 export interface DirOptions {
   /** How long another writing process is waited for before a call fails with BUSY. */
@@ -26,15 +24,8 @@ export interface DirOptions {
   readonly onProgress?: Progress;
 }
 
-/**
- * 2: heads and mail say when they are due, and markers say for whom mail waits. One who knows only the first would take in mail before its
- * time, leave no markers for its own, and lose from a head when it is due, which the text of that head says too: it must not write here.
- * 3: documents stand beside the sessions. One who does not know of them would take away what they pin.
- * 4: documents/last.json says how far documents' numbers go. An older Holdfast would go further without saying so, and the same number would
- * be used twice. And a blob is marked when a save refers to it: an older Holdfast would not do so, and a sweep remove what it needs.
- */
-const FORMAT = 4;
-const AT_ONCE = 200;
+/** The format that this version reads and writes. ARCHITECTURE.md, "Format versions", says how it changes. */
+const FORMAT = 1;
 const BUSY_MS = 5_000;
 
 /** What a store is known by. */
@@ -65,7 +56,7 @@ export async function openDir(
       format: FORMAT,
       onProgress,
       findMoved: movedFrom(at, store),
-      bringUpToDate: () => bringUpToDate(at, tenant),
+      checkFormat: () => void born(at, tenant),
       incarnation: () => born(top, "").incarnation ?? "",
       beginIncarnation: () => {
         if (tenant !== "") throw ofAllTenants("A new incarnation");
@@ -110,8 +101,8 @@ function born(root: string, tenant: string): Birth {
 }
 
 /**
- * Answers how to find that another directory stands at the path, or another store in it. Processes replace holdfast.json, when they bring a
- * store up to date or begin an incarnation: then the id in it is the same.
+ * Answers how to find that another directory stands at the path, or another store in it. A process that begins an incarnation replaces
+ * holdfast.json: then the id in it is the same.
  */
 function movedFrom(root: string, store: string): () => string | undefined {
   const path = join(root, "holdfast.json");
@@ -165,23 +156,6 @@ function beginIncarnation(root: string): string {
   const incarnation = newIncarnation();
   putFile(join(root, "holdfast.json"), `${JSON.stringify({ ...born(root, ""), incarnation })}\n`);
   return incarnation;
-}
-
-/** Gives mail that waits a marker where an older one has written, and then says that this was done. Cut short, it is done again. */
-async function bringUpToDate(root: string, tenant: string): Promise<void> {
-  // Read again: it may have been done since, or by one that knows more than this.
-  const birth = born(root, tenant);
-  if (birth.format === FORMAT) return;
-  if (birth.format < 2) await markWaiting(root);
-  putFile(join(root, "holdfast.json"), `${JSON.stringify({ ...birth, format: FORMAT })}\n`);
-}
-
-async function markWaiting(root: string): Promise<void> {
-  const waiting = new Waiting(root);
-  for (const [i, directory] of sessionDirectories(root).entries()) {
-    if (i % AT_ONCE === 0) await breathe();
-    if (namesIn(join(directory, "inbox")).some((name) => name.endsWith(".json"))) waiting.mark(basename(directory));
-  }
 }
 
 /** What only this machine knows, or can be made again. */

@@ -74,8 +74,8 @@ export interface DirStoreOptions {
   readonly onProgress?: Progress | undefined;
   /** The path of what is no longer the directory, or the store, that was opened. */
   readonly findMoved: () => string | undefined;
-  /** Brings what an older Holdfast has written up to date. Called with the lock held, before anything is written. */
-  readonly bringUpToDate: () => Promise<void>;
+  /** Throws if a newer Holdfast has changed the format since. Called with the lock held, before anything is written. */
+  readonly checkFormat: () => void;
   readonly incarnation: () => string;
   readonly beginIncarnation: () => string;
 }
@@ -204,7 +204,7 @@ export class DirStore implements Store {
       await this.#lock.take(this.#options.busyMs);
       this.#tenure.begin();
       await this.#rebuilding;
-      await this.#options.bringUpToDate();
+      this.#options.checkFormat();
       const { number, isAgain } = this.#lock;
       // No other process has held the lock since, so nothing has changed.
       const isUnchanged = isAgain && number - 1 === this.#knewAt;

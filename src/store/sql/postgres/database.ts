@@ -29,7 +29,7 @@ import type { Connection, Connections } from "./connections.js";
 import { asBytes, NOW, numbered, postgresDialect } from "./dialect.js";
 import type { Notices } from "./notices.js";
 import { Reads } from "./reads.js";
-import { migrations } from "./schema.js";
+import { FORMAT } from "./schema.js";
 import { Turns } from "./turns.js";
 import type { Answer, Statement } from "./wire.js";
 
@@ -264,7 +264,7 @@ export class PostgresDatabase implements Database {
       kind: "postgres",
       place: `database ${database}, schema ${schema}`,
       engine: `PostgreSQL ${version}`,
-      format: migrations.length,
+      format: FORMAT,
       diskBytes: bytes,
       synced: fsync === "off" ? "not at all" : "the server's write-ahead log, at every commit",
       concerns,

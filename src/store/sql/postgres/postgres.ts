@@ -16,7 +16,7 @@ import { type Connection, Connections } from "./connections.js";
 import { PostgresDatabase } from "./database.js";
 import { checkSchema } from "./names.js";
 import { Notices } from "./notices.js";
-import { migrations } from "./schema.js";
+import { FORMAT, schemaText } from "./schema.js";
 import { PostgresIndex } from "./search/postgres-index.js";
 import type { Answer } from "./wire.js";
 
@@ -38,7 +38,7 @@ const CONNECTIONS = 10;
 const QUEUE = 10_000;
 const BUSY_MS = 5_000;
 const OLDEST = 130_000;
-const MIGRATE_MS = 3_600_000;
+const MAKE_MS = 3_600_000;
 
 export async function openPostgres(
   { url, schema: inAddress }: { readonly url: string; readonly schema: string | undefined },
@@ -59,7 +59,7 @@ export async function openPostgres(
   try {
     const { format, isolation } = await connections.use((connection) => look(connection, schema));
     // It may wait for another who does the same, and takes as long as there is much to bring up to date.
-    if (format < migrations.length) await connections.use((connection) => migrate(connection, schema), { withinMs: MIGRATE_MS });
+    if (format === 0) await connections.use((connection) => make(connection, schema), { withinMs: MAKE_MS });
     const quoted = identifier(schema);
     const { id, isIndexed } = await connections.use((connection) => known(connection, schema, key));
     const space = `${id}\0${quoted}`;
@@ -115,10 +115,10 @@ async function formatOf(connection: Connection, schema: string): Promise<number>
   const found = Number((only(await connection.send([{ text, params: [] }])) ?? [])[0] ?? 0);
   if (!Number.isInteger(found))
     throw new HoldfastError("NOT_A_STORE", `The schema ${quote(schema)} holds tables of another program. It was left untouched.`);
-  if (found > migrations.length) {
+  if (found > FORMAT) {
     throw new HoldfastError(
       "NEWER_FORMAT",
-      `The schema ${quote(schema)} was made by a newer Holdfast (format ${found}, this one knows ${migrations.length}). Update this one.`,
+      `The schema ${quote(schema)} was made by a newer Holdfast (format ${found}, this one knows ${FORMAT}). Update this one.`,
       { found },
     );
   }
@@ -142,16 +142,16 @@ async function known(
 /** Tried again for each that was quicker: once to make the schema, once to make its first table, and for those that took these back. */
 const MOST_TRIES = 10;
 
-async function migrate(connection: Connection, schema: string): Promise<void> {
-  for (let tries = 1; !(await migrateFirst(connection, schema)); tries++) {
+async function make(connection: Connection, schema: string): Promise<void> {
+  for (let tries = 1; !(await makeFirst(connection, schema)); tries++) {
     await connection.send([{ text: "ROLLBACK", params: [] }]);
     if (tries === MOST_TRIES)
       throw new HoldfastError("BUSY", `Others keep making the schema ${quote(schema)}. Try again when they are done.`);
   }
 }
 
-/** Brings the schema up to date; or answers false, if another process has made what this one was about to make. */
-async function migrateFirst(connection: Connection, schema: string): Promise<boolean> {
+/** Makes the schema; or answers false, if another process has made what this one was about to make. */
+async function makeFirst(connection: Connection, schema: string): Promise<boolean> {
   const name = identifier(schema);
   const run = (text: string, ...params: string[]) => connection.send([{ text, params }]);
   await connection.send([
@@ -179,10 +179,10 @@ async function migrateFirst(connection: Connection, schema: string): Promise<boo
   }
   await allowed(run("LOCK TABLE meta IN SHARE ROW EXCLUSIVE MODE"), schema);
   // Looked at again under the lock: another process may have done it all.
-  for (const migration of migrations.slice(await formatOf(connection, schema))) {
-    await allowed(connection.send(statementsOf(migration(name)).map((text) => ({ text, params: [] }))), schema);
+  if ((await formatOf(connection, schema)) === 0) {
+    await allowed(connection.send(statementsOf(schemaText(name)).map((text) => ({ text, params: [] }))), schema);
+    await run("UPDATE meta SET value = $1 WHERE key = 'format'", String(FORMAT));
   }
-  await run("UPDATE meta SET value = $1 WHERE key = 'format'", String(migrations.length));
   await run("COMMIT");
   return true;
 }

@@ -1,7 +1,7 @@
 import { CHECK_CHARS } from "../../../core/save.js";
 
 /**
- * The tables and functions in Postgres, as numbered migrations. A released one is never changed again; a change is a new number.
+ * The tables and functions of format 1. ARCHITECTURE.md, "Format versions", says how a format changes once it is released.
  *
  * Every transaction sets its own search path and its tenant, both until it ends: nothing stays behind on a connection.
  *
@@ -11,7 +11,7 @@ import { CHECK_CHARS } from "../../../core/save.js";
  * Sections of a save, and blobs, are bytes to the database. They are not compressed, and stay in the row as far as a page allows: what
  * one save writes is then one row.
  */
-const SECURED = ["session", "tag", "buried", "line", "cut_line", "save", "blob", "ref", "mail"] as const;
+const SECURED = ["session", "tag", "buried", "line", "cut_line", "save", "blob", "ref", "mail", "doc", "pin"] as const;
 
 const secure = (table: string): string => `
   ALTER TABLE ${table} ENABLE ROW LEVEL SECURITY;
@@ -21,9 +21,11 @@ const secure = (table: string): string => `
 
 const tenant = `tenant text COLLATE "C" NOT NULL DEFAULT current_setting('holdfast.tenant')`;
 
-/** Each is given the quoted name of the schema, which is also the search path while it runs. */
-export const migrations: readonly ((schema: string) => string)[] = [
-  (schema) => `
+/** The format that this version reads and writes. */
+export const FORMAT = 1;
+
+/** `schema` is the quoted name of the schema, which is also the search path while this runs. */
+export const schemaText = (schema: string): string => `
   CREATE TABLE session (
     no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     ${tenant},
@@ -39,12 +41,17 @@ export const migrations: readonly ((schema: string) => string)[] = [
     archived integer NOT NULL,
     tags text COLLATE "C" NOT NULL,
     label text COLLATE "C" NOT NULL,
+    due bigint,
+    wake bigint,
     UNIQUE (tenant, id)
   ) WITH (fillfactor = 80);
   CREATE INDEX session_of_tenant ON session (tenant, no);
   CREATE INDEX session_by_status ON session (tenant, status, no);
   CREATE INDEX session_by_agent ON session (tenant, agent, no) WHERE agent IS NOT NULL;
   CREATE INDEX session_archived ON session (tenant, no) WHERE archived = 1;
+  -- due is the time of the head; wake is the first of it and of the times of the inbox messages that wait. A claim reads due sessions
+  -- along this index in the order it gives them, and passes neither ended sessions nor the messages of other agents.
+  CREATE INDEX session_by_wake ON session (tenant, agent, wake, no) WHERE wake IS NOT NULL;
 
   CREATE TABLE tag (${tenant}, tag text COLLATE "C" NOT NULL, session bigint NOT NULL, PRIMARY KEY (tenant, tag, session));
   CREATE INDEX tag_by_session ON tag (session);
@@ -76,8 +83,12 @@ export const migrations: readonly ((schema: string) => string)[] = [
     mark bytea,
     items bytea,
     state bytea,
+    -- The transaction that a save came with, so that an index for search finds new saves and passes over no open transaction. It is a
+    -- number like others: below a policy, Postgres searches an index only by comparisons of numbers and texts.
+    tx bigint DEFAULT pg_current_xact_id()::text::bigint,
     PRIMARY KEY (line, seq)
   ) WITH (toast_tuple_target = 8160);
+  CREATE INDEX save_by_tx ON save USING brin (tx) WITH (autosummarize = on);
   ALTER TABLE save ALTER COLUMN mark SET STORAGE EXTERNAL, ALTER COLUMN items SET STORAGE EXTERNAL, ALTER COLUMN state SET STORAGE EXTERNAL;
 
   CREATE TABLE blob (${tenant}, digest text COLLATE "C" NOT NULL, bytes bytea NOT NULL, PRIMARY KEY (tenant, digest));
@@ -92,9 +103,28 @@ export const migrations: readonly ((schema: string) => string)[] = [
     id text COLLATE "C" NOT NULL,
     body text COLLATE "C" NOT NULL,
     drained integer NOT NULL,
+    due bigint NOT NULL,
     UNIQUE (session, id)
   );
   CREATE INDEX mail_waiting ON mail (session, no) WHERE drained = 0;
+  CREATE INDEX mail_by_due ON mail (session, due) WHERE drained = 0;
+
+  -- Documents beside the sessions, and the places that they keep.
+  CREATE TABLE doc (
+    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    ${tenant},
+    kind text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    whose text COLLATE "C",
+    version bigint NOT NULL,
+    text text COLLATE "C" NOT NULL,
+    body text COLLATE "C",
+    UNIQUE (tenant, kind, id)
+  );
+  CREATE INDEX doc_by_kind ON doc (tenant, kind, no);
+  CREATE INDEX doc_by_whose ON doc (tenant, kind, whose, no) WHERE whose IS NOT NULL;
+  CREATE TABLE pin (${tenant}, line text COLLATE "C" NOT NULL, seq bigint NOT NULL, doc bigint NOT NULL, PRIMARY KEY (tenant, line, seq, doc));
+  CREATE INDEX pin_by_doc ON pin (doc);
 
   ${SECURED.map(secure).join("\n")}
 
@@ -167,50 +197,9 @@ export const migrations: readonly ((schema: string) => string)[] = [
       WHERE l.tenant = of_tenant AND l.id = on_line ON CONFLICT DO NOTHING;
     RETURN 'ok';
   END $$;
-  `,
-  // Beside the time of the head, and those of the mail that waits, a session has the first of them: along one index a claim finds what is
-  // due in the order in which it is given, and neither sessions that have ended nor the mail of other agents are on its way. Row level
-  // security would hide from the owner, too, the rows whose mail waits already.
-  () => `
-  ALTER TABLE session ADD COLUMN due bigint, ADD COLUMN wake bigint;
-  ALTER TABLE mail ADD COLUMN due bigint NOT NULL DEFAULT 0;
-  ALTER TABLE session NO FORCE ROW LEVEL SECURITY;
-  ALTER TABLE mail NO FORCE ROW LEVEL SECURITY;
-  UPDATE session SET wake = 0 WHERE no IN (SELECT session FROM mail WHERE drained = 0);
-  ALTER TABLE session FORCE ROW LEVEL SECURITY;
-  ALTER TABLE mail FORCE ROW LEVEL SECURITY;
-  CREATE INDEX session_by_wake ON session (tenant, agent, wake, no) WHERE wake IS NOT NULL;
-  CREATE INDEX mail_by_due ON mail (session, due) WHERE drained = 0;
-  `,
-  // Documents beside the sessions, and the places that they keep.
-  () => `
-  CREATE TABLE doc (
-    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    ${tenant},
-    kind text COLLATE "C" NOT NULL,
-    id text COLLATE "C" NOT NULL,
-    whose text COLLATE "C",
-    version bigint NOT NULL,
-    text text COLLATE "C" NOT NULL,
-    body text COLLATE "C",
-    UNIQUE (tenant, kind, id)
-  );
-  CREATE INDEX doc_by_kind ON doc (tenant, kind, no);
-  CREATE INDEX doc_by_whose ON doc (tenant, kind, whose, no) WHERE whose IS NOT NULL;
-  CREATE TABLE pin (${tenant}, line text COLLATE "C" NOT NULL, seq bigint NOT NULL, doc bigint NOT NULL, PRIMARY KEY (tenant, line, seq, doc));
-  CREATE INDEX pin_by_doc ON pin (doc);
-  ${["doc", "pin"].map(secure).join("\n")}
-  `,
-  // Search. What an index has to forget: the texts of records of a line; or to look at anew: a session's title. Written only where there is
-  // such an index. Rows of saves say which transaction they came with, so that what is new is found: the numbers of transactions that are
-  // still open are not passed over. That is a number like others, because below a policy an index is searched only by what compares
-  // numbers and texts. For the same reason the words of a document stand in a table of their own, whose policy says what is looked for:
-  // a condition on them outside of it would be tried on one row after another.
-  () => `
-  ALTER TABLE save ADD COLUMN tx bigint;
-  ALTER TABLE save ALTER COLUMN tx SET DEFAULT pg_current_xact_id()::text::bigint;
-  CREATE INDEX save_by_tx ON save USING brin (tx) WITH (autosummarize = on);
 
+  -- Search. The words of a passage stand in a table of their own, whose policy says what is looked for. A condition on them outside of the
+  -- policy would be tried on one row after another.
   CREATE TABLE passage (
     no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     ${tenant},
@@ -257,6 +246,8 @@ export const migrations: readonly ((schema: string) => string)[] = [
       GROUP BY 1 HAVING count(DISTINCT w.i) = cardinality(wanted)) AS found
   $$;
 
+  -- What an index must forget: the texts of records of a line. Or what it must read again: the title of a session. Written only if there is
+  -- such an index.
   CREATE TABLE unindexed (
     no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     ${tenant},
@@ -266,9 +257,6 @@ export const migrations: readonly ((schema: string) => string)[] = [
     ceiling bigint,
     session bigint
   );
-  ${secure("unindexed")}
-  `,
-  () => `
   CREATE INDEX unindexed_by_tenant ON unindexed (tenant, no);
-  `,
-];
+  ${secure("unindexed")}
+`;

@@ -2,18 +2,18 @@
  * Whether a file has the tables of a store, and nothing else. A view, a trigger, a generated column or an index over an expression is code
  * that its author chose, and SQLite runs it at the statements of the process that opens the file.
  *
- * SCHEMA-1  the schema is compared, text by text, before the first statement that reads or writes a table, migrates it, or checks its trees.
- * SCHEMA-2  a store of an older format must have the tables of that format: it is compared before it is migrated.
+ * SCHEMA-1  the schema is compared, text by text, before the first statement that reads or writes a table, or checks its trees. A store that
+ *           is being made has no tables yet, and nothing else either.
  */
 import { HoldfastError, quote } from "../../../core/errors.js";
 import { type Driver, type DriverName, openDriver } from "./driver.js";
-import { formatOf, migrations } from "./schema.js";
+import { formatOf, SCHEMA } from "./schema.js";
 
-/** Throw where the tables of a file are not those of its format. Runs nothing that the file holds. */
+/** Throw where the tables of a file are not those of the format. Runs nothing that the file holds. */
 export function checkSchema(db: Driver, file: string): void {
   const format = formatOf(Number(db.prepare("PRAGMA user_version").get()?.[0]));
   const found = schemaOf(db);
-  const expected = schemaOfFormat(format, db.name);
+  const expected = format === 0 ? NONE : schemaMade(db.name);
   const odd = found.find((entry) => !expected.has(entry)) ?? [...expected].find((entry) => !found.includes(entry));
   if (odd === undefined && found.length === expected.size) return;
   throw new HoldfastError(
@@ -29,17 +29,16 @@ export const schemaOf = (db: Driver): readonly string[] =>
     .all()
     .map(([entry]) => String(entry));
 
-const known = new Map<number, ReadonlySet<string>>();
+const NONE: ReadonlySet<string> = new Set();
+let made: ReadonlySet<string> | undefined;
 
-function schemaOfFormat(format: number, driver: DriverName): ReadonlySet<string> {
-  const before = known.get(format);
-  if (before !== undefined) return before;
+function schemaMade(driver: DriverName): ReadonlySet<string> {
+  if (made !== undefined) return made;
   const db = openDriver(":memory:", driver);
   try {
-    for (const migration of migrations.slice(0, format)) db.exec(migration);
-    const entries = new Set(schemaOf(db));
-    known.set(format, entries);
-    return entries;
+    db.exec(SCHEMA);
+    made = new Set(schemaOf(db));
+    return made;
   } finally {
     db.close();
   }

@@ -12,7 +12,7 @@
  */
 import { closeSync, lstatSync, openSync, readSync, statSync } from "node:fs";
 import { HoldfastError, quote } from "../../../core/errors.js";
-import { APPLICATION_ID, formatOf, migrations, stampOf } from "./schema.js";
+import { APPLICATION_ID, FORMAT, formatOf, stampOf } from "./schema.js";
 import { Unreadable } from "./unreadable.js";
 
 const HEADER_BYTES = 100;
@@ -75,10 +75,10 @@ export function checkIdentity(file: string, applicationId: number, userVersion: 
       found: userVersion,
     });
   const format = formatOf(userVersion);
-  if (format > migrations.length)
+  if (format > FORMAT)
     throw new HoldfastError(
       "NEWER_FORMAT",
-      `${quote(file)} has format ${format}; this Holdfast knows up to ${migrations.length}. Install a newer one. The file was left untouched.`,
+      `${quote(file)} has format ${format}; this Holdfast knows up to ${FORMAT}. Install a newer one. The file was left untouched.`,
       { found: format },
     );
 }

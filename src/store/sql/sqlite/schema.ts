@@ -1,5 +1,5 @@
 /**
- * The tables, as numbered migrations. A migration that has been released is never changed again; a change is a new number.
+ * The tables of format 1. ARCHITECTURE.md, "Format versions", says how a format changes once it is released.
  *
  * Saves are rows in the order of their coming, found by line and number through one small index. Sorting the table itself by line was
  * measured to be five in a hundred faster for a single session, and eight times slower for many that save at once: every session then
@@ -11,7 +11,7 @@
 export const APPLICATION_ID = 0x484f4c44; // "HOLD"
 
 /**
- * The number that SQLite keeps for us on a file's first page: how many migrations were made in the low byte, and above it one drawn
+ * The number that SQLite keeps for us on a file's first page: the format in the low byte (0 until the tables are made), and above it one drawn
  * when the store was made. The first page is in nearly every log too, so that the log of another store is told by it.
  */
 export const formatOf = (userVersion: number): number => userVersion & 255;
@@ -22,8 +22,10 @@ export const STAMPS = 2 ** 23;
 /** Rows of two messages pack badly into less, and more makes the slowest saves slower. */
 export const PAGE_BYTES = 8192;
 
-export const migrations: readonly string[] = [
-  `
+/** The format that this version reads and writes. */
+export const FORMAT = 1;
+
+export const SCHEMA = `
   CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
   -- The highest number of a session, and of a line, that was deleted: none is given twice.
@@ -44,12 +46,17 @@ export const migrations: readonly string[] = [
     archived INTEGER NOT NULL,
     tags TEXT NOT NULL,
     label TEXT NOT NULL,
+    due INTEGER,
+    wake INTEGER,
     UNIQUE (tenant, id)
   );
   CREATE INDEX session_of_tenant ON session (tenant, no);
   CREATE INDEX session_by_status ON session (tenant, status, no);
   CREATE INDEX session_by_agent ON session (tenant, agent, no) WHERE agent IS NOT NULL;
   CREATE INDEX session_archived ON session (tenant, no) WHERE archived = 1;
+  -- due is the time of the head; wake is the first of it and of the times of the inbox messages that wait. A claim reads due sessions
+  -- along this index in the order it gives them, and passes neither ended sessions nor the messages of other agents.
+  CREATE INDEX session_by_wake ON session (tenant, agent, wake, no) WHERE wake IS NOT NULL;
 
   CREATE TABLE tag (tag TEXT NOT NULL, session INTEGER NOT NULL, PRIMARY KEY (tag, session)) WITHOUT ROWID;
   CREATE INDEX tag_by_session ON tag (session);
@@ -67,7 +74,10 @@ export const migrations: readonly string[] = [
     UNIQUE (tenant, id)
   );
   CREATE INDEX line_by_session ON line (session, no);
-  CREATE INDEX line_by_origin ON line (origin_line, no) WHERE origin_line IS NOT NULL;
+  -- gc reads the lines of a tenant by their numbers. Without this index one statement reads the lines of all tenants: 20 ms at 450,000.
+  CREATE INDEX line_of_tenant ON line (tenant, no);
+  -- Begins with the tenant, because SQLite has no statistics here and would look for forks of a line among all lines of the tenant.
+  CREATE INDEX line_by_origin ON line (tenant, origin_line, no) WHERE origin_line IS NOT NULL;
 
   CREATE TABLE cut_line (tenant TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (tenant, id)) WITHOUT ROWID;
 
@@ -93,22 +103,13 @@ export const migrations: readonly string[] = [
     id TEXT NOT NULL,
     body TEXT NOT NULL,
     drained INTEGER NOT NULL,
+    due INTEGER NOT NULL,
     UNIQUE (session, id)
   );
   CREATE INDEX mail_waiting ON mail (session, no) WHERE drained = 0;
-  `,
-  // Beside the time of the head, and those of the mail that waits, a session has the first of them: along one index a claim finds what is
-  // due in the order in which it is given, and neither sessions that have ended nor the mail of other agents are on its way.
-  `
-  ALTER TABLE session ADD COLUMN due INTEGER;
-  ALTER TABLE session ADD COLUMN wake INTEGER;
-  ALTER TABLE mail ADD COLUMN due INTEGER NOT NULL DEFAULT 0;
-  UPDATE session SET wake = 0 WHERE no IN (SELECT session FROM mail WHERE drained = 0);
-  CREATE INDEX session_by_wake ON session (tenant, agent, wake, no) WHERE wake IS NOT NULL;
   CREATE INDEX mail_by_due ON mail (session, due) WHERE drained = 0;
-  `,
-  // Documents beside the sessions, and the places that they keep.
-  `
+
+  -- Documents beside the sessions, and the places that they keep.
   CREATE TABLE doc (
     no INTEGER PRIMARY KEY,
     tenant TEXT NOT NULL,
@@ -122,12 +123,17 @@ export const migrations: readonly string[] = [
   );
   CREATE INDEX doc_by_kind ON doc (tenant, kind, no);
   CREATE INDEX doc_by_whose ON doc (tenant, kind, whose, no) WHERE whose IS NOT NULL;
-  CREATE TABLE pin (tenant TEXT NOT NULL, line TEXT NOT NULL, seq INTEGER NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (tenant, line, seq, doc)) WITHOUT ROWID;
+  CREATE TABLE pin (
+    tenant TEXT NOT NULL,
+    line TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    doc INTEGER NOT NULL,
+    PRIMARY KEY (tenant, line, seq, doc)
+  ) WITHOUT ROWID;
   CREATE INDEX pin_by_doc ON pin (doc);
-  `,
-  // What an index for search has to forget: the texts of records of a line, and, in case the numbers of saves that went are given again,
-  // the highest that was left; or to look at anew: a session's title. Written only where there is such an index.
-  `
+
+  -- What an index for search must forget: the texts of records of a line, and, in case the numbers of saves that went are given again, the
+  -- highest that was left. Or what it must read again: the title of a session. Written only if there is such an index.
   CREATE TABLE unindexed (
     no INTEGER PRIMARY KEY AUTOINCREMENT,
     tenant TEXT NOT NULL,
@@ -137,16 +143,5 @@ export const migrations: readonly string[] = [
     ceiling INTEGER,
     session INTEGER
   );
-  `,
-  `
   CREATE INDEX unindexed_by_tenant ON unindexed (tenant, no);
-  `,
-  // gc reads the lines of a tenant by their numbers. Without this, one statement goes over the lines of all tenants: 20 ms where others have
-  // 450,000. What it costs to make a session was not to be measured. The index of forks begins with the tenant, too: SQLite has no statistics,
-  // and would look for the forks of a line among all lines of the tenant.
-  `
-  CREATE INDEX line_of_tenant ON line (tenant, no);
-  DROP INDEX line_by_origin;
-  CREATE INDEX line_by_origin ON line (tenant, origin_line, no) WHERE origin_line IS NOT NULL;
-  `,
-];
+`;

@@ -43,7 +43,7 @@ import {
   refuseForbidden,
 } from "./look-only.js";
 import { isOpenHere, stay } from "./open-files.js";
-import { APPLICATION_ID, formatOf, migrations, PAGE_BYTES, STAMPS, stampOf, userVersionOf } from "./schema.js";
+import { APPLICATION_ID, FORMAT, formatOf, PAGE_BYTES, SCHEMA, STAMPS, stampOf, userVersionOf } from "./schema.js";
 import { SqliteIndex } from "./search/sqlite-index.js";
 import { findingsOf, Unreadable } from "./unreadable.js";
 
@@ -130,7 +130,7 @@ async function start(opening: Opening, { busyMs = BUSY_MS, tenant = "", driver, 
     db = opened;
     await retry(deadline, () => checkVersion(opened));
     await retry(deadline, () => (isReadInPlace ? setUpToLook(opened, place) : setUp(opened, place)));
-    if (!isReadInPlace) await retry(deadline, () => migrate(opened, place));
+    if (!isReadInPlace) await retry(deadline, () => makeTables(opened, place));
     const storeId = await retry(deadline, () => storeIdOf(opened, place));
     await retry(deadline, () => checkTrees(opened, opening, checks));
     if (!isReadInPlace) await retry(deadline, () => becomeStore(opened, file));
@@ -254,10 +254,10 @@ function setUpToLook(db: Driver, file: string): void {
   db.exec("PRAGMA busy_timeout = 20; PRAGMA query_only = ON; PRAGMA cache_size = -16000");
   const userVersion = pragma(db, "user_version") as number;
   checkIdentity(file, pragma(db, "application_id") as number, userVersion);
-  if (formatOf(userVersion) !== migrations.length)
+  if (formatOf(userVersion) === 0)
     throw new HoldfastError(
       "UNSUPPORTED",
-      `${quote(file)} has format ${formatOf(userVersion)}, and this process may not bring it up to date. Open it once where it can be written.`,
+      `${quote(file)} is a store without tables, and this process may not write them. Open it once where it can be written.`,
       { path: file },
     );
   checkSchema(db, file);
@@ -276,15 +276,16 @@ function begin(db: Driver): void {
   });
 }
 
-/** Brings the schema up to date. */
-function migrate(db: Driver, file: string): void {
-  if (formatOf(pragma(db, "user_version") as number) === migrations.length) return;
+/** Makes the tables of a new store. */
+function makeTables(db: Driver, file: string): void {
+  if (formatOf(pragma(db, "user_version") as number) !== 0) return;
   transaction(db, "BEGIN IMMEDIATE", () => {
-    // Under the lock: another process may have been here in between (SCHEMA-2).
+    // Under the lock: another process may have been here in between.
     checkSchema(db, file);
     const userVersion = pragma(db, "user_version") as number;
-    for (const migration of migrations.slice(formatOf(userVersion))) db.exec(migration);
-    db.exec(`PRAGMA user_version = ${userVersionOf(stampOf(userVersion), migrations.length)}`);
+    if (formatOf(userVersion) !== 0) return;
+    db.exec(SCHEMA);
+    db.exec(`PRAGMA user_version = ${userVersionOf(stampOf(userVersion), FORMAT)}`);
     db.prepare("INSERT INTO meta (key, value) VALUES ('store', ?) ON CONFLICT DO NOTHING").run(randomBytes(12).toString("base64url"));
   });
 }
@@ -388,7 +389,7 @@ function medium(
         kind: "sqlite",
         place,
         engine: `SQLite ${String(db.prepare("SELECT sqlite_version()").get()?.[0])} (${db.name})`,
-        format: migrations.length,
+        format: FORMAT,
         diskBytes: bytesOf(files),
         synced: "a write-ahead log, at every commit",
         concerns: [...concernsAbout(dirname(place), files), ...(isWithoutAnchors() ? [anchorsForbidden(place)] : [])],
