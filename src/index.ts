@@ -1,4 +1,6 @@
 /** The public surface. */
+
+export type { AgentEvent } from "./core/agent-event.js";
 export type { Checkpoint, CheckpointKind, CheckpointOptions } from "./core/checkpoint.js";
 export type { Diff } from "./core/diff.js";
 export { type Mode, NotDone, type WaitsFor } from "./core/effect.js";
@@ -27,6 +29,7 @@ export {
   textOf,
   type Usage,
 } from "./core/message.js";
+export type { Delta, ModelReply, ModelRequest, ToolDescription } from "./core/model.js";
 export type { RetentionPolicy, RetentionRules } from "./core/policy.js";
 export type { Redact, RedactionPlace } from "./core/redact-text.js";
 export type { RedactionName, Redactions } from "./core/redactions.js";
@@ -43,23 +46,18 @@ export type {
   Agent,
   AgentDef,
   Check,
-  Delta,
   Input,
   InputMessage,
   InputPart,
   InputSchema,
   Limits,
-  ModelReply,
-  ModelRequest,
   RunOptions,
   SessionView,
   StateShape,
   SubmitOptions,
   Tool,
   ToolContext,
-  ToolDescription,
 } from "./runtime/agent/definition.js";
-export type { AgentEvent } from "./runtime/agent/events.js";
 export type { RunResult } from "./runtime/agent/result.js";
 export type { AgentPage, Agents, AgentWithSessions, SnapshotPage } from "./runtime/agents/agents.js";
 export type { AutoSnapshot, AutoSnapshotOptions } from "./runtime/agents/auto-snapshot.js";
@@ -79,14 +77,11 @@ export type { ExportFilter, ExportOptions, TransferProgress } from "./runtime/ex
 export type { Clock } from "./runtime/ground.js";
 export type { ExportedRows, ImportOptions, ImportReport } from "./runtime/import.js";
 export type { RewindOptions, Rewound } from "./runtime/lines.js";
-export type { SessionOptions } from "./runtime/opening.js";
-export type { Page } from "./runtime/options.js";
-export type { KeyOption } from "./runtime/receipts.js";
+export type { KeyOption, Page } from "./runtime/options.js";
 export type { RedactOptions } from "./runtime/redact/redact.js";
 export type { RedactReport } from "./runtime/redact/report.js";
 export type { RedactWhat } from "./runtime/redact/what.js";
 export { type RedactionOptions, redactions } from "./runtime/redactions.js";
-export type { SessionUpdate } from "./runtime/relabel.js";
 export type { Replaced, ReplaceOptions } from "./runtime/replace.js";
 export type { GcOptions, GcReport } from "./runtime/retention/gc.js";
 export type { Pruned, PruneOptions, PruneProgress } from "./runtime/retention/pruning.js";
@@ -94,10 +89,12 @@ export type { ApplyOptions, PolicyOptions, Retention } from "./runtime/retention
 export type { PrunedSnapshots, SnapshotPruneOptions } from "./runtime/retention/snapshots.js";
 export type { Sweep, SweepOptions } from "./runtime/retention/sweep.js";
 export type { RetentionProgress, RetentionReport } from "./runtime/retention/tally.js";
+export type { SessionUpdate } from "./runtime/rows.js";
 export type { FoundItem, FoundMessage, FoundTitle, SearchFilter, SearchPage } from "./runtime/search/find.js";
 export type { IndexOptions, IndexProgress } from "./runtime/search/search.js";
 export type { ForkOptions, Session } from "./runtime/session.js";
 export type { Deleted, DeleteOptions } from "./runtime/session-deleting.js";
+export type { SessionOptions } from "./runtime/session-options.js";
 export type { SessionFilter, SessionPage, SessionState, SessionSummary, Sessions, UpdateOptions } from "./runtime/sessions.js";
 export type { OutsideOptions } from "./runtime/steering.js";
 export type { Operation, Result, Telemetry, TelemetryEvent } from "./runtime/telemetry.js";

@@ -6,7 +6,7 @@ import { type Holdfast, open } from "../src/index.js";
 import { BESIDE, HIDDEN } from "../src/runtime/letters.js";
 import { sessionPath } from "../src/store/dir/names.js";
 import { openDir } from "../src/store/dir/open.js";
-import { DAMAGED } from "../src/store/dir/session-file.js";
+import { DAMAGED } from "../src/store/dir/sealed.js";
 import { Fixture } from "../src/testing/fixture.js";
 import { scratch } from "./support/stores.js";
 

@@ -109,6 +109,8 @@ export interface Run<O extends Options> {
   /** Aborts at Ctrl-C: long work stops between two steps, and says how far it came. */
   readonly signal: AbortSignal;
   readonly version: string;
+  /** All commands, for one that speaks of them. */
+  readonly commands: readonly Command[];
 }
 
 export interface Command {

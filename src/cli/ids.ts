@@ -1,5 +1,4 @@
 /** Sessions, checkpoints and calls as people name them: by an id, the beginning of one, or a place in a session. */
-
 import { closest } from "../core/closest.js";
 import { HoldfastError, quote } from "../core/errors.js";
 import type { Checkpoint, Holdfast, Pending, SessionSummary, Snapshot } from "../index.js";

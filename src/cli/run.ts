@@ -69,6 +69,7 @@ async function perform(command: Command, { words, options }: Parsed, version: st
     options,
     terminal,
     version,
+    commands,
     line,
     get signal() {
       return stopping.signal;

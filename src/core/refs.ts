@@ -2,6 +2,7 @@
 import { courseRefs } from "./course.js";
 import type { Digest } from "./digest.js";
 import type { Base, JournalRecord } from "./record.js";
+import { open, type Save } from "./save.js";
 
 export function refsOf(record: JournalRecord): readonly Digest[] {
   const refs: Digest[] = [];
@@ -16,3 +17,9 @@ export const baseRefs = ({ state, course }: Base): readonly Digest[] => [
   ...state.flatMap(([, , blob]) => blob ?? []),
   ...(course === undefined ? [] : courseRefs(course)),
 ];
+
+/** The blobs that what is left of a save refers to. */
+export function refsIn(save: Save): readonly Digest[] {
+  const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
+  return [...items, ...state].flatMap(refsOf);
+}

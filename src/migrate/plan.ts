@@ -8,7 +8,6 @@
  * P4  a session stands where the last import left it, or where one that was killed can have left it; otherwise somebody has moved it. What
  *     its words say may be older than it is: restoring a snapshot of its agent brings them back.
  */
-
 import { sortedText } from "../core/json.js";
 import type { Checkpoint, JsonObject, SessionSummary } from "../index.js";
 import { at, isCount, isObject, textAt } from "./fields.js";

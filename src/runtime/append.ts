@@ -14,10 +14,11 @@ import { type PlainMessage, toPlain, withBytes } from "../core/formats/plain.js"
 import { checkName, type SessionId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
 import { blobsOf, type EncodedMessage, type MessageInput } from "../core/message.js";
+import { refuseOtherAgent } from "./acquire-lease.js";
+import { ensureSession } from "./create-session.js";
 import { type GivenMessages, MAX_BYTES, readMessages, tooLarge } from "./given-messages.js";
 import type { Ground } from "./ground.js";
 import { tryMessages } from "./holding.js";
-import { type Letter, noSession, readMail, tryPost } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
 import {
   BESIDE,
@@ -32,9 +33,13 @@ import {
   partsOfText,
   waitsUnder,
 } from "./letters.js";
-import { checkLabel, ensureSession, openHolding, refuseOtherAgent } from "./opening.js";
+import { noSession } from "./not-found.js";
+import { openHolding } from "./open-session.js";
 import { flag, invalid, options } from "./options.js";
 import { takeIn } from "./outside.js";
+import { tryPost } from "./post-inbox.js";
+import { type Letter, readMail } from "./read-inbox.js";
+import { checkLabel } from "./session-options.js";
 import { Workspace } from "./workspace.js";
 
 export interface AppendOptions {

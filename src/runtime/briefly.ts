@@ -1,9 +1,10 @@
 /** Holding a session for just one act, from outside a run. Where another holds it, that is refused (LEASE_HELD) after `waitMs`. */
 import type { Ground } from "./ground.js";
 import type { Holding } from "./holding.js";
-import { checkWaitMs, openHolding } from "./opening.js";
+import { openHolding } from "./open-session.js";
+import type { KeyOption } from "./options.js";
 import { signalOf } from "./options.js";
-import type { KeyOption } from "./receipts.js";
+import { checkWaitMs } from "./session-options.js";
 
 export interface OutsideOptions extends KeyOption {
   /** How long to wait for another holder to let go. */

@@ -9,13 +9,12 @@ import { type LineId, MAX_SEQ, type Place, placeId, type SessionId } from "../co
 import { textBytes } from "../core/json.js";
 import { freeLease } from "../core/lease.js";
 import type { Blob } from "../core/message.js";
+import { refsIn } from "../core/refs.js";
 import { firstSeq, isGap, isUnredacted, open, rewrittenSections, type Save } from "../core/save.js";
-import type { Change, Head, Label, LineRow, NewLine, NewSave, SaveQuery } from "../store/port.js";
-import { descendants } from "./family.js";
+import type { Change, Head, Label, NewLine, NewSave, SaveQuery } from "../store/port.js";
+import { freeLines } from "./cut-lines.js";
 import type { Ground } from "./ground.js";
 import { isStale, type Remembered, rememberedOf, rememberSaves } from "./redact/remembered.js";
-import { cutLines } from "./retention/gc.js";
-import { refsIn } from "./retention/prune.js";
 import { headOf, type LineDoc, leaseRow } from "./rows.js";
 
 /** What a stream says, verified: a line begins or goes on, a save follows on it, and at the end comes the session. */
@@ -416,15 +415,3 @@ export class BringIn {
 
 /** A name that no session can have: only lines come with it. */
 const nobodys = (line: LineId): string => `\u0001import ${line}`;
-
-/** Frees what nobody needs of lines that belong to nobody. */
-export async function freeLines(ground: Ground, ids: readonly LineId[]): Promise<void> {
-  const loose: LineRow[] = [];
-  for (const id of ids) {
-    const row = await ground.store.line(id);
-    if (row !== undefined && !row.owned) loose.push(row);
-  }
-  const family = await descendants(ground, loose);
-  const all = family.filter(({ owned }) => !owned).toSorted((a, b) => b.no - a.no);
-  if (all.length > 0) await cutLines(ground, all, family, { dryRun: false });
-}

@@ -6,15 +6,16 @@ import { checkName, checkpointPlace, type Place, sessionId } from "../core/ids.j
 import { type CheckpointFilter, type CheckpointListOptions, type CheckpointPage, listOfAll, listOfSession } from "./checkpoint-lists.js";
 import { isThere, unlessDamaged } from "./damage.js";
 import type { Ground } from "./ground.js";
-import { notFound } from "./lines.js";
 import { type StateThere, stateThere } from "./look.js";
+import { notFound } from "./not-found.js";
+import type { KeyOption } from "./options.js";
 import { options, type Page } from "./options.js";
-import { type KeyOption, once } from "./receipts.js";
+import { once } from "./receipts.js";
+import { requireSession } from "./require-session.js";
 import { surveyLine } from "./retention/line-survey.js";
 import { removeMarks } from "./retention/prune.js";
 import { PLANS, type Pruned, type PruneOptions, prune } from "./retention/pruning.js";
 import { headOf } from "./rows.js";
-import { requireSession } from "./sessions.js";
 import { checkpointFromOutside, type OutsideOptions } from "./steering.js";
 
 export interface DeletedCheckpoint {

@@ -19,8 +19,8 @@ import { Heirs } from "./heirs.js";
 import { hole } from "./journal.js";
 import { flag, invalid, options, signalOf } from "./options.js";
 import { type Past, sharedUpTo } from "./past.js";
+import { requireSession } from "./require-session.js";
 import { headOf } from "./rows.js";
-import { requireSession } from "./sessions.js";
 import type { Watcher } from "./watchers.js";
 
 /**

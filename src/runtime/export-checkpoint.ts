@@ -14,7 +14,7 @@ import { LeftBehind } from "./effects/left-behind.js";
 import type { Ground } from "./ground.js";
 import { historyOf } from "./history.js";
 import type { Standpoint } from "./journal.js";
-import { notFound } from "./lines.js";
+import { notFound } from "./not-found.js";
 import type { Past } from "./past.js";
 import { type HeadDoc, headRow, labelOf, type MailDoc, mailText, type Settlement } from "./rows.js";
 

@@ -8,7 +8,6 @@ import { isTime } from "../core/shapes.js";
 import { type LetterText, MAX_LETTER_CHARS, MAX_LETTERS } from "../core/transfer.js";
 import type { Head, Label, NewLine } from "../store/port.js";
 import { decisionId, lateId } from "./effects/decisions.js";
-import { checkTags, MAX_TITLE_CHARS } from "./opening.js";
 import {
   damaged,
   type HeadDoc,
@@ -26,6 +25,7 @@ import {
   rootDigest,
   unsealed,
 } from "./rows.js";
+import { checkTags, MAX_TITLE_CHARS } from "./session-options.js";
 
 /**
  * The head in a text, as one of an incarnation. What is brought in is not due, whatever it was where it came from: two stores would go on

@@ -4,10 +4,10 @@ import { drawnSessionId, type LineId, lineId, type SessionId } from "../core/ids
 import type { Owner } from "../core/lease.js";
 import type { Store } from "../store/port.js";
 import { onAbort } from "./aborting.js";
-import { otherLetter, type PostOptions, tryPost } from "./inbox.js";
 import { Journal } from "./journal.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import { Loader } from "./loader.js";
+import { otherLetter, type PostOptions, tryPost } from "./post-inbox.js";
 import type { Redactor } from "./redactor.js";
 import type { MailDoc } from "./rows.js";
 import { Salts } from "./salts.js";

@@ -1,5 +1,4 @@
 /** Every message of a past up to a record that is there, newest first, whether it is still in the transcript or not. */
-
 import type { Message } from "../core/message.js";
 import { reviveRecord } from "../core/revive.js";
 import { firstSeq, isGap, open } from "../core/save.js";

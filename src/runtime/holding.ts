@@ -14,10 +14,12 @@ import type { Change, DocChange } from "../store/port.js";
 import { abortController } from "./aborting.js";
 import { lately } from "./breathe.js";
 import type { Ground } from "./ground.js";
-import { changesCourse, isOpen, type Letter, mailFor, mayAppend, takeIn } from "./inbox.js";
 import { type Holder, outdone, superseded } from "./lease-keeper.js";
+import { changesCourse, type Letter, mailFor } from "./read-inbox.js";
 import { type HeadDoc, headRow, type LabelDoc, leaseRow, type MailDoc } from "./rows.js";
 import { SaveQueue } from "./save-queue.js";
+import { isOpen } from "./settle-calls.js";
+import { mayAppend, takeIn } from "./take-in-letters.js";
 import { tellEvent } from "./telemetry.js";
 import { notStored, type Standing, Workspace } from "./workspace.js";
 

@@ -31,7 +31,8 @@ import {
 import type { NewLine } from "../store/port.js";
 import { agentFrom } from "./agents/record.js";
 import { breatheNowAndThen } from "./breathe.js";
-import { Again, BringIn, type Brought, freeLines, type Outcome, Refused, type Target } from "./bring-in.js";
+import { Again, BringIn, type Brought, type Outcome, Refused, type Target } from "./bring-in.js";
+import { freeLines } from "./cut-lines.js";
 import type { TransferProgress } from "./export.js";
 import { headFrom, labelFrom, lettersFrom, lineFrom } from "./foreign-rows.js";
 import type { Ground } from "./ground.js";

@@ -7,7 +7,6 @@
  *     under the key; once it was taken in, what is kept of it tells the same messages from others, long after.
  * B3  only who holds the session takes in, and rewords, a key letter: what is kept of it is what was appended.
  */
-
 import { randomUUID } from "node:crypto";
 import { digest } from "../core/digest.js";
 import { fromPlain, type PlainMessage } from "../core/formats/plain.js";

@@ -8,6 +8,7 @@ import { type EffectPolicy, POLICIES } from "./effects/repeats.js";
 import type { Ground } from "./ground.js";
 import type { Holding } from "./holding.js";
 import type { CheckpointRead } from "./journal.js";
+import { notFound } from "./not-found.js";
 import { oneOf } from "./options.js";
 import { type Past, sharedUpTo } from "./past.js";
 import { newLine } from "./rows.js";
@@ -99,10 +100,6 @@ function refuseOpenCalls(held: Holding): void {
     `The call of ${quote(open.name)} (${open.id}) is not over: this line cannot be left before it is. Let it finish, or settle it.`,
     { sessionId: held.id, effectId: open.id },
   );
-}
-
-export function notFound(id: string): HoldfastError {
-  return new HoldfastError("NOT_FOUND", `There is no checkpoint ${quote(id)}. List those of its session.`, { checkpointId: id });
 }
 
 function foreign(at: string, session: string, advice: string): HoldfastError {

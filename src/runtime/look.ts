@@ -7,9 +7,8 @@ import type { Message } from "../core/message.js";
 import type { SessionStatus } from "../core/status.js";
 import { type Pending, pendingOf } from "./effects/pending.js";
 import type { Ground } from "./ground.js";
-import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
-import { notFound } from "./lines.js";
+import { noSession, notFound } from "./not-found.js";
 import type { Past } from "./past.js";
 
 /** What a session holds at a place. */

@@ -51,3 +51,11 @@ export function pathOf(value: unknown, path: string): string {
   if (isOfServer(value)) throw invalid(path, "it looks like the address of a server. Give the path of a file");
   return value;
 }
+
+export interface KeyOption {
+  /**
+   * Names this call: the same key is the same call. Asked again, nothing is done, and the answer says how what it made stands now. Known
+   * for a week at least.
+   */
+  readonly key?: string;
+}

@@ -4,8 +4,8 @@ import { HoldfastError } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
 import type { SessionRow } from "../store/port.js";
 import type { Ground } from "./ground.js";
-import { changesCourse, readMail } from "./inbox.js";
-import { openHolding } from "./opening.js";
+import { openHolding } from "./open-session.js";
+import { changesCourse, readMail } from "./read-inbox.js";
 import { headOf } from "./rows.js";
 
 export async function cancelSession(ground: Ground, id: SessionId, reason: string, turn?: string): Promise<void> {

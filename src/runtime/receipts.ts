@@ -18,14 +18,6 @@ import { documents } from "./documents.js";
 import type { Ground } from "./ground.js";
 import { sealed, unsealedOr } from "./rows.js";
 
-export interface KeyOption {
-  /**
-   * Names this call: the same key is the same call. Asked again, nothing is done, and the answer says how what it made stands now. Known
-   * for a week at least.
-   */
-  readonly key?: string;
-}
-
 const DAY_MS = 24 * 60 * 60 * 1_000;
 /** For how long a key is known at least. */
 export const KEY_VALID_MS = 7 * DAY_MS;

@@ -1,21 +1,8 @@
 /** A change of what stands beside a session's journal: title, tags, archived, metadata. */
-import type { JsonObject } from "../core/json.js";
 import type { Ground } from "./ground.js";
-import { checkLabel } from "./opening.js";
 import { flag, options } from "./options.js";
-import type { LabelDoc } from "./rows.js";
-
-/** What is not given stays as it is. */
-export interface SessionUpdate {
-  /** Null takes a title away that was given: the first words stand in for it then. */
-  readonly title?: string | null;
-  readonly tags?: readonly string[];
-  readonly archived?: boolean;
-  readonly metadata?: JsonObject;
-}
-
-/** Gives a label its changes. */
-export type Relabel = <L extends Omit<LabelDoc, "id" | "version">>(label: L) => L;
+import type { LabelDoc, Relabel, SessionUpdate } from "./rows.js";
+import { checkLabel } from "./session-options.js";
 
 /** Checks an update. `call` names the call in errors. */
 export function relabelBy(ground: Ground, update: SessionUpdate, call: string): Relabel {

@@ -17,9 +17,9 @@ import { briefly, type OutsideOptions, waitOf } from "./briefly.js";
 import { type GivenMessages, readMessages } from "./given-messages.js";
 import type { Ground } from "./ground.js";
 import type { Holding } from "./holding.js";
-import { isOpen } from "./inbox.js";
 import { invalid, options, scopeOf, wholeNumber } from "./options.js";
 import { once, type Receipt } from "./receipts.js";
+import { isOpen } from "./settle-calls.js";
 
 export interface ReplaceOptions extends OutsideOptions {
   /** The transcript that the caller has seen: `transcriptVersion(messages)`. */

@@ -16,8 +16,8 @@ import { isUnderWay } from "../core/status.js";
 import { TURN_MAIL } from "../store/port.js";
 import type { Ground } from "./ground.js";
 import type { Holding } from "./holding.js";
-import { restate } from "./inbox.js";
 import { keyOf } from "./letters.js";
+import { restate } from "./settle-calls.js";
 import type { Workspace } from "./workspace.js";
 
 /** What stands in the head of a session that came from another store: no incarnation of any has this name. */

@@ -215,3 +215,15 @@ export function mailOf(text: string, sessionId: string): MailDoc {
   if (!isMail(doc)) throw damaged("inbox", sessionId);
   return doc;
 }
+
+/** What is not given stays as it is. */
+export interface SessionUpdate {
+  /** Null takes a title away that was given: the first words stand in for it then. */
+  readonly title?: string | null;
+  readonly tags?: readonly string[];
+  readonly archived?: boolean;
+  readonly metadata?: JsonObject;
+}
+
+/** Gives a label its changes. */
+export type Relabel = <L extends Omit<LabelDoc, "id" | "version">>(label: L) => L;

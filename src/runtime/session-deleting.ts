@@ -5,15 +5,16 @@ import { type LineRow, type SessionRow, SNAPSHOT } from "../store/port.js";
 import { contentsOf, snapshotsOf } from "./agents/snapshot.js";
 import { breatheNowAndThen } from "./breathe.js";
 import { ownedBy } from "./checkpoint-lists.js";
+import { cutLines } from "./cut-lines.js";
 import { unlessDamaged } from "./damage.js";
 import { Acted } from "./effects/acted.js";
 import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";
 import { Heirs } from "./heirs.js";
+import type { KeyOption } from "./options.js";
 import { flag, options, scopeOf } from "./options.js";
 import { childrenOf } from "./outside.js";
-import { type KeyOption, once, type Receipt } from "./receipts.js";
-import { cutLines } from "./retention/gc.js";
+import { once, type Receipt } from "./receipts.js";
 import { headOf } from "./rows.js";
 
 export interface DeleteOptions extends KeyOption {

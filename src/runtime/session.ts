@@ -12,10 +12,11 @@ import { type Pending, pendingOf } from "./effects/pending.js";
 import type { EffectPolicy } from "./effects/repeats.js";
 import { historyOf } from "./history.js";
 import { type Holding, unsaved } from "./holding.js";
-import { restate } from "./inbox.js";
-import { adopt, checkPolicy, notFound, type RewindOptions, type Rewound, rewind } from "./lines.js";
+import { adopt, checkPolicy, type RewindOptions, type Rewound, rewind } from "./lines.js";
+import { notFound } from "./not-found.js";
 import { flag, limitOf, numberOf, options, type Page, wholeNumber } from "./options.js";
 import { idOrDrawn } from "./session-ids.js";
+import { restate } from "./settle-calls.js";
 import { SinceCheckpoint } from "./since-checkpoint.js";
 import type { Standing } from "./workspace.js";
 

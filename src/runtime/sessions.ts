@@ -7,21 +7,25 @@ import type { JsonObject } from "../core/json.js";
 import { type SessionStatus, statusTable } from "../core/status.js";
 import { isoTime } from "../core/time.js";
 import type { Change, SessionRow, Witnesses } from "../store/port.js";
+import { refuseOtherAgent } from "./acquire-lease.js";
 import { type AppendOptions, type AppendResult, appendTo } from "./append.js";
+import { makeSession } from "./create-session.js";
 import { isThere } from "./damage.js";
 import type { GivenMessages } from "./given-messages.js";
 import type { Ground } from "./ground.js";
-import { noSession } from "./inbox.js";
 import type { Standpoint } from "./journal.js";
 import { look, type StateThere, stateThere } from "./look.js";
-import { makeSession, refuseOtherAgent } from "./opening.js";
+import { noSession } from "./not-found.js";
+import type { KeyOption } from "./options.js";
 import { cursorAt, type Damaged, flag, invalid, limitOf, numberOf, oneOf, options, type Page } from "./options.js";
-import { type KeyOption, once, type Receipt } from "./receipts.js";
+import { once, type Receipt } from "./receipts.js";
 import { type RedactOptions, redactSession } from "./redact/redact.js";
 import type { RedactReport } from "./redact/report.js";
 import type { RedactWhat } from "./redact/what.js";
-import { type Relabel, relabelBy, type SessionUpdate } from "./relabel.js";
+import { relabelBy } from "./relabel.js";
 import { type Replaced, type ReplaceOptions, replaceIn } from "./replace.js";
+import { requireSession } from "./require-session.js";
+import type { Relabel, SessionUpdate } from "./rows.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, labelRow } from "./rows.js";
 import type { SearchFilter, SearchPage } from "./search/find.js";
 import type { IndexOptions, Search } from "./search/search.js";
@@ -307,11 +311,4 @@ export function summaryOf(head: HeadDoc, label: LabelDoc, updatedAt = head.creat
     ...(origin === undefined ? undefined : { origin }),
     ...(parent === undefined ? undefined : { parent }),
   });
-}
-
-export async function requireSession(ground: Ground, id: unknown): Promise<SessionRow> {
-  const known = sessionId(id);
-  const row = await ground.store.session(known);
-  if (row === undefined) throw noSession(known);
-  return row;
 }

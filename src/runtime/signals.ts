@@ -10,9 +10,10 @@ import { HoldfastError, quote } from "../core/errors.js";
 import type { SessionId } from "../core/ids.js";
 import { WAITS } from "../store/port.js";
 import type { Ground } from "./ground.js";
-import { otherLetter, readMail } from "./inbox.js";
 import { keyOf } from "./letters.js";
 import { takeIn } from "./outside.js";
+import { otherLetter } from "./post-inbox.js";
+import { readMail } from "./read-inbox.js";
 import { Room } from "./room.js";
 import type { MailDoc } from "./rows.js";
 

@@ -7,10 +7,11 @@ import { checkpointPlace, type LineId, sessionId } from "../core/ids.js";
 import type { JsonObject } from "../core/json.js";
 import { briefly, type OutsideOptions, waitOf } from "./briefly.js";
 import type { Ground } from "./ground.js";
-import { adopt, checkPolicy, notFound, passedSince, type RewindOptions, type Rewound, rewind } from "./lines.js";
+import { adopt, checkPolicy, passedSince, type RewindOptions, type Rewound, rewind } from "./lines.js";
+import { notFound } from "./not-found.js";
 import { options } from "./options.js";
 import { once } from "./receipts.js";
-import { requireSession } from "./sessions.js";
+import { requireSession } from "./require-session.js";
 
 export type { OutsideOptions } from "./briefly.js";
 

@@ -1,10 +1,10 @@
 /** What a store tells of its work, to whoever listens. Nothing in it can stop a run. */
+import type { ToolState } from "../core/agent-event.js";
 import type { Checkpoint } from "../core/checkpoint.js";
 import type { Mode } from "../core/effect.js";
 import type { Json } from "../core/json.js";
 import type { Message, MessageInput } from "../core/message.js";
-import type { ToolDescription } from "./agent/definition.js";
-import type { ToolState } from "./agent/events.js";
+import type { ToolDescription } from "../core/model.js";
 
 interface About {
   readonly sessionId: string;

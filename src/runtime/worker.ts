@@ -17,9 +17,10 @@ import type { Runs } from "./agent/runs.js";
 import { words } from "./effects/caller.js";
 import type { Ground } from "./ground.js";
 import type { Holding } from "./holding.js";
-import { checkLeaseMs, enter } from "./opening.js";
+import { enter } from "./open-session.js";
 import { flag, invalid, listOf, options, wholeNumber } from "./options.js";
 import { headOf, headRow, leaseOf, leaseRow } from "./rows.js";
+import { checkLeaseMs } from "./session-options.js";
 
 export interface WorkerOptions {
   readonly agents: readonly BoundAgent[];

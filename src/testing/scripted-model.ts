@@ -1,6 +1,6 @@
 /** A model that says what it is told to: for tests and demos without a key. */
 import { listOf } from "../core/given.js";
-import type { ModelReply, ModelRequest } from "../runtime/agent/definition.js";
+import type { ModelReply, ModelRequest } from "../core/model.js";
 
 export type ScriptedReply = string | ModelReply | ((request: ModelRequest) => ModelReply | string | Promise<ModelReply | string>);
 

@@ -1,5 +1,4 @@
 /** Tools for checkpoints: of a conversation, or of an agent with all its conversations (which the library calls a snapshot). */
-
 import { KINDS } from "../core/checkpoint.js";
 import type { Diff } from "../core/diff.js";
 import { unlessGone } from "../runtime/damage.js";

@@ -7,7 +7,7 @@ import type { JsonObject } from "../core/json.js";
 import type { Message, MessageInput, Role } from "../core/message.js";
 import { transcriptVersion } from "../core/transcript-change.js";
 import { invalid } from "../runtime/options.js";
-import type { SessionUpdate } from "../runtime/relabel.js";
+import type { SessionUpdate } from "../runtime/rows.js";
 import { idOrDrawn } from "../runtime/session-ids.js";
 import { type SessionSummary, STATUSES } from "../runtime/sessions.js";
 import { libraryCursor, withOwnCursor } from "./cursors.js";

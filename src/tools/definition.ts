@@ -2,7 +2,7 @@
 import type { Agents } from "../runtime/agents/agents.js";
 import type { Checkpoints } from "../runtime/checkpoints.js";
 import type { RewindOptions, Rewound } from "../runtime/lines.js";
-import type { KeyOption } from "../runtime/receipts.js";
+import type { KeyOption } from "../runtime/options.js";
 import type { ForkOptions } from "../runtime/session.js";
 import type { SessionSummary, Sessions } from "../runtime/sessions.js";
 import type { OutsideOptions } from "../runtime/steering.js";

@@ -27,8 +27,8 @@ export const completing = command({
   store: false,
   hidden: true,
   words: [{ name: "WORD", says: "the words so far", many: true, optional: true }],
-  async run({ words }) {
-    for (const line of await complete(words)) process.stdout.write(`${line}\n`);
+  async run({ words, commands }) {
+    for (const line of await complete(words, commands)) process.stdout.write(`${line}\n`);
     // A store that does not answer is not waited for.
     process.exit(0);
   },

@@ -11,8 +11,7 @@ const WITHIN_MS = 1_500;
 /** Tells a script to complete file names itself. */
 const FILES = "__files__";
 
-export async function complete(words: readonly string[]): Promise<readonly string[]> {
-  const { commands } = await import("../commands.js");
+export async function complete(words: readonly string[], commands: readonly Command[]): Promise<readonly string[]> {
   const [name = "", ...rest] = words;
   if (words.length <= 1) {
     const shown = commands.filter(({ hidden }) => !hidden);

@@ -1,15 +1,16 @@
 /** An agent bound to a store. */
 import { randomUUID } from "node:crypto";
+import type { AgentEvent } from "../../core/agent-event.js";
 import { ensureAgent } from "../agents/ensure.js";
+import { ensureSession } from "../create-session.js";
 import type { Ground } from "../ground.js";
-import { ensureSession } from "../opening.js";
 import { options, signalOf, wholeNumber } from "../options.js";
 import { turnMailId } from "../restored.js";
 import { drawId, idAndInput } from "../session-ids.js";
 import { askingOf, turnLetter } from "./asking.js";
 import { type Definition, definedOf, definitionOf } from "./define.js";
 import type { Agent, Input, RunOptions, SubmitOptions, Types } from "./definition.js";
-import { type AgentEvent, EventQueue } from "./events.js";
+import { EventQueue } from "./events.js";
 import type { RunResult } from "./result.js";
 import type { Runs } from "./runs.js";
 import { endOfTurn } from "./turn-end.js";

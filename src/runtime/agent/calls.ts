@@ -2,15 +2,15 @@
  * The calls of one reply: what is to be done about each is decided first, intents are committed before any of them runs, outcomes are
  * recorded as they come, and their tool messages are appended together, in the order of the calls, once all are settled.
  */
+import type { ToolState } from "../../core/agent-event.js";
 import type { Effect } from "../../core/effect.js";
 import { encodeMessage, type Message, type MessageInput, type ToolCallPart, type ToolResultPart } from "../../core/message.js";
 import { resultOf, valueOf } from "../effects/bodies.js";
 import { Caller, type Finished, failed, finished } from "../effects/caller.js";
-import { restate } from "../inbox.js";
+import { restate } from "../settle-calls.js";
 import { tellEvent } from "../telemetry.js";
 import { Decider, type Decision, type Sets } from "./decide.js";
 import type { ToolDefinition } from "./define.js";
-import type { ToolState } from "./events.js";
 import { cursorOf, type Running } from "./running.js";
 
 /** How a call ended: with an answer for the model, or without one for now. */

@@ -5,10 +5,11 @@ import { checkName } from "../../core/ids.js";
 import type { Json } from "../../core/json.js";
 import type { Bounds } from "../../core/limits.js";
 import type { Part } from "../../core/message.js";
+import type { ToolDescription } from "../../core/model.js";
 import { type Placement, placement } from "../../core/strategy.js";
 import { type CallOptions, callOptions, type Retry, retryOf } from "../effects/spec.js";
 import { callback, entriesIn, flag, invalid, oneOf, options, wholeNumber } from "../options.js";
-import type { Agent, AgentDef, Check, InputSchema, Limits, StateShape, Tool, ToolContext, ToolDescription, Types } from "./definition.js";
+import type { Agent, AgentDef, Check, InputSchema, Limits, StateShape, Tool, ToolContext, Types } from "./definition.js";
 import { type Schema, schemaOf, standardOf } from "./schema.js";
 
 export interface ToolDefinition {

@@ -1,7 +1,8 @@
 /** What an agent is, as its author says it; the types by which arguments, context, state and output are inferred. */
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
 import type { Json, JsonObject, Storable } from "../../core/json.js";
-import type { Finish, Message, MessageInput, Part, Provider, ToolCallPart, ToolResultPart, Usage } from "../../core/message.js";
+import type { Message, MessageInput, Part, ToolCallPart, ToolResultPart } from "../../core/message.js";
+import type { ModelReply, ModelRequest } from "../../core/model.js";
 import type { Strategy } from "../../core/strategy.js";
 import type { CheckRequest, Retry, Settled } from "../effects/spec.js";
 import type { RunResult } from "./result.js";
@@ -92,40 +93,6 @@ export type Tool<A = any, R = any, C = any, S = any> = ToolCommon<A, R, C, S> &
       }
     | { readonly mode: "once"; readonly key?: (args: Args<A>) => string; readonly check?: Check<A, R, C> }
   );
-
-export interface ToolDescription {
-  readonly name: string;
-  readonly description: string;
-  readonly inputSchema: JsonObject;
-}
-
-export type Delta = { readonly type: "text" | "reasoning" | "tool-input"; readonly id: string; readonly delta: string };
-
-export interface ModelRequest {
-  readonly system: string;
-  readonly messages: readonly Message[];
-  readonly tools: readonly ToolDescription[];
-  /** The same when the same is asked again after a crash. */
-  readonly key: string;
-  readonly signal: AbortSignal;
-  /**
-   * The number of the first message (`seq`) under the present system text and tools. What a provider signed before that was signed under
-   * others: some refuse to be shown it again.
-   */
-  readonly prefixSince: number;
-  emit(this: void, delta: Delta): void;
-}
-
-export interface ModelReply {
-  readonly content: string | readonly Part[];
-  readonly toolCalls?: readonly { readonly id: string; readonly name: string; readonly arguments: Json | string }[];
-  readonly finish?: Finish;
-  readonly rawFinish?: string;
-  readonly usage?: Usage;
-  readonly provider?: Provider;
-  readonly model?: string;
-  readonly responseId?: string;
-}
 
 export interface Limits {
   /** Replies in one turn; 100 by default. */

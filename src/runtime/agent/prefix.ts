@@ -6,11 +6,11 @@ import { jsonIn } from "../../core/blob-body.js";
 import { type Digest, digest } from "../../core/digest.js";
 import { HoldfastError } from "../../core/errors.js";
 import { type Encoded, encode } from "../../core/json.js";
+import type { ToolDescription } from "../../core/model.js";
 import type { Ground } from "../ground.js";
 import { invalid } from "../options.js";
 import type { Redactor } from "../redactor.js";
 import type { Definition } from "./define.js";
-import type { ToolDescription } from "./definition.js";
 
 export interface Prefix {
   readonly system: string;

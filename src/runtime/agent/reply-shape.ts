@@ -3,7 +3,7 @@ import { HoldfastError, pathTo } from "../../core/errors.js";
 import { typeName } from "../../core/ids.js";
 import { fieldsOf, invalidValue, isList, itemsOf } from "../../core/json.js";
 import { FINISHES, fieldsOfPart, isObject, noSuchPart, type Part } from "../../core/message.js";
-import type { ModelReply } from "./definition.js";
+import type { ModelReply } from "../../core/model.js";
 
 export interface GivenCall {
   readonly id: string;

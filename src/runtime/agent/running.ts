@@ -1,5 +1,4 @@
 /** What all parts of one run share. */
-
 import { placeId } from "../../core/ids.js";
 import type { JsonObject } from "../../core/json.js";
 import type { Bounds } from "../../core/limits.js";

@@ -2,9 +2,9 @@
 import { HoldfastError, quote } from "../../core/errors.js";
 import type { SessionId } from "../../core/ids.js";
 import type { Ground } from "../ground.js";
-import type { PostOptions } from "../inbox.js";
-import { readMail } from "../inbox.js";
 import { BESIDE } from "../letters.js";
+import type { PostOptions } from "../post-inbox.js";
+import { readMail } from "../read-inbox.js";
 import { Room } from "../room.js";
 import type { MailDoc } from "../rows.js";
 

@@ -6,10 +6,13 @@ import { encode, type Json, type JsonObject } from "../../core/json.js";
 import { isUnderWay, type SessionStatus, statusTable } from "../../core/status.js";
 import { AGENT, type DocRow, SNAPSHOT } from "../../store/port.js";
 import type { Ground } from "../ground.js";
+import type { KeyOption } from "../options.js";
 import { callback, cursorAt, type Damaged, entriesIn, flag, limitOf, numberOf, oneOf, options, type Page, signalOf } from "../options.js";
-import { type KeyOption, once, onceRemoved, type Receipt } from "../receipts.js";
-import { type Relabel, relabelBy, type SessionUpdate } from "../relabel.js";
+import { once, onceRemoved, type Receipt } from "../receipts.js";
+import { redacted } from "../redact-agent.js";
+import { relabelBy } from "../relabel.js";
 import { type PrunedSnapshots, pruneSnapshots, type SnapshotPruneOptions } from "../retention/snapshots.js";
+import type { Relabel, SessionUpdate } from "../rows.js";
 import { type AutoSnapshot, type AutoSnapshotOptions, autoSnapshot } from "./auto-snapshot.js";
 import { capture } from "./capture.js";
 import { type DeletedAgent, deleteAgent } from "./deleting.js";
@@ -24,7 +27,6 @@ import {
   noAgent,
   putAgent,
   recordOf,
-  redacted,
   soundAgent,
 } from "./record.js";
 import { Restore, type RestoredKept, type RestoreOptions, type RestoreReport, type Restoring } from "./restoring.js";

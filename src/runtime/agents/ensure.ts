@@ -3,7 +3,8 @@ import { HoldfastError } from "../../core/errors.js";
 import { AGENT } from "../../store/port.js";
 import type { Definition } from "../agent/define.js";
 import type { Ground } from "../ground.js";
-import { type AgentDoc, checkAgent, MAX_NAMES, MAX_SYSTEM, putAgent, redacted } from "./record.js";
+import { redacted } from "../redact-agent.js";
+import { type AgentDoc, checkAgent, MAX_NAMES, MAX_SYSTEM, putAgent } from "./record.js";
 
 /** Makes the record of an agent where there is none. One that is there stays as it is: it is for people and programs to change. */
 export async function ensureAgent(ground: Ground, definition: Definition): Promise<void> {

@@ -7,7 +7,6 @@ import { isTime } from "../../core/shapes.js";
 import { isoTime } from "../../core/time.js";
 import { AGENT, type DocChange, type DocRow } from "../../store/port.js";
 import { invalid, listOf, options, wholeNumber } from "../options.js";
-import type { Redactor } from "../redactor.js";
 import { sealed, unsealedOr } from "../rows.js";
 
 /** What `agents.save` takes. What is not given stays as it is; null takes it away. */
@@ -114,19 +113,6 @@ function editOf({ state, set, unset }: Fields): ((before: JsonObject) => JsonObj
     const kept = Object.entries(before).filter(([key]) => !gone.has(key));
     return checkObject(Object.fromEntries([...kept, ...Object.entries(values)]), "state");
   };
-}
-
-/** What the hook for redactions leaves of a record, checked anew. Ids are names, and stay; so does what the store has put there. */
-export function redacted(redactor: Redactor | undefined, doc: AgentDoc): AgentDoc {
-  if (redactor === undefined) return doc;
-  const { id, version, createdAt, updatedAt, ...words } = doc;
-  const { name, type, system, capabilities, config, state, metadata } = words;
-  const text = (plain: string, field: string): string => redactor.text(plain, { in: "agent", field });
-  const json = (value: JsonObject, field: string): JsonObject => redactor.json(value, { in: "agent", field }) as JsonObject;
-  const named = { id, name: text(name, "name"), capabilities: capabilities.map((each) => text(each, "capabilities")) };
-  const values = { config: json(config, "config"), state: json(state, "state"), metadata: json(metadata, "metadata") };
-  const told = { type: type === undefined ? null : text(type, "type"), system: system === undefined ? null : text(system, "system") };
-  return checkAgent({ ...named, ...values, ...told }).next({ ...doc, version: version - 1, createdAt }, updatedAt);
 }
 
 const empty = (id: string, now: number): AgentDoc => ({

@@ -9,8 +9,8 @@
 import { randomUUID } from "node:crypto";
 import { grantLease, type Lease } from "../../core/lease.js";
 import { type DocRow, SNAPSHOT } from "../../store/port.js";
+import { inThisIncarnation } from "../acquire-lease.js";
 import type { Ground } from "../ground.js";
-import { inThisIncarnation } from "../opening.js";
 import { noSnapshot, restoringIn, withRestoring } from "./snapshot.js";
 
 const NOTED_MS = 120_000;

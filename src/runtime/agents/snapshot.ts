@@ -12,8 +12,8 @@ import { open } from "../../core/save.js";
 import { isoTime } from "../../core/time.js";
 import { type DocChange, type DocRow, type Present, SNAPSHOT, type Store } from "../../store/port.js";
 import { documents } from "../documents.js";
-import type { KeyOption } from "../receipts.js";
-import type { Relabel, SessionUpdate } from "../relabel.js";
+import type { KeyOption } from "../options.js";
+import type { Relabel, SessionUpdate } from "../rows.js";
 import { type HeadDoc, headOf, type LabelDoc, labelOf, lineOf, sealed, unsealedOr } from "../rows.js";
 import type { AgentDoc } from "./record.js";
 

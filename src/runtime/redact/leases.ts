@@ -2,9 +2,9 @@
 import type { HoldfastError } from "../../core/errors.js";
 import type { SessionId } from "../../core/ids.js";
 import { type Lease, releaseLease } from "../../core/lease.js";
+import { takeLeaseToFree } from "../acquire-lease.js";
 import type { Ground } from "../ground.js";
 import type { Holder } from "../lease-keeper.js";
-import { takeLeaseToFree } from "../opening.js";
 import { leaseRow } from "../rows.js";
 
 class Taken implements Holder {

@@ -1,5 +1,4 @@
 /** Letters with their texts edited: on their way to a session, or while they wait there. */
-
 import type { Json } from "../../core/json.js";
 import type { MessageInput } from "../../core/message.js";
 import { editDecision, editJson, editMessage, type TextEdit } from "../../core/redact-text.js";

@@ -4,7 +4,6 @@
  *
  * Nothing is held in between: killed at any point, it is run again. Every save is exchanged whole, and verifies before and after.
  */
-
 import type { Digest } from "../../core/digest.js";
 import { HoldfastError, quote } from "../../core/errors.js";
 import { type SessionId, sessionId } from "../../core/ids.js";
@@ -13,15 +12,16 @@ import { MAX_LEASE_MS } from "../../core/lease.js";
 import { editJson } from "../../core/redact-text.js";
 import type { Change, Head } from "../../store/port.js";
 import type { Entry } from "../agents/snapshot.js";
-import { freeLines } from "../bring-in.js";
+import { freeLines } from "../cut-lines.js";
 import { unlessDamaged } from "../damage.js";
 import { descendants } from "../family.js";
 import type { Ground } from "../ground.js";
-import { noSession, tryPost } from "../inbox.js";
 import { superseded } from "../lease-keeper.js";
 import { HIDDEN } from "../letters.js";
+import { noSession } from "../not-found.js";
 import { callback, flag, invalid, options, signalOf, wholeNumber } from "../options.js";
 import { childrenOf } from "../outside.js";
+import { tryPost } from "../post-inbox.js";
 import { forgetArguments } from "../receipts.js";
 import { headOf, headRow, labelOf, labelRow, type MailDoc, mailOf, mailText } from "../rows.js";
 import { scrub } from "../scrub.js";

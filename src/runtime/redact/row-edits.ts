@@ -5,8 +5,8 @@ import type { JsonObject } from "../../core/json.js";
 import { cutTo } from "../../core/redact-record.js";
 import { editJson, type RedactionPlace } from "../../core/redact-text.js";
 import type { Entry } from "../agents/snapshot.js";
-import { checkTags, MAX_TITLE_CHARS } from "../opening.js";
 import type { HeadDoc, LabelDoc } from "../rows.js";
+import { checkTags, MAX_TITLE_CHARS } from "../session-options.js";
 import type { Seen } from "./rewriting.js";
 import type { What } from "./what.js";
 

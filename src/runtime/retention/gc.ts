@@ -3,14 +3,14 @@
  * room in files. Each step is safe by itself, so it may be stopped, or killed, between any two.
  */
 import type { Digest } from "../../core/digest.js";
-import type { LineId } from "../../core/ids.js";
-import { type LineNode, reach } from "../../core/retention.js";
+import type { LineNode } from "../../core/retention.js";
+import { cutLines } from "../cut-lines.js";
 import { forgetActed } from "../effects/acted.js";
 import type { Ground } from "../ground.js";
 import { callback, flag, options, signalOf } from "../options.js";
 import { forgetReceipts } from "../receipts.js";
 import { keptOfDeleted, scrub } from "../scrub.js";
-import { Pace, type PaceOptions } from "./pace.js";
+import { fixed, IN_BULK, Pace, type PaceOptions } from "./pace.js";
 
 export interface GcOptions {
   /** Only answers what would be freed; what only pasts that would go refer to is not counted. */
@@ -39,9 +39,6 @@ export interface GcReport {
   readonly left?: readonly string[];
 }
 
-/** Where every step goes over all of the store, there are few: blobs at once, lines and saves some hundreds at a time. */
-const IN_BULK = { blobs: 100_000, lines: 1_000, saves: 250 };
-
 /** `idle`: it is no reason for a process to stay alive. */
 export async function gc(ground: Ground, given: GcOptions | undefined, { idle = false } = {}): Promise<GcReport> {
   const o = options(given, "gc", ["dryRun", "onProgress", "signal", "scrub"]);
@@ -53,8 +50,6 @@ export async function gc(ground: Ground, given: GcOptions | undefined, { idle = 
     idle,
   }).run();
 }
-
-const fixed = (size: number) => ({ least: size, most: size, first: size });
 
 interface Collecting {
   readonly dryRun: boolean;
@@ -156,34 +151,5 @@ class Collection {
       return count === limit;
     };
     while (await pace.step(giveBack));
-  }
-}
-
-export interface CutOptions {
-  readonly dryRun: boolean;
-  readonly signal?: AbortSignal | undefined;
-  readonly idle?: boolean;
-  readonly onCut?: ((freed: { readonly count: number; readonly bytes: number }) => void) | undefined;
-}
-
-/** Frees what nobody needs of lines whose session is gone. `family` holds these lines and all that began on them. */
-export async function cutLines(
-  { store }: Ground,
-  lines: readonly LineNode[],
-  family: readonly LineNode[],
-  { dryRun, signal, idle, onCut }: CutOptions,
-): Promise<void> {
-  const needed = reach(family);
-  const sizes = store.traits.inBulk ? fixed(IN_BULK.saves) : { least: 32, most: 2_000, first: 64 };
-  const pace = new Pace(store, { ...sizes, rests: !dryRun, signal, idle });
-  for (const { id } of lines) {
-    const after = needed.get(id) ?? -1;
-    const cut = async (limit: number): Promise<boolean> => {
-      const freed = await store.cut(id as LineId, after, dryRun ? Number.MAX_SAFE_INTEGER : limit, dryRun);
-      if (freed.count > 0) onCut?.(freed);
-      // Some stores take fewer, so as not to tear what was written together.
-      return !dryRun && (freed.count === limit || (store.traits.inBulk === true && freed.count > 0));
-    };
-    while (await pace.step(cut));
   }
 }

@@ -13,7 +13,7 @@ import { HoldfastError, quote } from "../../core/errors.js";
 import { highest } from "../../core/highest.js";
 import { type LineId, MAX_SEQ, placeId } from "../../core/ids.js";
 import { textBytes } from "../../core/json.js";
-import { refsOf } from "../../core/refs.js";
+import { refsIn } from "../../core/refs.js";
 import { type Keep, type KeptPlace, needed, touches } from "../../core/retention.js";
 import { drop, firstSeq, gap, isEmpty, isGap, open, type Save } from "../../core/save.js";
 import type { KnownNeeds, Replacement } from "../../store/port.js";
@@ -245,12 +245,6 @@ class Rewriting {
 function tellsOfActs(save: Save): boolean {
   if (!save.state?.includes('"effect":')) return false;
   return open(save, { state: true }).state.some(({ effect }) => effect !== undefined && !(effect.is === "intent" && !acts(effect)));
-}
-
-/** The blobs that what is left of a save refers to. */
-export function refsIn(save: Save): Replacement["refs"] {
-  const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
-  return [...items, ...state].flatMap(refsOf);
 }
 
 function forkBegins(line: LineId, seq: number, fork: string): HoldfastError {

@@ -4,10 +4,10 @@ import { type CheckpointId, type LineId, MAX_SEQ, placeId, type SessionId } from
 import { expired, type RetentionRules } from "../../core/policy.js";
 import type { Ground } from "../ground.js";
 import { Heirs } from "../heirs.js";
-import { noSession } from "../inbox.js";
+import { noSession } from "../not-found.js";
 import { callback, flag, oneOf, options, signalOf } from "../options.js";
+import { requireSession } from "../require-session.js";
 import { headOf } from "../rows.js";
-import { requireSession } from "../sessions.js";
 import { type LineSurvey, type MarkAt, surveyLine } from "./line-survey.js";
 import { checkRules, RULES } from "./policy.js";
 import { removeMarks } from "./prune.js";

@@ -3,6 +3,7 @@ import { HoldfastError } from "../../core/errors.js";
 import { checkName } from "../../core/ids.js";
 import type { RetentionPolicy } from "../../core/policy.js";
 import type { SessionRow } from "../../store/port.js";
+import { concernsOne } from "../concerns-one.js";
 import type { Ground } from "../ground.js";
 import { callback, flag, invalid, oneOf, options, scopeOf, signalOf } from "../options.js";
 import { gc } from "./gc.js";
@@ -11,7 +12,7 @@ import { pruneBy } from "./pruning.js";
 import { applyToSnapshots } from "./snapshots.js";
 import { policyFor, storedPolicy, storePolicy } from "./stored.js";
 import { type Sweep, type SweepOptions, sweepEvery } from "./sweep.js";
-import { concernsOne, type RetentionProgress, type RetentionReport, Tally } from "./tally.js";
+import { type RetentionProgress, type RetentionReport, Tally } from "./tally.js";
 
 export interface PolicyOptions {
   /** Whose sessions it is for; without it, for all whose agent has none of its own. */

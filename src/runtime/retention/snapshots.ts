@@ -6,12 +6,12 @@ import { type DocRow, SNAPSHOT, type Store } from "../../store/port.js";
 import { restoringIn, snapshotOf } from "../agents/snapshot.js";
 import { isInUse, removeUnlessInUse } from "../agents/snapshot-in-use.js";
 import { breathe } from "../breathe.js";
+import { concernsOne, type ToldOfSnapshots } from "../concerns-one.js";
 import { documents } from "../documents.js";
 import type { Ground } from "../ground.js";
 import { flag, options, signalOf } from "../options.js";
 import { checkRules, RULES } from "./policy.js";
 import { policyFor, policyOf, RETENTION, storedPolicy } from "./stored.js";
-import { concernsOne, type ToldOfSnapshots } from "./tally.js";
 
 export interface SnapshotPruneOptions extends RetentionRules {
   /** Only answers what would go. */

@@ -1,5 +1,6 @@
 /** Counting what retention has removed, and from where. */
 import type { ErrorCode, HoldfastError } from "../../core/errors.js";
+import type { ToldOfSnapshots } from "../concerns-one.js";
 
 export interface RetentionProgress {
   /** How many were looked at. */
@@ -24,16 +25,6 @@ export interface RetentionReport extends RetentionProgress {
 }
 
 const MOST_NAMED = 1_000;
-const OF_ONE: readonly ErrorCode[] = ["CORRUPT", "BUSY", "CONFLICT", "LEASE_HELD"];
-
-/** Whether an error concerns one session, or one agent, alone: the others can be pruned. */
-export const concernsOne = ({ code }: HoldfastError): boolean => OF_ONE.includes(code);
-
-/** Told of each agent whose snapshots were looked at. */
-export interface ToldOfSnapshots {
-  readonly pruned: (agent: string, removed: number) => void;
-  readonly failed: (agent: string | undefined, error: HoldfastError) => void;
-}
 
 export class Tally {
   readonly #onProgress: ((progress: RetentionProgress) => void) | undefined;

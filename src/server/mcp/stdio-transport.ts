@@ -3,7 +3,6 @@
  * is too long, leaves what it cannot read without an answer, reads on however much waits to be written, and drops at the end of the input
  * what was just asked.
  */
-
 import type { Readable, Writable } from "node:stream";
 import { type JSONRPCMessage, parseJSONRPCMessage, serializeMessage, type Transport } from "@modelcontextprotocol/server";
 import { type Id, INVALID_REQUEST, idOf, type Refusal, readExactly, refusalOf } from "./exact.js";

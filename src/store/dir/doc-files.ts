@@ -22,8 +22,7 @@ import { DocNumbers, LAST } from "./doc-numbers.js";
 import { changeDirectory, checkDirectory, isDraft, makeDirectory, namesIn, putFile, readFile, remove } from "./files.js";
 import { nameOf } from "./names.js";
 import { byLine, PinIndex } from "./pin-index.js";
-import { sealedText, unsealed } from "./sealed.js";
-import { DAMAGED } from "./session-file.js";
+import { DAMAGED, sealedText, unsealed } from "./sealed.js";
 import { stampOf } from "./stamps.js";
 
 export interface FiledDoc extends Omit<Doc, "pins"> {

@@ -11,8 +11,7 @@ import { highest } from "../../core/highest.js";
 import { drainedText, type InboxQuery, isDrained, type Mail, type Posted } from "../port.js";
 import { addFile, checkDirectory, isDraft, makeDirectory, namesIn, putFile, remove, syncDirectory } from "./files.js";
 import { glimpseMail, type MailFile, type MailHead, mailName, readMail } from "./mail-file.js";
-import { sealedText } from "./sealed.js";
-import { DAMAGED } from "./session-file.js";
+import { DAMAGED, sealedText } from "./sealed.js";
 
 type Known = Pick<MailFile, "text">;
 

@@ -7,8 +7,7 @@ import { basename } from "node:path";
 import type { Mail } from "../port.js";
 import { openFile, readFile, readRange } from "./files.js";
 import { nameOf } from "./names.js";
-import { unsealed } from "./sealed.js";
-import { DAMAGED } from "./session-file.js";
+import { DAMAGED, unsealed } from "./sealed.js";
 
 export interface MailHead extends Omit<Mail, "text"> {
   readonly n: number;

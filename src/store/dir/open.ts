@@ -1,5 +1,4 @@
 /** Opening a directory: what is checked before it is touched, and what a new one is given. */
-
 import { randomBytes } from "node:crypto";
 import { mkdirSync, realpathSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";

@@ -3,7 +3,6 @@
  * they must; a seal that has more to say (blobs, a note), or says it in any other way, does not end where it should, and is
  * left to JSON.parse. Whoever reads the save checks its digests: nothing is believed because it was read here.
  */
-
 import { SALT_CHARS } from "../../core/record.js";
 import { CHECK_CHARS } from "../../core/save.js";
 import type { Seal } from "./save-rows.js";

@@ -10,7 +10,8 @@ import type { IndexFile } from "./index-file.js";
 import type { JournalFile } from "./journal-file.js";
 import type { Journals } from "./journals.js";
 import { nameOf } from "./names.js";
-import { DAMAGED, lineRow, type SessionDoc, sessionRow } from "./session-file.js";
+import { DAMAGED } from "./sealed.js";
+import { lineRow, type SessionDoc, sessionRow } from "./session-file.js";
 import type { Found, SessionFiles } from "./session-files.js";
 import type { Waiting } from "./waiting.js";
 

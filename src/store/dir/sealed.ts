@@ -22,3 +22,6 @@ export function unsealed<T>(text: string): T | undefined {
     return undefined;
   }
 }
+
+/** In the place of a text that is damaged: no digest fits it, so whoever reads the row is told (D3). */
+export const DAMAGED = "\0damaged";

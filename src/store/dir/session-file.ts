@@ -71,6 +71,3 @@ export const lineRow = ({ no, id, origin, owner, text }: LineDoc): LineRow => ({
   owned: owner !== null,
   session: owner,
 });
-
-/** In the place of a text that is damaged: no digest fits it, so whoever reads the row is told (D3). */
-export const DAMAGED = "\0damaged";
