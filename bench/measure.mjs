@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openDriver } from "../dist/store/sql/sqlite/driver.js";
+import { openDriver } from "../dist/store/sql/sqlite/driver/driver.js";
 
 export const now = () => Number(process.hrtime.bigint()) / 1000;
 

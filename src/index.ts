@@ -1,15 +1,15 @@
 /** The public surface. */
 
-export type { AgentEvent } from "./core/agent-event.js";
-export type { Checkpoint, CheckpointKind, CheckpointOptions } from "./core/checkpoint.js";
-export type { Diff } from "./core/diff.js";
-export { type Mode, NotDone, type WaitsFor } from "./core/effect.js";
-export { type ErrorCode, type ErrorDetails, errorTable, HoldfastError } from "./core/errors.js";
-export type { Aside } from "./core/formats/aside.js";
-export type { TranscriptMessage } from "./core/formats/plain.js";
-export { type Format, fromFormat, type GivenTranscript, type Transcript, toFormat } from "./core/formats/transcript.js";
-export type { CheckpointId, SessionId } from "./core/ids.js";
-export type { Json, JsonObject, Storable } from "./core/json.js";
+export type { AgentPage, Agents, AgentWithSessions, SnapshotPage } from "./api/agents.js";
+export type { CheckpointState, Checkpoints, DeletedCheckpoint } from "./api/checkpoints.js";
+export type { EffectFilter, Effects } from "./api/effects.js";
+export type { ApplyOptions, PolicyOptions, Retention } from "./api/retention.js";
+export type { SessionFilter, SessionPage, SessionState, SessionSummary, Sessions, UpdateOptions } from "./api/sessions.js";
+export { type Mode, NotDone, type WaitsFor } from "./core/effects/effect.js";
+export type { Checkpoint, CheckpointKind, CheckpointOptions } from "./core/journal/checkpoint.js";
+export type { Diff } from "./core/journal/diff.js";
+export { transcriptVersion } from "./core/journal/transcript-change.js";
+export type { AgentEvent } from "./core/messages/agent-event.js";
 export {
   type FileData,
   type FilePart,
@@ -28,20 +28,49 @@ export {
   type ToolResultPart,
   textOf,
   type Usage,
-} from "./core/message.js";
-export type { Delta, ModelReply, ModelRequest, ToolDescription } from "./core/model.js";
-export type { RetentionPolicy, RetentionRules } from "./core/policy.js";
-export type { Redact, RedactionPlace } from "./core/redact-text.js";
-export type { RedactionName, Redactions } from "./core/redactions.js";
-export type { SessionStatus } from "./core/status.js";
-export type { Strategy } from "./core/strategy.js";
-export { transcriptVersion } from "./core/transcript-change.js";
-export type { LeftOut } from "./core/transfer.js";
-export type { BackupReport, BackupRequest, Holdfast } from "./holdfast.js";
-export { type OpenOptions, open, type Restored, restoreBackup } from "./open.js";
-export type { HeldLease, StoreAbout } from "./runtime/about.js";
-export type { Ask, BoundAgent, RunStream, Turn } from "./runtime/agent/bound.js";
-export { agent, tool } from "./runtime/agent/define.js";
+} from "./core/messages/message.js";
+export type { Delta, ModelReply, ModelRequest, ToolDescription } from "./core/messages/model.js";
+export type { Redact, RedactionPlace } from "./core/redaction/redact-text.js";
+export type { RedactionName, Redactions } from "./core/redaction/redactions.js";
+export type { RetentionPolicy, RetentionRules } from "./core/retention/policy.js";
+export type { Strategy } from "./core/retention/strategy.js";
+export type { SessionStatus } from "./core/sessions/status.js";
+export type { LeftOut } from "./core/transfer/transfer.js";
+export { type ErrorCode, type ErrorDetails, errorTable, HoldfastError } from "./core/values/errors.js";
+export type { CheckpointId, SessionId } from "./core/values/ids.js";
+export type { Json, JsonObject, Storable } from "./core/values/json.js";
+export type { EffectOptions, ModelOptions } from "./engine/calls/by-hand.js";
+export type { Passed, Pending } from "./engine/calls/pending.js";
+export type { EffectPolicy } from "./engine/calls/repeats.js";
+export type { CheckRequest, Retry, Settled } from "./engine/calls/spec.js";
+export type { CheckpointFilter, CheckpointListOptions, CheckpointPage } from "./engine/journal/checkpoint-lists.js";
+export type { Clock } from "./engine/journal/ground.js";
+export type { Operation, Result, Telemetry, TelemetryEvent } from "./engine/journal/telemetry.js";
+export type { RewindOptions, Rewound } from "./engine/lifecycle/lines.js";
+export type { ForkOptions, Session } from "./engine/lifecycle/session.js";
+export type { SessionOptions } from "./engine/lifecycle/session-options.js";
+export type { OutsideOptions } from "./engine/lifecycle/steering.js";
+export type { AgentInput, AgentRecord } from "./engine/records/agent-record.js";
+export type { SessionUpdate } from "./engine/records/rows.js";
+export type { Snapshot, SnapshotOptions } from "./engine/records/snapshot-record.js";
+export type { KeyOption, Page } from "./engine/util/options.js";
+export type { AppendOptions, AppendResult } from "./features/conversations/append.js";
+export type { EffectState, EventOptions, SessionEvent } from "./features/conversations/events.js";
+export type { Replaced, ReplaceOptions } from "./features/conversations/replace.js";
+export type { Deleted, DeleteOptions } from "./features/conversations/session-deleting.js";
+export type { TranscriptOptions } from "./features/conversations/transcripts.js";
+export type { HeldLease, StoreAbout } from "./features/health/about.js";
+export type { Finding, Verdict, VerifyOptions } from "./features/health/verify.js";
+export type { RedactOptions } from "./features/redaction/redact.js";
+export { type RedactionOptions, redactions } from "./features/redaction/redactions.js";
+export type { RedactReport } from "./features/redaction/report.js";
+export type { RedactWhat } from "./features/redaction/what.js";
+export type { GcOptions, GcReport } from "./features/retention/gc.js";
+export type { Pruned, PruneOptions, PruneProgress } from "./features/retention/pruning.js";
+export type { Sweep, SweepOptions } from "./features/retention/sweep.js";
+export type { RetentionProgress, RetentionReport } from "./features/retention/tally.js";
+export type { Ask, BoundAgent, RunStream, Turn } from "./features/runs/bound.js";
+export { agent, tool } from "./features/runs/define/define.js";
 export type {
   Agent,
   AgentDef,
@@ -57,49 +86,20 @@ export type {
   SubmitOptions,
   Tool,
   ToolContext,
-} from "./runtime/agent/definition.js";
-export type { RunResult } from "./runtime/agent/result.js";
-export type { AgentPage, Agents, AgentWithSessions, SnapshotPage } from "./runtime/agents/agents.js";
-export type { AutoSnapshot, AutoSnapshotOptions } from "./runtime/agents/auto-snapshot.js";
-export type { AgentInput, AgentRecord } from "./runtime/agents/record.js";
-export type { RestoreOptions, RestoreReport, Restoring } from "./runtime/agents/restoring.js";
-export type { Snapshot, SnapshotOptions } from "./runtime/agents/snapshot.js";
-export type { AppendOptions, AppendResult } from "./runtime/append.js";
-export type { CheckpointFilter, CheckpointListOptions, CheckpointPage } from "./runtime/checkpoint-lists.js";
-export type { CheckpointState, Checkpoints, DeletedCheckpoint } from "./runtime/checkpoints.js";
-export type { EffectOptions, ModelOptions } from "./runtime/effects/by-hand.js";
-export type { Passed, Pending } from "./runtime/effects/pending.js";
-export type { EffectFilter, Effects } from "./runtime/effects/people.js";
-export type { EffectPolicy } from "./runtime/effects/repeats.js";
-export type { CheckRequest, Retry, Settled } from "./runtime/effects/spec.js";
-export type { EffectState, EventOptions, SessionEvent } from "./runtime/events.js";
-export type { ExportFilter, ExportOptions, TransferProgress } from "./runtime/export.js";
-export type { Clock } from "./runtime/ground.js";
-export type { ExportedRows, ImportOptions, ImportReport } from "./runtime/import.js";
-export type { RewindOptions, Rewound } from "./runtime/lines.js";
-export type { KeyOption, Page } from "./runtime/options.js";
-export type { RedactOptions } from "./runtime/redact/redact.js";
-export type { RedactReport } from "./runtime/redact/report.js";
-export type { RedactWhat } from "./runtime/redact/what.js";
-export { type RedactionOptions, redactions } from "./runtime/redactions.js";
-export type { Replaced, ReplaceOptions } from "./runtime/replace.js";
-export type { GcOptions, GcReport } from "./runtime/retention/gc.js";
-export type { Pruned, PruneOptions, PruneProgress } from "./runtime/retention/pruning.js";
-export type { ApplyOptions, PolicyOptions, Retention } from "./runtime/retention/retention.js";
-export type { PrunedSnapshots, SnapshotPruneOptions } from "./runtime/retention/snapshots.js";
-export type { Sweep, SweepOptions } from "./runtime/retention/sweep.js";
-export type { RetentionProgress, RetentionReport } from "./runtime/retention/tally.js";
-export type { SessionUpdate } from "./runtime/rows.js";
-export type { FoundItem, FoundMessage, FoundTitle, SearchFilter, SearchPage } from "./runtime/search/find.js";
-export type { IndexOptions, IndexProgress } from "./runtime/search/search.js";
-export type { ForkOptions, Session } from "./runtime/session.js";
-export type { Deleted, DeleteOptions } from "./runtime/session-deleting.js";
-export type { SessionOptions } from "./runtime/session-options.js";
-export type { SessionFilter, SessionPage, SessionState, SessionSummary, Sessions, UpdateOptions } from "./runtime/sessions.js";
-export type { OutsideOptions } from "./runtime/steering.js";
-export type { Operation, Result, Telemetry, TelemetryEvent } from "./runtime/telemetry.js";
-export type { TranscriptOptions } from "./runtime/transcripts.js";
-export type { Finding, Verdict, VerifyOptions } from "./runtime/verify.js";
-export type { Worker, WorkerOptions, WorkerStats } from "./runtime/worker.js";
+} from "./features/runs/define/definition.js";
+export type { RunResult } from "./features/runs/define/result.js";
+export type { Worker, WorkerOptions, WorkerStats } from "./features/runs/worker.js";
+export type { FoundItem, FoundMessage, FoundTitle, SearchFilter, SearchPage } from "./features/search/find.js";
+export type { IndexOptions, IndexProgress } from "./features/search/search.js";
+export type { AutoSnapshot, AutoSnapshotOptions } from "./features/snapshots/auto-snapshot.js";
+export type { PrunedSnapshots, SnapshotPruneOptions } from "./features/snapshots/prune-snapshots.js";
+export type { RestoreOptions, RestoreReport, Restoring } from "./features/snapshots/restoring.js";
+export type { ExportFilter, ExportOptions, TransferProgress } from "./features/transfer/export.js";
+export type { ExportedRows, ImportOptions, ImportReport } from "./features/transfer/import.js";
+export type { Aside } from "./formats/aside.js";
+export type { TranscriptMessage } from "./formats/plain.js";
+export { type Format, fromFormat, type GivenTranscript, type Transcript, toFormat } from "./formats/transcript.js";
+export type { BackupReport, BackupRequest, Holdfast } from "./holdfast.js";
+export { type OpenOptions, open, type Restored, restoreBackup } from "./open.js";
 export type { About, BackupProgress, Concern, Counts as Stats } from "./store/port.js";
 export { type StoreTool, TOOL_NAMES, type ToolName, type ToolsFor, type ToolsOptions } from "./tools/tools.js";

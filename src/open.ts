@@ -1,21 +1,21 @@
 /** Opening a store by its address. The composition root of the library: stores, runtime and machine meet here. */
-import { parseAddress } from "./core/address.js";
-import { HoldfastError, quote } from "./core/errors.js";
-import { checkName, typeName } from "./core/ids.js";
-import { isList } from "./core/json.js";
-import type { Redact } from "./core/redact-text.js";
+import type { Redact } from "./core/redaction/redact-text.js";
+import { parseAddress } from "./core/values/address.js";
+import { HoldfastError, quote } from "./core/values/errors.js";
+import { checkName, typeName } from "./core/values/ids.js";
+import { isList } from "./core/values/json.js";
+import type { Clock } from "./engine/journal/ground.js";
+import type { Telemetry } from "./engine/journal/telemetry.js";
+import { checkLeaseMs } from "./engine/lifecycle/session-options.js";
+import { callback, flag, invalid, options, pathOf, scopeOf, wholeNumber } from "./engine/util/options.js";
 import { type Extras, Holdfast } from "./holdfast.js";
-import type { Clock } from "./runtime/ground.js";
-import { callback, flag, invalid, options, pathOf, scopeOf, wholeNumber } from "./runtime/options.js";
-import { checkLeaseMs } from "./runtime/session-options.js";
-import type { Telemetry } from "./runtime/telemetry.js";
 import { thisMachine } from "./store/machine.js";
 import { MemoryStore } from "./store/memory.js";
 import type { Store } from "./store/port.js";
-import { type Restored, restoreSqlite } from "./store/sql/sqlite/restore.js";
+import { type Restored, restoreSqlite } from "./store/sql/sqlite/files/restore.js";
 import { openSqlite } from "./store/sql/sqlite/sqlite.js";
 
-export type { Restored } from "./store/sql/sqlite/restore.js";
+export type { Restored } from "./store/sql/sqlite/files/restore.js";
 
 export interface OpenOptions {
   /** The wall clock, for the times that people see. Order and leases never depend on it. */

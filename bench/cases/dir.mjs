@@ -2,8 +2,8 @@
 import { closeSync, fdatasyncSync, mkdirSync, openSync, readdirSync, readFileSync, statSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { open } from "../../dist/index.js";
-import { sessionPath } from "../../dist/store/dir/names.js";
-import { sealedText, unsealed } from "../../dist/store/dir/sealed.js";
+import { sessionPath } from "../../dist/store/dir/files/names.js";
+import { sealedText, unsealed } from "../../dist/store/dir/files/sealed.js";
 import { median, now, step, timeLoads, timeSaves } from "../measure.mjs";
 
 export async function dir({ directory, rounds, loads, sessions }) {

@@ -2,7 +2,7 @@
 import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { open } from "../../dist/index.js";
-import { openDriver } from "../../dist/store/sql/sqlite/driver.js";
+import { openDriver } from "../../dist/store/sql/sqlite/driver/driver.js";
 import { median, now, step } from "../measure.mjs";
 
 let seed = 20_260_101;

@@ -1,31 +1,31 @@
 /** All commands, in the order in which help lists them. */
-import type { Command } from "./command.js";
-import { adopt } from "./commands/adopt.js";
-import { agents, restore, snapshot, snapshots } from "./commands/agents.js";
-import { backup, restoreBackup, restored } from "./commands/backup.js";
-import { bisect } from "./commands/bisect.js";
-import { cancel } from "./commands/cancel.js";
-import { completing, completion } from "./commands/completion.js";
-import { approve, deny, settle } from "./commands/decisions.js";
-import { demo } from "./commands/demo.js";
-import { diff } from "./commands/diff.js";
-import { doctor } from "./commands/doctor.js";
-import { effects } from "./commands/effects.js";
-import { exportCommand } from "./commands/export.js";
-import { fork } from "./commands/fork.js";
-import { gc } from "./commands/gc.js";
-import { importCommand } from "./commands/import.js";
-import { log } from "./commands/log.js";
-import { ls } from "./commands/ls.js";
-import { mcp } from "./commands/mcp.js";
-import { prune } from "./commands/prune.js";
-import { rewind } from "./commands/rewind.js";
-import { rm } from "./commands/rm.js";
-import { search } from "./commands/search.js";
-import { show } from "./commands/show.js";
-import { stats } from "./commands/stats.js";
-import { tail } from "./commands/tail.js";
-import { verify } from "./commands/verify.js";
+import { adopt } from "./commands/change/adopt.js";
+import { cancel } from "./commands/change/cancel.js";
+import { approve, deny, settle } from "./commands/change/decisions.js";
+import { fork } from "./commands/change/fork.js";
+import { rewind } from "./commands/change/rewind.js";
+import { rm } from "./commands/change/rm.js";
+import { agents, restore, snapshot, snapshots } from "./commands/inspect/agents.js";
+import { bisect } from "./commands/inspect/bisect.js";
+import { diff } from "./commands/inspect/diff.js";
+import { effects } from "./commands/inspect/effects.js";
+import { log } from "./commands/inspect/log.js";
+import { ls } from "./commands/inspect/ls.js";
+import { search } from "./commands/inspect/search.js";
+import { show } from "./commands/inspect/show.js";
+import { stats } from "./commands/inspect/stats.js";
+import { tail } from "./commands/inspect/tail.js";
+import { backup, restoreBackup, restored } from "./commands/maintain/backup.js";
+import { doctor } from "./commands/maintain/doctor.js";
+import { exportCommand } from "./commands/maintain/export.js";
+import { gc } from "./commands/maintain/gc.js";
+import { importCommand } from "./commands/maintain/import.js";
+import { prune } from "./commands/maintain/prune.js";
+import { verify } from "./commands/maintain/verify.js";
+import { completing, completion } from "./commands/start/completion.js";
+import { demo } from "./commands/start/demo.js";
+import { mcp } from "./commands/start/mcp.js";
+import type { Command } from "./framework/command.js";
 
 export const commands: readonly Command[] = [
   demo,

@@ -1,20 +1,20 @@
 /** Runs one command: finds it, parses its words, prints what it answers, and turns what goes wrong into words and an exit code. */
-import { shownAddress, withoutPasswords } from "../core/address.js";
-import { closest } from "../core/closest.js";
-import { errorTable, HoldfastError, quote } from "../core/errors.js";
+import { shownAddress, withoutPasswords } from "../core/values/address.js";
+import { closest } from "../core/values/closest.js";
+import { errorTable, HoldfastError, quote } from "../core/values/errors.js";
 import type { Holdfast } from "../index.js";
-import { isColourful, paint } from "./colours.js";
-import { type Answer, COMMON_OPTIONS, type Command, type Options, type Run, STORE_OPTIONS } from "./command.js";
 import { commands } from "./commands.js";
-import { Declined } from "./declined.js";
-import { helpFor, overview, page } from "./help.js";
-import { type Parsed, parse } from "./parse.js";
-import { type Proposal, shellLine, shellOptions } from "./proposal.js";
-import { EXIT_BY, Stopping } from "./stopping.js";
-import { openStore } from "./store.js";
-import { Terminal } from "./terminal.js";
-import { inline, json as jsonText } from "./text.js";
-import { JSON_VERSION } from "./version.js";
+import { type Answer, COMMON_OPTIONS, type Command, type Options, type Run, STORE_OPTIONS } from "./framework/command.js";
+import { helpFor, overview, page } from "./framework/help.js";
+import { type Parsed, parse } from "./framework/parse.js";
+import { type Proposal, shellLine, shellOptions } from "./framework/proposal.js";
+import { openStore } from "./framework/store.js";
+import { isColourful, paint } from "./terminal/colours.js";
+import { Declined } from "./terminal/declined.js";
+import { EXIT_BY, Stopping } from "./terminal/stopping.js";
+import { Terminal } from "./terminal/terminal.js";
+import { inline, json as jsonText } from "./terminal/text.js";
+import { JSON_VERSION } from "./terminal/version.js";
 
 export async function run(words: readonly string[], version: string): Promise<number> {
   const stopping = new Stopping();

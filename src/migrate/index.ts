@@ -1,26 +1,26 @@
 /** Brings in what other systems wrote: `migrate("ares", "path/to/checkpoints", "agent.db")`. */
 import { readdirSync, statSync } from "node:fs";
-import { parseAddress } from "../core/address.js";
-import { HoldfastError, quote } from "../core/errors.js";
-import { callback, options as checked, flag, signalOf } from "../core/given.js";
-import { checkName } from "../core/ids.js";
+import { parseAddress } from "../core/values/address.js";
+import { HoldfastError, quote } from "../core/values/errors.js";
+import { callback, options as checked, flag, signalOf } from "../core/values/given.js";
+import { checkName } from "../core/values/ids.js";
 import { type Holdfast, type JsonObject, open } from "../index.js";
-import { readAethershell } from "./aethershell.js";
-import { readAres } from "./ares.js";
-import { readCcswarm } from "./ccswarm.js";
-import { rootOf } from "./files.js";
-import { guessKind } from "./guess.js";
-import { type Foreign, KINDS, type MigrationKind, type Reading } from "./model.js";
-import { sourceIn } from "./plan.js";
-import { type MigrationProgress, type MigrationReport, Report } from "./report.js";
-import { readSmooth } from "./smooth.js";
-import { Trial } from "./trial.js";
-import { writeAll } from "./write-all.js";
-import type { SourceClock } from "./writing.js";
+import { readAethershell } from "./aethershell/aethershell.js";
+import { readAres } from "./ares/ares.js";
+import { readCcswarm } from "./ccswarm/ccswarm.js";
+import { rootOf } from "./reading/files.js";
+import { guessKind } from "./reading/guess.js";
+import { type Foreign, KINDS, type MigrationKind, type Reading } from "./reading/model.js";
+import { type MigrationProgress, type MigrationReport, Report } from "./reading/report.js";
+import { readSmooth } from "./smooth/smooth.js";
+import { sourceIn } from "./writing/plan.js";
+import { Trial } from "./writing/trial.js";
+import { writeAll } from "./writing/write-all.js";
+import type { SourceClock } from "./writing/writing.js";
 
-export { guessKind } from "./guess.js";
-export { KINDS, type MigrationKind } from "./model.js";
-export type { MigratedAgent, MigratedSession, MigratedSnapshot, MigrationProgress, MigrationReport, Outcome } from "./report.js";
+export { guessKind } from "./reading/guess.js";
+export { KINDS, type MigrationKind } from "./reading/model.js";
+export type { MigratedAgent, MigratedSession, MigratedSnapshot, MigrationProgress, MigrationReport, Outcome } from "./reading/report.js";
 
 export interface MigrateOptions {
   /** Changes nothing, makes no store, and says what would be done. */

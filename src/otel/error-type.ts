@@ -4,7 +4,7 @@
  * stands in source code.
  */
 import { constants } from "node:os";
-import { errorTable, HoldfastError } from "../core/errors.js";
+import { errorTable, HoldfastError } from "../core/values/errors.js";
 
 /** What the OpenTelemetry conventions say where no better word is known. */
 export const OTHER = "_OTHER";

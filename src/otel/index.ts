@@ -5,12 +5,12 @@
  */
 import { createRequire } from "node:module";
 import type { Attributes, Histogram, Span } from "@opentelemetry/api";
-import { missingPackage } from "../core/errors.js";
-import { flag, options } from "../core/given.js";
-import { checkName } from "../core/ids.js";
-import type { Message, MessageInput, Part, Usage } from "../core/message.js";
-import { partsOf } from "../core/message.js";
-import type { Operation, Result, Telemetry, TelemetryEvent } from "../runtime/telemetry.js";
+import type { Message, MessageInput, Part, Usage } from "../core/messages/message.js";
+import { partsOf } from "../core/messages/message.js";
+import { missingPackage } from "../core/values/errors.js";
+import { flag, options } from "../core/values/given.js";
+import { checkName } from "../core/values/ids.js";
+import type { Operation, Result, Telemetry, TelemetryEvent } from "../engine/journal/telemetry.js";
 import { errorType, OTHER } from "./error-type.js";
 
 export interface OtelOptions {

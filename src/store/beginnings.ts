@@ -1,5 +1,5 @@
 /** Ids that begin alike, in the order of their bytes (P7). */
-import { MAX_ID_BYTES } from "../core/ids.js";
+import { MAX_ID_BYTES } from "../core/values/ids.js";
 
 /** Behind every id that begins with this text, and before all others that come after it. */
 export const beyond = (beginning: string): string => beginning + "\u{10ffff}".repeat(MAX_ID_BYTES / 4 + 1);

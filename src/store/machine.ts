@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { readFileSync, readlinkSync } from "node:fs";
-import type { Owner } from "../core/lease.js";
+import type { Owner } from "../core/sessions/lease.js";
 
 /** Milliseconds since the machine started, as every process on it sees them: no change of the wall clock touches it. */
 export const monotonicMs = (): number => Number(process.hrtime.bigint() / 1_000_000n);

@@ -2,11 +2,11 @@
  * The store in memory: nothing is kept after the process. It is also the reference that other stores are compared to, so it is
  * written to be read, not to be fast.
  */
-import type { Digest } from "../core/digest.js";
-import { highest } from "../core/highest.js";
-import type { LineId, Place } from "../core/ids.js";
-import { textBytes } from "../core/json.js";
-import { firstSeq, isSame, type Save } from "../core/save.js";
+import { firstSeq, isSame, type Save } from "../core/journal/save.js";
+import type { Digest } from "../core/values/digest.js";
+import { highest } from "../core/values/highest.js";
+import type { LineId, Place } from "../core/values/ids.js";
+import { textBytes } from "../core/values/json.js";
 import { firstFrom } from "./beginnings.js";
 import { newIncarnation } from "./incarnation.js";
 import {

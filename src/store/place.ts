@@ -1,7 +1,7 @@
 /** Where a store's files stand, for people: what they take, whose they are, and whether the disk can be trusted with them. */
 import { lstatSync, readdirSync, statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { quote } from "../core/errors.js";
+import { quote } from "../core/values/errors.js";
 import { mayBeOnNetwork } from "./file-system.js";
 import type { Concern } from "./port.js";
 

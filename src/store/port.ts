@@ -13,10 +13,10 @@
  * P9  a store is opened for one tenant. What others keep in the same place is not there for it: not to read, count, fork or delete.
  * P10 a place that a document pins stays as it is: no `replace` that did not know of it, and no `cut`, takes from what stands there.
  */
-import { type Digest, digest } from "../core/digest.js";
-import type { LineId, Place } from "../core/ids.js";
-import type { Blob } from "../core/message.js";
-import type { Save } from "../core/save.js";
+import type { Save } from "../core/journal/save.js";
+import type { Blob } from "../core/messages/message.js";
+import { type Digest, digest } from "../core/values/digest.js";
+import type { LineId, Place } from "../core/values/ids.js";
 import type { SearchIndex } from "./search-port.js";
 
 /** What a store is, so that tests and callers need not know its name. */

@@ -7,7 +7,7 @@
  * GONE-3  once gone, it stays gone. A file that comes back under the same name may be another store.
  */
 import { statSync } from "node:fs";
-import { HoldfastError, quote } from "../core/errors.js";
+import { HoldfastError, quote } from "../core/values/errors.js";
 
 const EVERY_MS = 1_000;
 

@@ -1,5 +1,5 @@
 /** What every store says in the same words. */
-import { HoldfastError, quote } from "../core/errors.js";
+import { HoldfastError, quote } from "../core/values/errors.js";
 
 export const storeClosed = (): HoldfastError => new HoldfastError("CLOSED", "The store has been closed. Open it again.");
 

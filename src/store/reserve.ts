@@ -13,7 +13,7 @@ import { randomBytes } from "node:crypto";
 import { closeSync, constants, fstatSync, ftruncateSync, lstatSync, openSync, readSync, statfsSync, unlinkSync, writeSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { dirname } from "node:path";
-import { HoldfastError, quote } from "../core/errors.js";
+import { HoldfastError, quote } from "../core/values/errors.js";
 import type { Decision } from "./port.js";
 
 const NOTE = Buffer.from("Holdfast keeps this room to be able to delete when the disk is full. It may be removed.\n");

@@ -10,9 +10,9 @@
  * I4  scores are those of `core/search/match.ts`: over all the text that the store keeps for the tenant, and, within a scope, of each text alone.
  * I5  what is found within a scope, its scores, its order and its count depend on nothing outside of it.
  */
-import type { LineId } from "../core/ids.js";
-import type { Save } from "../core/save.js";
+import type { Save } from "../core/journal/save.js";
 import type { Query } from "../core/search/query.js";
+import type { LineId } from "../core/values/ids.js";
 import type { LineRow, SessionRow } from "./port.js";
 
 /** Roles as numbers; 0 is a title. */

@@ -1,6 +1,6 @@
 /** The rows of an anchors file, as whoever compares them with a store reads them (A2). */
-import { digest } from "../core/digest.js";
-import { HoldfastError, quote } from "../core/errors.js";
+import { digest } from "../core/values/digest.js";
+import { HoldfastError, quote } from "../core/values/errors.js";
 import type { Anchor } from "./port.js";
 
 /** So many lines are looked for in the text; where more are asked for, all rows are put in order first. */

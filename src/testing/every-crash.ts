@@ -4,7 +4,7 @@
  * further on, until a run comes through without meeting its point.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { callback, invalid, listOf, options, wholeNumber } from "../core/given.js";
+import { callback, invalid, listOf, options, wholeNumber } from "../core/values/given.js";
 import { Holdfast } from "../holdfast.js";
 import { thisMachine } from "../store/machine.js";
 import { MemoryStore } from "../store/memory.js";

@@ -27,8 +27,8 @@ export type {
   Traits,
   Witnesses,
 } from "../store/port.js";
-export type { ContractCase, StoreHarness } from "./case.js";
-export { storeContract } from "./contract.js";
+export type { ContractCase, StoreHarness } from "./contract/case.js";
+export { storeContract } from "./contract/contract.js";
 export { type CrashReport, type EveryCrash, everyCrash } from "./every-crash.js";
 export { type ManualClock, manualClock } from "./manual-clock.js";
 export { type ScriptedModel, type ScriptedReply, scriptedModel } from "./scripted-model.js";

@@ -1,6 +1,6 @@
 /** A clock that stands still until it is told to move. */
-import { invalid } from "../core/given.js";
-import type { Clock } from "../runtime/ground.js";
+import { invalid } from "../core/values/given.js";
+import type { Clock } from "../engine/journal/ground.js";
 
 export interface ManualClock extends Clock {
   set(ms: number): void;

@@ -1,6 +1,6 @@
 /** A model that says what it is told to: for tests and demos without a key. */
-import { listOf } from "../core/given.js";
-import type { ModelReply, ModelRequest } from "../core/model.js";
+import type { ModelReply, ModelRequest } from "../core/messages/model.js";
+import { listOf } from "../core/values/given.js";
 
 export type ScriptedReply = string | ModelReply | ((request: ModelRequest) => ModelReply | string | Promise<ModelReply | string>);
 

@@ -1,7 +1,7 @@
 /** Tools for agents: what is kept of each. */
-import { type AgentInput, noAgent } from "../runtime/agents/record.js";
-import { unlessDamaged, unlessGone } from "../runtime/damage.js";
-import { invalid } from "../runtime/options.js";
+import { type AgentInput, noAgent } from "../engine/records/agent-record.js";
+import { unlessDamaged, unlessGone } from "../engine/records/damage.js";
+import { invalid } from "../engine/util/options.js";
 import { type Hold, keyOf, spec } from "./definition.js";
 import { fitting, type Piece, pageOf, piece } from "./pages.js";
 import { flag, id, json, list, object, optional, orNull, text, whole } from "./schema.js";

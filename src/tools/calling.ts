@@ -1,13 +1,13 @@
 /** How tools are called, and what becomes of a call in our loop of which nobody has heard. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { digest } from "../core/digest.js";
-import { NotDone } from "../core/effect.js";
-import { HoldfastError } from "../core/errors.js";
-import { checkName } from "../core/ids.js";
-import { invalidValue, type Json, type JsonObject, put } from "../core/json.js";
-import { isObject } from "../core/shapes.js";
-import type { CheckRequest, Settled } from "../runtime/effects/spec.js";
-import { KEY_VALID_MS } from "../runtime/receipts.js";
+import { NotDone } from "../core/effects/effect.js";
+import { digest } from "../core/values/digest.js";
+import { HoldfastError } from "../core/values/errors.js";
+import { checkName } from "../core/values/ids.js";
+import { invalidValue, type Json, type JsonObject, put } from "../core/values/json.js";
+import { isObject } from "../core/values/shapes.js";
+import type { CheckRequest, Settled } from "../engine/calls/spec.js";
+import { KEY_VALID_MS } from "../engine/journal/receipts.js";
 import type { Hold, Spec } from "./definition.js";
 import type { Shape } from "./schema.js";
 

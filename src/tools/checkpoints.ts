@@ -1,8 +1,8 @@
 /** Tools for checkpoints: of a conversation, or of an agent with all its conversations (which the library calls a snapshot). */
-import { KINDS } from "../core/checkpoint.js";
-import type { Diff } from "../core/diff.js";
-import { unlessGone } from "../runtime/damage.js";
-import { invalid } from "../runtime/options.js";
+import { KINDS } from "../core/journal/checkpoint.js";
+import type { Diff } from "../core/journal/diff.js";
+import { unlessGone } from "../engine/records/damage.js";
+import { invalid } from "../engine/util/options.js";
 import { keyOf, signalOf, spec, waiting } from "./definition.js";
 import { fitting, pageOf, piece } from "./pages.js";
 import { choice, either, flag, id, json, list, object, optional, text, whole } from "./schema.js";

@@ -1,15 +1,15 @@
 /** Tools for conversations, which are sessions: what was said in them, and what else they hold. */
-import { digest } from "../core/digest.js";
-import { HoldfastError, quote } from "../core/errors.js";
-import { fromPlain, type PlainMessage } from "../core/formats/plain.js";
-import { sessionId } from "../core/ids.js";
-import type { JsonObject } from "../core/json.js";
-import type { Message, MessageInput, Role } from "../core/message.js";
-import { transcriptVersion } from "../core/transcript-change.js";
-import { invalid } from "../runtime/options.js";
-import type { SessionUpdate } from "../runtime/rows.js";
-import { idOrDrawn } from "../runtime/session-ids.js";
-import { type SessionSummary, STATUSES } from "../runtime/sessions.js";
+import { type SessionSummary, STATUSES } from "../api/sessions.js";
+import { transcriptVersion } from "../core/journal/transcript-change.js";
+import type { Message, MessageInput, Role } from "../core/messages/message.js";
+import { digest } from "../core/values/digest.js";
+import { HoldfastError, quote } from "../core/values/errors.js";
+import { sessionId } from "../core/values/ids.js";
+import type { JsonObject } from "../core/values/json.js";
+import { idOrDrawn } from "../engine/lifecycle/session-ids.js";
+import type { SessionUpdate } from "../engine/records/rows.js";
+import { invalid } from "../engine/util/options.js";
+import { fromPlain, type PlainMessage } from "../formats/plain.js";
 import { libraryCursor, withOwnCursor } from "./cursors.js";
 import { type Call, type Hold, keyOf, spec, waiting } from "./definition.js";
 import { refuseForeignFiles } from "./files.js";

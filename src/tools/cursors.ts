@@ -2,8 +2,8 @@
  * Cursors of lists of sessions, for tools of one agent. The library's hold the number of a session in the store, which tells how many there
  * are of all agents. These hold the id of the agent's session at which the next page begins. If it is deleted meanwhile, the list is begun anew.
  */
-import { quote } from "../core/errors.js";
-import { invalid } from "../runtime/options.js";
+import { quote } from "../core/values/errors.js";
+import { invalid } from "../engine/util/options.js";
 import type { Call, Hold } from "./definition.js";
 
 /** A page whose cursor tells nothing of others. */

@@ -1,11 +1,11 @@
 /** What a tool is, wherever it is used: in our loop, in another, or over MCP. */
-import type { Agents } from "../runtime/agents/agents.js";
-import type { Checkpoints } from "../runtime/checkpoints.js";
-import type { RewindOptions, Rewound } from "../runtime/lines.js";
-import type { KeyOption } from "../runtime/options.js";
-import type { ForkOptions } from "../runtime/session.js";
-import type { SessionSummary, Sessions } from "../runtime/sessions.js";
-import type { OutsideOptions } from "../runtime/steering.js";
+import type { Agents } from "../api/agents.js";
+import type { Checkpoints } from "../api/checkpoints.js";
+import type { SessionSummary, Sessions } from "../api/sessions.js";
+import type { RewindOptions, Rewound } from "../engine/lifecycle/lines.js";
+import type { ForkOptions } from "../engine/lifecycle/session.js";
+import type { OutsideOptions } from "../engine/lifecycle/steering.js";
+import type { KeyOption } from "../engine/util/options.js";
 import { always, type Field, type ObjectOf, object, optional, type Shape, text } from "./schema.js";
 
 interface Stats {

@@ -2,10 +2,10 @@
  * Files of conversations. A file is stored under its digest, once for a tenant, and a digest is no right to read it: a file is read as part
  * of a conversation that may be seen, and named only in a conversation that has it. Otherwise a digest would tell what others have.
  */
-import { HoldfastError, quote } from "../core/errors.js";
-import { blobsOf, type FilePart, isObject, type MessageInput, type Part } from "../core/message.js";
-import { unlessDamaged } from "../runtime/damage.js";
-import { notStored } from "../runtime/workspace.js";
+import { blobsOf, type FilePart, isObject, type MessageInput, type Part } from "../core/messages/message.js";
+import { HoldfastError, quote } from "../core/values/errors.js";
+import { unlessDamaged } from "../engine/records/damage.js";
+import { notStored } from "../engine/session/workspace.js";
 import { type Call, type Hold, spec } from "./definition.js";
 import { id, optional, text, whole } from "./schema.js";
 import { requireCheckpoint, requireSession } from "./scope.js";

@@ -2,9 +2,9 @@
  * Long answers in pages: so many characters at most, for what a model is handed is what it has to read. Something that is longer than a page
  * by itself comes in pieces of its JSON text.
  */
-import { digest } from "../core/digest.js";
-import { quote } from "../core/errors.js";
-import { invalid } from "../runtime/options.js";
+import { digest } from "../core/values/digest.js";
+import { quote } from "../core/values/errors.js";
+import { invalid } from "../engine/util/options.js";
 import { object, text, whole } from "./schema.js";
 
 /** Clients warn of answers that are longer than about twice this, and put much longer ones aside. */

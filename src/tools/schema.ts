@@ -1,10 +1,10 @@
 /** Shapes of arguments and answers, said once: as a JSON Schema, as a type, and as a Standard Schema that other loops can ask. */
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
-import { notAmong } from "../core/closest.js";
-import { HoldfastError } from "../core/errors.js";
-import { typeName } from "../core/ids.js";
-import { encode, fieldsOf, isList, type Json, type JsonObject } from "../core/json.js";
-import { schemaOf } from "../runtime/agent/schema.js";
+import { notAmong } from "../core/values/closest.js";
+import { HoldfastError } from "../core/values/errors.js";
+import { typeName } from "../core/values/ids.js";
+import { encode, fieldsOf, isList, type Json, type JsonObject } from "../core/values/json.js";
+import { schemaOf } from "../features/runs/define/schema.js";
 
 declare const of: unique symbol;
 

@@ -1,13 +1,13 @@
 /** Tools may be for one agent only: then nothing of another's is there for them. */
-import type { Checkpoint } from "../core/checkpoint.js";
-import { HoldfastError, quote } from "../core/errors.js";
-import type { SessionId } from "../core/ids.js";
-import { noAgent } from "../runtime/agents/record.js";
-import { noSnapshot, type Snapshot } from "../runtime/agents/snapshot.js";
-import { unlessDamaged } from "../runtime/damage.js";
-import { noSession, notFound } from "../runtime/not-found.js";
-import { invalid } from "../runtime/options.js";
-import type { SessionSummary } from "../runtime/sessions.js";
+import type { SessionSummary } from "../api/sessions.js";
+import type { Checkpoint } from "../core/journal/checkpoint.js";
+import { HoldfastError, quote } from "../core/values/errors.js";
+import type { SessionId } from "../core/values/ids.js";
+import { noAgent } from "../engine/records/agent-record.js";
+import { unlessDamaged } from "../engine/records/damage.js";
+import { noSnapshot, type Snapshot } from "../engine/records/snapshot-record.js";
+import { noSession, notFound } from "../engine/util/not-found.js";
+import { invalid } from "../engine/util/options.js";
 import type { Call, Hold } from "./definition.js";
 
 /** Where something of another's is meant: it is not there. What is nobody's any more is left to whoever is asked to do something about it. */

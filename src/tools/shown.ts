@@ -1,9 +1,9 @@
 /** How sessions, checkpoints and agents are shown: what is short, and by the names that the library has for it. */
-import { type Checkpoint, KINDS } from "../core/checkpoint.js";
-import type { JsonObject } from "../core/json.js";
-import type { AgentRecord } from "../runtime/agents/record.js";
-import type { Snapshot } from "../runtime/agents/snapshot.js";
-import { type SessionSummary, STATUSES } from "../runtime/sessions.js";
+import { type SessionSummary, STATUSES } from "../api/sessions.js";
+import { type Checkpoint, KINDS } from "../core/journal/checkpoint.js";
+import type { JsonObject } from "../core/values/json.js";
+import type { AgentRecord } from "../engine/records/agent-record.js";
+import type { Snapshot } from "../engine/records/snapshot-record.js";
 import { choice, flag, json, list, object, optional, text, whole } from "./schema.js";
 
 /** Of a page. */

@@ -2,11 +2,11 @@
  * The tools by which an agent keeps and looks up its own memory, and by which others look into what agents have stored. Each is defined
  * once, here; our loop, other loops and MCP are given the same.
  */
-import { checkName } from "../core/ids.js";
-import type { ToolContext } from "../runtime/agent/definition.js";
-import type { CheckRequest, Settled } from "../runtime/effects/spec.js";
-import { entriesIn, flag, invalid, listOf, options, scopeOf, signalOf } from "../runtime/options.js";
-import { KEY_VALID_MS } from "../runtime/receipts.js";
+import { checkName } from "../core/values/ids.js";
+import type { CheckRequest, Settled } from "../engine/calls/spec.js";
+import { KEY_VALID_MS } from "../engine/journal/receipts.js";
+import { entriesIn, flag, invalid, listOf, options, scopeOf, signalOf } from "../engine/util/options.js";
+import type { ToolContext } from "../features/runs/define/definition.js";
 import { agentDelete, agentList, agentLoad, agentSave } from "./agents.js";
 import { callTool, checked, surely } from "./calling.js";
 import { checkpointCreate, checkpointDelete, checkpointDiff, checkpointFork, checkpointList, checkpointRestore } from "./checkpoints.js";

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "vitest";
 import { Processes } from "../support/processes.js";
-import { type StoreKind, stores } from "../support/stores.js";
+import { everyStore, type StoreKind, stores } from "../support/stores.js";
 import { operations } from "./operations.js";
 import { type Kind, kinds, type Outcome, type Stage, stages, tried, World } from "./world.js";
 
@@ -100,7 +100,7 @@ describe.each(stores)("acting calls on $name", (store) => {
 });
 
 describe("negative controls", () => {
-  const [memory] = stores as readonly [StoreKind, ...StoreKind[]];
+  const [memory] = everyStore as readonly [StoreKind, ...StoreKind[]];
 
   test.each(kinds.filter(({ mode }) => mode === "once"))(
     "a rewind that lets calls be made again doubles the act: $by, named $named",

@@ -1,7 +1,7 @@
 /** The search for the first that is bad, by itself; with real commands it is in golden.test.ts and commands.test.ts. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { firstBad } from "../../src/cli/first-bad.js";
+import { firstBad } from "../../src/cli/commands/inspect/first-bad.js";
 
 type Judgement = "good" | "bad" | "skipped";
 

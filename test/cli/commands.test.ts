@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { open } from "../../src/index.js";
 import { filesWith } from "../support/bytes.js";
-import { scratch, stores } from "../support/stores.js";
+import { everyStore, scratch } from "../support/stores.js";
 import { bin, onTerminal, run } from "./command.js";
 import { makeWorld } from "./world.js";
 
@@ -445,7 +445,7 @@ test("a number that JavaScript would change is refused by --result and --args, a
 
 test("a store in Postgres is looked at by the same words, and its password is shown nowhere", async () => {
   const cwd = fresh();
-  const store = stores.find(({ name }) => name === "postgres")?.address() as string;
+  const store = everyStore.find(({ name }) => name === "postgres")?.address() as string;
   await makeWorld(store);
   expect((await run(["log", "order-42", "--graph", "--store", store], { cwd })).stdout.split("\n")).toHaveLength(7);
   expect((await run(["show", "order-42-w", "--store", store], { cwd })).stdout).toContain("Send a new one instead.");

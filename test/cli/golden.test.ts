@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { commands } from "../../src/cli/commands.js";
-import { uncoloured, width } from "../../src/cli/text.js";
+import { uncoloured, width } from "../../src/cli/terminal/text.js";
 import { open } from "../../src/index.js";
 import { scratch } from "../support/stores.js";
 import { bin, expectGolden, onTerminal, run, steady } from "./command.js";

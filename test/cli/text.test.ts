@@ -2,12 +2,12 @@
 import { spawnSync } from "node:child_process";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { paint } from "../../src/cli/colours.js";
-import { propose, shellLine, shellWord } from "../../src/cli/proposal.js";
+import { propose, shellLine, shellWord } from "../../src/cli/framework/proposal.js";
 import { compare } from "../../src/cli/render/changes.js";
 import { table } from "../../src/cli/render/table.js";
-import { ago, block, clip, inline, json, oneLine, size, width, wrap } from "../../src/cli/text.js";
-import { closest } from "../../src/core/closest.js";
+import { paint } from "../../src/cli/terminal/colours.js";
+import { ago, block, clip, inline, json, oneLine, size, width, wrap } from "../../src/cli/terminal/text.js";
+import { closest } from "../../src/core/values/closest.js";
 import { cpuMs } from "../support/cpu.js";
 
 const anything = fc.oneof(fc.string({ unit: "binary", maxLength: 60 }), fc.string({ unit: "grapheme", maxLength: 60 }));

@@ -1,5 +1,5 @@
 /** Stores that break their word, for the negative controls: whoever checks the children that work on them must notice. */
-import { firstSeq, open, seal } from "../../dist/core/save.js";
+import { firstSeq, open, seal } from "../../dist/core/journal/save.js";
 
 /** A store with some of its calls replaced. */
 export function wrapped(store, calls) {

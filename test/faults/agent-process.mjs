@@ -1,9 +1,9 @@
 /** What the children of the campaigns have in common: they are told what to do, open the store, and run sessions until nothing is left. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { baseTuning } from "../../dist/core/fold.js";
+import { baseTuning } from "../../dist/core/journal/fold.js";
+import { leaseOf } from "../../dist/engine/records/rows.js";
 import { Holdfast } from "../../dist/holdfast.js";
 import { openStore } from "../../dist/open.js";
-import { leaseOf } from "../../dist/runtime/rows.js";
 import { thisMachine } from "../../dist/store/machine.js";
 import { Ledger } from "./agent-ledger.mjs";
 import { fail, Points } from "./agent-points.mjs";

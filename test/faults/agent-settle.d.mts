@@ -1,4 +1,4 @@
-import type { MailDoc } from "../../src/runtime/rows.js";
+import type { MailDoc } from "../../src/engine/records/rows.js";
 import type { Posted, Store } from "../../src/store/port.js";
 export function post(store: Store, session: string, doc: MailDoc, id?: string): Promise<Posted>;
 export function settle(

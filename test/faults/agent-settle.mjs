@@ -3,7 +3,7 @@
  * store, that is the one under test; and whoever posts may be killed before it has taken in what it posted.
  */
 import { randomUUID } from "node:crypto";
-import { mailText } from "../../dist/runtime/rows.js";
+import { mailText } from "../../dist/engine/records/rows.js";
 
 export const post = (store, session, doc, id = randomUUID()) => store.post(session, { id, text: mailText(doc), due: 0 });
 

@@ -1,5 +1,4 @@
 /** D3: no wrong value is ever returned. One changed bit, a file cut short, a log that lost its end: true answers, or a typed error. */
-
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
 /** A worker in a process of its own, which runs a desk until it is killed. */
-import { mailOf, mailText } from "../../dist/runtime/rows.js";
+import { mailOf, mailText } from "../../dist/engine/records/rows.js";
 import { wrapped } from "./agent-broken.mjs";
 import { begin, opened } from "./agent-process.mjs";
 import { desk } from "./desk-agents.mjs";

@@ -1,7 +1,7 @@
 /** Turns that were submitted to workers: when, and what must have become of them. */
 import { setTimeout as sleep } from "node:timers/promises";
+import { keyOf } from "../../dist/engine/records/letters.js";
 import { agent } from "../../dist/index.js";
-import { keyOf } from "../../dist/runtime/letters.js";
 import { DeskWorld } from "./desk-world.mjs";
 
 const SHAPE = { s0: { turns: 2 }, s1: { turns: 2 }, s2: {}, s3: { isLater: true }, s4: { isCut: true }, s5: { isCut: true, isLast: true } };

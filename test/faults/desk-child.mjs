@@ -1,5 +1,5 @@
 /** Runs a desk over sessions until it is killed, or nothing is left to do that nobody else must do first. */
-import { mailOf, mailText } from "../../dist/runtime/rows.js";
+import { mailOf, mailText } from "../../dist/engine/records/rows.js";
 import { wrapped } from "./agent-broken.mjs";
 import { begin, opened, rounds } from "./agent-process.mjs";
 import { desk } from "./desk-agents.mjs";

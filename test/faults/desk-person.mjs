@@ -2,7 +2,7 @@
  * Somebody outside, in a process that is never killed: approves and denies, sends signals, cancels, and says what became of calls of which
  * nobody knows. Keeps in mind what was decided when, for whoever judges it.
  */
-import { keyOf } from "../../dist/runtime/letters.js";
+import { keyOf } from "../../dist/engine/records/letters.js";
 import { instant } from "./agent-points.mjs";
 import { post } from "./agent-settle.mjs";
 import { changed } from "./desk-script.mjs";

@@ -1,6 +1,5 @@
 /** A process that does one thing to a store in a directory, as it is told: for tests in which another process matters. */
-
-import { Lock } from "../../dist/store/dir/lock.js";
+import { Lock } from "../../dist/store/dir/lock/lock.js";
 import { openDir } from "../../dist/store/dir/open.js";
 import { hear, say } from "./said.mjs";
 

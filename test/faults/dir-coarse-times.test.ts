@@ -2,15 +2,15 @@
 import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
-import type { Save } from "../../src/core/save.js";
-import { entryOf } from "../../src/store/dir/catalogue.js";
-import { IndexFile } from "../../src/store/dir/index-file.js";
-import { indexRow } from "../../src/store/dir/index-rows.js";
+import type { Save } from "../../src/core/journal/save.js";
+import { entryOf } from "../../src/store/dir/index/catalogue.js";
+import { IndexFile } from "../../src/store/dir/index/index-file.js";
+import { indexRow } from "../../src/store/dir/index/index-rows.js";
+import { watchDue, watchSession } from "../../src/store/dir/index/watch.js";
 import { openDir } from "../../src/store/dir/open.js";
-import { newDoc, type SessionDoc } from "../../src/store/dir/session-file.js";
-import { watchDue, watchSession } from "../../src/store/dir/watch.js";
+import { newDoc, type SessionDoc } from "../../src/store/dir/sessions/session-file.js";
 import { bootId } from "../../src/store/machine.js";
-import { begin, digestOf, Fixture } from "../../src/testing/fixture.js";
+import { begin, digestOf, Fixture } from "../../src/testing/contract/fixture.js";
 import { instead, mend } from "./failing-calls.js";
 import { fresh } from "./places.js";
 

@@ -4,8 +4,8 @@ import { basename, dirname, join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { openDir } from "../../src/store/dir/open.js";
 import type { Store } from "../../src/store/port.js";
-import { all, seqs } from "../../src/testing/case.js";
-import { begin, digestOf, Fixture } from "../../src/testing/fixture.js";
+import { all, seqs } from "../../src/testing/contract/case.js";
+import { begin, digestOf, Fixture } from "../../src/testing/contract/fixture.js";
 import { failure, instead, mend } from "./failing-calls.js";
 import { fresh } from "./places.js";
 

@@ -2,9 +2,9 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { Lock } from "../../src/store/dir/lock.js";
+import { Lock } from "../../src/store/dir/lock/lock.js";
 import { openDir } from "../../src/store/dir/open.js";
-import { begin } from "../../src/testing/fixture.js";
+import { begin } from "../../src/testing/contract/fixture.js";
 import { failure, instead, mend } from "./failing-calls.js";
 import { fresh } from "./places.js";
 

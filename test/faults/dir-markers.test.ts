@@ -2,14 +2,14 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { Due } from "../../src/store/dir/due.js";
-import { Inbox } from "../../src/store/dir/inbox.js";
-import { sessionPath } from "../../src/store/dir/names.js";
+import { Due } from "../../src/store/dir/claims/due.js";
+import { Waiting } from "../../src/store/dir/claims/waiting.js";
+import { sessionPath } from "../../src/store/dir/files/names.js";
 import { openDir } from "../../src/store/dir/open.js";
-import { SessionFiles } from "../../src/store/dir/session-files.js";
-import { Waiting } from "../../src/store/dir/waiting.js";
+import { Inbox } from "../../src/store/dir/sessions/inbox.js";
+import { SessionFiles } from "../../src/store/dir/sessions/session-files.js";
 import type { Store } from "../../src/store/port.js";
-import { begin } from "../../src/testing/fixture.js";
+import { begin } from "../../src/testing/contract/fixture.js";
 import { failure, instead, mend } from "./failing-calls.js";
 import { fresh } from "./places.js";
 

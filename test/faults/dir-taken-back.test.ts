@@ -2,10 +2,10 @@
 import { fstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
-import { Lock } from "../../src/store/dir/lock.js";
+import { Lock } from "../../src/store/dir/lock/lock.js";
 import { openDir } from "../../src/store/dir/open.js";
-import { all } from "../../src/testing/case.js";
-import { begin, Fixture } from "../../src/testing/fixture.js";
+import { all } from "../../src/testing/contract/case.js";
+import { begin, Fixture } from "../../src/testing/contract/fixture.js";
 import { failure, instead, mend } from "./failing-calls.js";
 import { fresh } from "./places.js";
 

@@ -11,7 +11,7 @@ import { monotonicMs, thisMachine } from "../../src/store/machine.js";
 import { noWitnesses } from "../../src/store/port.js";
 import { Presence } from "../../src/store/presence.js";
 import { type Medium, SqliteDatabase } from "../../src/store/sql/sqlite/database.js";
-import { type Driver, openDriver } from "../../src/store/sql/sqlite/driver.js";
+import { type Driver, openDriver } from "../../src/store/sql/sqlite/driver/driver.js";
 import { SqlStore } from "../../src/store/sql/store.js";
 import { scratch } from "../support/stores.js";
 import { type Fault, FaultyDriver, faults } from "./faulty-driver.js";

@@ -1,6 +1,6 @@
 /** A real driver whose n-th call fails, shaped as SQLite's failures are. */
 import type { Param } from "../../src/store/sql/database.js";
-import type { Driver, Statement } from "../../src/store/sql/sqlite/driver.js";
+import type { Driver, Statement } from "../../src/store/sql/sqlite/driver/driver.js";
 
 export interface Fault {
   readonly name: string;

@@ -1,5 +1,4 @@
 /** Damages a store bit by bit and length by length, and counts what was found, what did no harm, and what was WRONG (D3). */
-
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";

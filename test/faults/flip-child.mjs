@@ -1,5 +1,4 @@
 /** Does damage to copies of a store, one at a time, and says how each went. In a process of its own: damage may hang or crash it. */
-
 import { readFileSync } from "node:fs";
 import { askAll, damage, judge, place } from "./flip-store.mjs";
 import { hear, say } from "./said.mjs";

@@ -3,7 +3,7 @@ import { readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { baseTuning } from "../../src/core/fold.js";
+import { baseTuning } from "../../src/core/journal/fold.js";
 import { open } from "../../src/index.js";
 import { type Child, start } from "./child.mjs";
 import { fresh } from "./places.js";

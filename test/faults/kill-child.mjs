@@ -4,12 +4,12 @@
  */
 import fs from "node:fs";
 import { createRequire, syncBuiltinESMExports } from "node:module";
-import { baseTuning } from "../../dist/core/fold.js";
+import { baseTuning } from "../../dist/core/journal/fold.js";
 import { open } from "../../dist/index.js";
 // Loaded now, and not while the store is being made.
 import "../../dist/store/dir/open.js";
 import "../../dist/store/sql/postgres/postgres.js";
-import { defaultDriver } from "../../dist/store/sql/sqlite/driver.js";
+import { defaultDriver } from "../../dist/store/sql/sqlite/driver/driver.js";
 import { random } from "./random.mjs";
 import { hear, say } from "./said.mjs";
 

@@ -2,7 +2,7 @@
  * Works on an agent's sessions, one operation after the other, until it is killed. Before each it says what all of them will be when it is
  * done: whoever looks after the kill must find that, or what was before, and nothing in between.
  */
-import { baseTuning } from "../../dist/core/fold.js";
+import { baseTuning } from "../../dist/core/journal/fold.js";
 import { open } from "../../dist/index.js";
 import { random } from "./random.mjs";
 import { hear, say } from "./said.mjs";

@@ -1,5 +1,4 @@
 /** One process, two holders: each takes the other for dead. The shortest form of a kill. */
-
 import { Holdfast } from "../../src/holdfast.js";
 import { agent, type ModelReply, type RunResult } from "../../src/index.js";
 import { thisMachine } from "../../src/store/machine.js";

@@ -16,7 +16,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { type Message, partsOf } from "../../src/index.js";
 import { migrate } from "../../src/migrate/index.js";
-import { openDriver } from "../../src/store/sql/sqlite/driver.js";
+import { openDriver } from "../../src/store/sql/sqlite/driver/driver.js";
 import { errorOf } from "../support/error-of.js";
 import { fixtures, place, put, using } from "./support.js";
 

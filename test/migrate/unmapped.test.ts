@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Holdfast, Json, JsonObject } from "../../src/index.js";
 import { type MigrationKind, type MigrationReport, migrate } from "../../src/migrate/index.js";
-import { openDriver } from "../../src/store/sql/sqlite/driver.js";
+import { openDriver } from "../../src/store/sql/sqlite/driver/driver.js";
 import { agent, checkpoint, conversation, message } from "./aethershell-files.js";
 import { ares, fixtures, place, put, using } from "./support.js";
 

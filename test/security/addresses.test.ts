@@ -5,7 +5,7 @@ import { readdirSync } from "node:fs";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { isOfServer, parseAddress } from "../../src/core/address.js";
+import { isOfServer, parseAddress } from "../../src/core/values/address.js";
 import { open, restoreBackup } from "../../src/index.js";
 import { run } from "../cli/command.js";
 import { errorOf } from "../support/error-of.js";

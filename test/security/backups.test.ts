@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { open, restoreBackup } from "../../src/index.js";
 import { migrate } from "../../src/migrate/index.js";
-import { checkFile } from "../../src/store/sql/sqlite/check-thread.js";
-import { translate } from "../../src/store/sql/sqlite/committer.js";
-import { defaultDriver, openDriver } from "../../src/store/sql/sqlite/driver.js";
-import { PAGE_BYTES } from "../../src/store/sql/sqlite/schema.js";
+import { translate } from "../../src/store/sql/sqlite/driver/committer.js";
+import { defaultDriver, openDriver } from "../../src/store/sql/sqlite/driver/driver.js";
+import { PAGE_BYTES } from "../../src/store/sql/sqlite/driver/schema.js";
+import { checkFile } from "../../src/store/sql/sqlite/files/check-thread.js";
 import { errorOf } from "../support/error-of.js";
 import { scratch } from "../support/stores.js";
 

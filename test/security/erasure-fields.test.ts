@@ -3,8 +3,8 @@
  * of `open` takes it out as well, but for names by which things are known. Each row is its own control: without either, a read shows the text.
  */
 import { describe, expect, test } from "vitest";
-import { encodeMessage, fieldsOfPart, isStoredMessage, MAX_MEDIA_TYPE } from "../../src/core/message.js";
-import { editMessage, type NameKind } from "../../src/core/redact-text.js";
+import { encodeMessage, fieldsOfPart, isStoredMessage, MAX_MEDIA_TYPE } from "../../src/core/messages/message.js";
+import { editMessage, type NameKind } from "../../src/core/redaction/redact-text.js";
 import { type Holdfast, type MessageInput, open, type Part, type RedactReport, redactions } from "../../src/index.js";
 import { everyRead, kept } from "../support/everything.js";
 import { stores } from "../support/stores.js";

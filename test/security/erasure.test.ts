@@ -4,7 +4,7 @@
  */
 import { rmSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { baseTuning } from "../../src/core/fold.js";
+import { baseTuning } from "../../src/core/journal/fold.js";
 import { Holdfast as Opened } from "../../src/holdfast.js";
 import {
   agent,
@@ -24,7 +24,7 @@ import type { Store } from "../../src/store/port.js";
 import { filesWith } from "../support/bytes.js";
 import { everyRead, kept } from "../support/everything.js";
 import { asks, script } from "../support/processes.js";
-import { type StoreKind, stores } from "../support/stores.js";
+import { everyStore, type StoreKind, stores } from "../support/stores.js";
 import { wrapped } from "../support/wrapped.js";
 
 const SECRET = "Thessaly-Okonkwo-70331-quayside";
@@ -946,7 +946,7 @@ describe.each(stores)("B4: delete and scrub, on $name", (kind) => {
 });
 
 test("B3: a store that a restore put aside is named, by redact and by gc; once it is deleted, nothing is left", async () => {
-  const kind = stores.find(({ name }) => name === "sqlite") as StoreKind;
+  const kind = everyStore.find(({ name }) => name === "sqlite") as StoreKind;
   const [address, copy] = [kind.address(), `${kind.address()}.backup`];
   const first = await open(address);
   await on(first, "a", (a) => a.append(said(SECRET)));

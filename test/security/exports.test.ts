@@ -1,10 +1,10 @@
 /** B9: a forged export has right checks everywhere. It is refused, or all that it brings can be read. */
 import fc from "fast-check";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import { digest } from "../../src/core/digest.js";
-import { baseTuning } from "../../src/core/fold.js";
-import type { Save } from "../../src/core/save.js";
-import type { LetterText, SessionText, TransferRow } from "../../src/core/transfer.js";
+import { baseTuning } from "../../src/core/journal/fold.js";
+import type { Save } from "../../src/core/journal/save.js";
+import type { LetterText, SessionText, TransferRow } from "../../src/core/transfer/transfer.js";
+import { digest } from "../../src/core/values/digest.js";
 import { Holdfast as Runtime } from "../../src/holdfast.js";
 import { type Holdfast, HoldfastError, open } from "../../src/index.js";
 import { openStore } from "../../src/open.js";

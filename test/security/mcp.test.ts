@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { digest as digestOf } from "../../src/core/digest.js";
+import { digest as digestOf } from "../../src/core/values/digest.js";
 import { type Holdfast, open } from "../../src/index.js";
 import { MAX_VALUES, readExactly } from "../../src/server/mcp/exact.js";
 import { type HttpServer, serveOverHttp } from "../../src/server/mcp/http.js";

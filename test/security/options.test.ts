@@ -1,6 +1,6 @@
 /**
  * B15: options and arguments are read in one place. A bag that is no plain object, a misspelt name or a wrong type is refused before
- * anything is done. `test/bad-arguments.test.ts` runs the same bags over every public call.
+ * anything is done. `test/api/bad-arguments.test.ts` runs the same bags over every public call.
  */
 import { createContext, runInContext } from "node:vm";
 import { afterEach, describe, expect, test } from "vitest";

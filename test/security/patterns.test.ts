@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { describe, expect, test } from "vitest";
+import { TimeUp, within } from "../../src/engine/util/within.js";
+import { whatOf } from "../../src/features/redaction/what.js";
+import { answerIn } from "../../src/features/runs/output.js";
 import { open } from "../../src/index.js";
-import { looseBytesOf } from "../../src/migrate/messages.js";
-import { answerIn } from "../../src/runtime/agent/output.js";
-import { whatOf } from "../../src/runtime/redact/what.js";
-import { TimeUp, within } from "../../src/runtime/within.js";
+import { looseBytesOf } from "../../src/migrate/reading/messages.js";
 import { scratch, stores } from "../support/stores.js";
 
 const BAD = /(a+)+$/;
@@ -200,7 +200,7 @@ describe("B14: texts from outside, under patterns of our own", () => {
 });
 
 test("B14: a bound holds in a worker thread", async () => {
-  const file = fileURLToPath(new URL("../../dist/runtime/within.js", import.meta.url));
+  const file = fileURLToPath(new URL("../../dist/engine/util/within.js", import.meta.url));
   const worker = new Worker(
     `import(${JSON.stringify(file)}).then(({ within }) => {
       const { parentPort } = require("node:worker_threads");

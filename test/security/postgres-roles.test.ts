@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { digest } from "../../src/core/digest.js";
+import { digest } from "../../src/core/values/digest.js";
 import { type Holdfast, open } from "../../src/index.js";
 import { errorOf } from "../support/error-of.js";
 import { type Client, PgClient } from "../support/pg-client.js";
@@ -199,19 +199,4 @@ describe("B11: the first open, without a lock that can be guessed", () => {
       await hold.close();
       if (waits === "CREATE TABLE") expect((await storeIdOf(schema)) === "AAAAAAAAAAAAAAAA").toBe(end === "COMMIT");
     });
-
-  test("two that bring a store up to date do it one after the other", async () => {
-    const schema = freshSchema();
-    await (await open(at(schema))).close();
-    // As an older Holdfast left it: its last migration is not there yet.
-    await admin.query(`DROP INDEX "${schema}".unindexed_by_tenant`);
-    await admin.query(`UPDATE "${schema}".meta SET value = (value::int - 1)::text WHERE key = 'format'`);
-    const other = await connected("holdfast");
-    await other.query(`BEGIN; LOCK TABLE "${schema}".meta IN SHARE ROW EXCLUSIVE MODE`);
-    const opening = [open(at(schema)), open(at(schema))];
-    await untilWaiting("LOCK TABLE");
-    await other.query("COMMIT");
-    await other.end();
-    for (const hold of await Promise.all(opening)) await hold.close();
-  });
 });

@@ -3,7 +3,7 @@
  * formats that vendors document, before the rules; `corpus/` says which.
  */
 import { describe, expect, test } from "vitest";
-import { editJson } from "../../src/core/redact-text.js";
+import { editJson } from "../../src/core/redaction/redact-text.js";
 import { redactions } from "../../src/index.js";
 import { cpuMs } from "../support/cpu.js";
 import { negatives } from "./corpus/negatives.js";

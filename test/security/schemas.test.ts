@@ -1,8 +1,8 @@
 /** B14: a bad schema is refused where it is given; a good one answers every value in bounded time, and the session goes on. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
+import { validate } from "../../src/features/runs/define/schema.js";
 import { type InputSchema, type Json, type Message, partsOf, type ToolContext, type ToolResultPart } from "../../src/index.js";
-import { validate } from "../../src/runtime/agent/schema.js";
 import { asks, door, Processes, type Scripted, script } from "../support/processes.js";
 import { stores } from "../support/stores.js";
 

@@ -1,18 +1,18 @@
 /** B8: tools of one agent tell nothing of what other agents have: not by answers, scores, order, cursors or errors, and not by the work done. */
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from "vitest";
 import { parseQuery } from "../../src/core/search/query.js";
+import { Scan } from "../../src/features/search/scan.js";
 import { Holdfast as Opened } from "../../src/holdfast.js";
 import { type Holdfast, open } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
-import { Scan } from "../../src/runtime/search/scan.js";
 import { thisMachine } from "../../src/store/machine.js";
 import type { Ask } from "../../src/store/sql/database.js";
 import { rank } from "../../src/store/sql/postgres/search/ranking.js";
-import type { Statement } from "../../src/store/sql/sqlite/driver.js";
-import { Prepared } from "../../src/store/sql/sqlite/prepared.js";
+import type { Statement } from "../../src/store/sql/sqlite/driver/driver.js";
+import { Prepared } from "../../src/store/sql/sqlite/driver/prepared.js";
 import { errorOf } from "../support/error-of.js";
 import { PgClient } from "../support/pg-client.js";
-import { stores } from "../support/stores.js";
+import { everyStore, stores } from "../support/stores.js";
 import { wrapped } from "../support/wrapped.js";
 
 /** How many texts a scope has at most that is gone over text by text. */
@@ -281,7 +281,7 @@ describe("B8: the work of a search in a scope", () => {
   });
 
   test("SQLite: the same statements with as many rows, and none of them asks for words of others", async () => {
-    const address = () => stores.find(({ name }) => name === "sqlite")?.address() ?? "";
+    const address = () => everyStore.find(({ name }) => name === "sqlite")?.address() ?? "";
     const seen: string[] = [];
     const of = Object.getOwnPropertyDescriptor(Prepared.prototype, "of")?.value as (this: Prepared, text: string) => Statement;
     const spy = vi.spyOn(Prepared.prototype, "of").mockImplementation(function (this: Prepared, text) {

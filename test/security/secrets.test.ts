@@ -1,7 +1,7 @@
 /** B6: no password of an address is in an error, in what the command line prints, or in what a store says of itself. */
 import { inspect } from "node:util";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { shownAddress } from "../../src/core/address.js";
+import { shownAddress } from "../../src/core/values/address.js";
 import { open, restoreBackup } from "../../src/index.js";
 import { run } from "../cli/command.js";
 import { errorOf } from "../support/error-of.js";

@@ -1,5 +1,5 @@
 /**
- * Stored text that attacks the terminal it is shown on (V1 of `src/cli/text.ts`): it is in every place that holds text, and each command that
+ * Stored text that attacks the terminal it is shown on (V1 of `src/cli/terminal/text.ts`): it is in every place that holds text, and each command that
  * shows any of them is run. Only newlines and our own colours are sent.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { commands } from "../../src/cli/commands.js";
 import { run } from "../../src/cli/run.js";
 import { agent, type Holdfast, open } from "../../src/index.js";
-import { openDriver } from "../../src/store/sql/sqlite/driver.js";
+import { openDriver } from "../../src/store/sql/sqlite/driver/driver.js";
 import { scratch } from "../support/stores.js";
 
 /** Where no control character may be. Directions of text, a tag, a filler: what they do is done by not being seen. */
@@ -19,7 +19,7 @@ const NAME = `n${UNSEEN}`;
 /** On a command line: no process can be given a zero byte. */
 const WORD = ATTACK.replaceAll("\0", "");
 
-/** All that may be sent: newlines, tabs, and the colours of `src/cli/colours.ts`. */
+/** All that may be sent: newlines, tabs, and the colours of `src/cli/terminal/colours.ts`. */
 function rawIn(text: string): readonly string[] {
   const bare = text.replace(/\p{Cc}\[(?:1|2|22|3[1-6]|39)m/gu, "");
   return [...bare.matchAll(/(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0041}]/gu)].map(([c]) => `U+${c.codePointAt(0)?.toString(16)}`);

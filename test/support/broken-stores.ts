@@ -1,9 +1,9 @@
 /** Stores broken on purpose, one way each. Each is the memory store with one thing wrong. */
-import type { Save } from "../../src/core/save.js";
+import type { Save } from "../../src/core/journal/save.js";
 import { MemoryStore } from "../../src/store/memory.js";
 import type { Applied, Change, SaveQuery, SessionRow, Store } from "../../src/store/port.js";
-import { anything } from "../../src/testing/case.js";
-import { begin } from "../../src/testing/fixture.js";
+import { anything } from "../../src/testing/contract/case.js";
+import { begin } from "../../src/testing/contract/fixture.js";
 import type { StoreHarness } from "../../src/testing/index.js";
 
 /** Keeps its contents over close and open, so that it can claim to be durable. */

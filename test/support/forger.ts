@@ -1,11 +1,11 @@
 /** What an attacker can do to an export: change anything in it, and seal it again. All checks and digests of the result are right. */
-import { digest } from "../../src/core/digest.js";
-import { freeLease } from "../../src/core/lease.js";
-import { refsIn } from "../../src/core/refs.js";
-import { recordTexts, type Save } from "../../src/core/save.js";
-import { type LineText, RowReader, RowWriter, type SessionText, type TransferRow } from "../../src/core/transfer.js";
-import { headFrom, labelFrom } from "../../src/runtime/foreign-rows.js";
-import { leaseRow } from "../../src/runtime/rows.js";
+import { refsIn } from "../../src/core/journal/refs.js";
+import { recordTexts, type Save } from "../../src/core/journal/save.js";
+import { freeLease } from "../../src/core/sessions/lease.js";
+import { type LineText, RowReader, RowWriter, type SessionText, type TransferRow } from "../../src/core/transfer/transfer.js";
+import { digest } from "../../src/core/values/digest.js";
+import { leaseRow } from "../../src/engine/records/rows.js";
+import { headFrom, labelFrom } from "../../src/features/transfer/foreign-rows.js";
 import type { NewSave, Store } from "../../src/store/port.js";
 
 const SALT = "AAAAAAAAAAAAAAAA";

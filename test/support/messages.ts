@@ -1,6 +1,6 @@
 /** Arbitrary messages of our model: every part in every role, every kind of file data, and fields that nobody has heard of. */
 import fc from "fast-check";
-import { digest } from "../../src/core/digest.js";
+import { digest } from "../../src/core/values/digest.js";
 import type { MessageInput, Part } from "../../src/index.js";
 
 const text = fc.oneof(fc.string({ unit: "grapheme", maxLength: 12 }), fc.constantFrom("", " ", "\n", "{}", '{"a":1}', "[1]", "null", "42"));

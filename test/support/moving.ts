@@ -1,6 +1,5 @@
 /** A store with a bit of everything, and all that a caller can see of one: what is moved must look the same. */
-
-import { RowReader, RowWriter, type TransferRow } from "../../src/core/transfer.js";
+import { RowReader, RowWriter, type TransferRow } from "../../src/core/transfer/transfer.js";
 import type { Checkpoint, Holdfast, SessionSummary } from "../../src/index.js";
 
 export async function rich(hold: Holdfast): Promise<void> {

@@ -1,6 +1,6 @@
 /** Retention policies at random, and what they keep, said word for word: each checkpoint is judged by itself, from the whole list. */
 import fc from "fast-check";
-import type { Dated, RetentionPolicy } from "../../src/core/policy.js";
+import type { Dated, RetentionPolicy } from "../../src/core/retention/policy.js";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

@@ -1,5 +1,4 @@
 /** Processes on one store that can be killed: each has a Holdfast of its own, and what a killed one still wants reaches nobody. */
-
 import { Holdfast as Opened } from "../../src/holdfast.js";
 import type { Clock, Holdfast, HoldfastError, ModelReply, ModelRequest } from "../../src/index.js";
 import { openStore } from "../../src/open.js";

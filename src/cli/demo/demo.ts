@@ -10,7 +10,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { open } from "../../index.js";
-import { isColourful, paint } from "../colours.js";
+import { isColourful, paint } from "../terminal/colours.js";
 import { ORDERS, POINTS, type Point } from "./agent.js";
 import { type Entry, World } from "./world.js";
 

@@ -1,7 +1,7 @@
 /** What differs between two checkpoints: texts line by line, values by their paths, in colours. Bounded, whatever is compared. */
 import type { Diff, Json, JsonObject, Message } from "../../index.js";
-import type { Terminal } from "../terminal.js";
-import { block, clip, inline, wrap } from "../text.js";
+import type { Terminal } from "../terminal/terminal.js";
+import { block, clip, inline, wrap } from "../terminal/text.js";
 import { partsOf } from "./spoken.js";
 
 const MOST_CELLS = 4_000_000;

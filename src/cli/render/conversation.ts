@@ -1,7 +1,7 @@
 /** A session as one reads a conversation: who said what, which calls were made, and what became of them. */
 import type { Json, Message, Part, SessionEvent } from "../../index.js";
-import type { Terminal } from "../terminal.js";
-import { block, bytesOf, clip, inline, oneLine, size, wrap } from "../text.js";
+import type { Terminal } from "../terminal/terminal.js";
+import { block, bytesOf, clip, inline, oneLine, size, wrap } from "../terminal/text.js";
 import { partsOf } from "./spoken.js";
 import { painted } from "./status.js";
 

@@ -1,8 +1,8 @@
 /** A session and its forks as a tree of checkpoints, in lanes: who stands where, and what was left by rewinding. */
 import type { Checkpoint, SessionSummary } from "../../index.js";
-import { short } from "../ids.js";
-import type { Terminal } from "../terminal.js";
-import { clip, inline, oneLine, width } from "../text.js";
+import { short } from "../framework/ids.js";
+import type { Terminal } from "../terminal/terminal.js";
+import { clip, inline, oneLine, width } from "../terminal/text.js";
 import { ASCII, graph, type Node, type Piece, UNICODE } from "./graph.js";
 import { painted } from "./status.js";
 

@@ -1,5 +1,5 @@
 /** Statuses and outcomes, in their colours. */
-import type { Paint } from "../colours.js";
+import type { Paint } from "../terminal/colours.js";
 import type { Cell } from "./table.js";
 
 const COLOURS: Readonly<Record<string, keyof Paint>> = {

@@ -1,6 +1,6 @@
 /** Tables that fit: columns that may be cut give way, the last of them first. */
-import type { Terminal } from "../terminal.js";
-import { clip, pad, padStart, width } from "../text.js";
+import type { Terminal } from "../terminal/terminal.js";
+import { clip, pad, padStart, width } from "../terminal/text.js";
 
 export interface Column {
   readonly title: string;

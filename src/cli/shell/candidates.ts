@@ -1,10 +1,10 @@
 /** What the last word of a command line may become. A shell asks at every press of a key: it never waits long, and never fails. */
 import type { Holdfast } from "../../index.js";
-import type { Command, Completes, Option } from "../command.js";
-import { agentIds, allCheckpoints, allEffects } from "../ids.js";
-import { optionsOf } from "../parse.js";
-import { openStore } from "../store.js";
-import { isUnseen, oneLine } from "../text.js";
+import type { Command, Completes, Option } from "../framework/command.js";
+import { agentIds, allCheckpoints, allEffects } from "../framework/ids.js";
+import { optionsOf } from "../framework/parse.js";
+import { openStore } from "../framework/store.js";
+import { isUnseen, oneLine } from "../terminal/text.js";
 
 const MOST = 50;
 const WITHIN_MS = 1_500;

@@ -7,10 +7,10 @@
  * A long message is several passages, each found by itself. A passage ends after `PASSAGE_WORDS` words, and before any word would occur
  * more than `MOST_REPEATS` times: indexes count no further than that.
  */
-import { type Digest, isDigest } from "../digest.js";
-import type { Json } from "../json.js";
-import { type FileData, type MessageInput, type Part, partsOf } from "../message.js";
-import { clip } from "../title.js";
+import { type FileData, type MessageInput, type Part, partsOf } from "../messages/message.js";
+import { clip } from "../messages/title.js";
+import { type Digest, isDigest } from "../values/digest.js";
+import type { Json } from "../values/json.js";
 import { Splitter, type Words } from "./words.js";
 
 export const PASSAGE_WORDS = 4096;

@@ -8,7 +8,7 @@
  *
  * What is written without a space is a phrase of its words: `a-b`, `body:x`, `snake_case`, and every text in a script without spaces.
  */
-import { HoldfastError } from "../errors.js";
+import { HoldfastError } from "../values/errors.js";
 import { split } from "./words.js";
 
 /** Words one behind the other. */

@@ -2,8 +2,8 @@
  * Messages of clients, read without loss. A number that JavaScript would change is refused with its path, before a tool can act on another:
  * clients in other languages send integers past 2^53.
  */
-import { HoldfastError } from "../../core/errors.js";
-import { hasMoreValues, lossIn, type Parsed, parseJson } from "../../core/lossless-json.js";
+import { HoldfastError } from "../../core/values/errors.js";
+import { hasMoreValues, lossIn, type Parsed, parseJson } from "../../core/values/lossless-json.js";
 import { idIn, KEPT_BYTES } from "./lines.js";
 
 const PARSE_ERROR = -32_700;

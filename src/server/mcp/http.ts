@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { PassThrough, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createMcpHandler } from "@modelcontextprotocol/server";
-import { errorTable, HoldfastError } from "../../core/errors.js";
+import { errorTable, HoldfastError } from "../../core/values/errors.js";
 import { readExactly, refusalOf } from "./exact.js";
 import { InProgress, MAX_BYTES, MAX_REQUESTS, type Share } from "./in-progress.js";
 import { Running } from "./running.js";

@@ -3,9 +3,9 @@
  * titles: those are what somebody wrote.
  */
 import { ProtocolError, ProtocolErrorCode, ResourceNotFoundError, type Server } from "@modelcontextprotocol/server";
-import { HoldfastError } from "../../core/errors.js";
-import type { JsonObject } from "../../core/json.js";
-import { unlessDamaged } from "../../runtime/damage.js";
+import { HoldfastError } from "../../core/values/errors.js";
+import type { JsonObject } from "../../core/values/json.js";
+import { unlessDamaged } from "../../engine/records/damage.js";
 import type { StoreTool } from "../../tools/tools.js";
 import { type Served, told } from "./served.js";
 

@@ -1,6 +1,6 @@
 /** What is served, and how whoever asks is told that something went wrong. */
-import { HoldfastError } from "../../core/errors.js";
-import type { Checkpoints } from "../../runtime/checkpoints.js";
+import type { Checkpoints } from "../../api/checkpoints.js";
+import { HoldfastError } from "../../core/values/errors.js";
 import type { StoreTool, ToolsOptions } from "../../tools/tools.js";
 
 /** What is needed of an open store. */

@@ -1,7 +1,7 @@
 /** The tools and the stored sessions as an MCP server, for one client: over stdio, or for one request over HTTP. */
 import { type CallToolResult, McpServer } from "@modelcontextprotocol/server";
-import { HoldfastError, quote } from "../../core/errors.js";
-import type { JsonObject } from "../../core/json.js";
+import { HoldfastError, quote } from "../../core/values/errors.js";
+import type { JsonObject } from "../../core/values/json.js";
 import type { StoreTool } from "../../tools/tools.js";
 import { serveResources } from "./resources.js";
 import { type Served, told } from "./served.js";

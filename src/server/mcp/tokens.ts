@@ -1,7 +1,7 @@
 /** Who may ask, and whose tenant they see: a token each. */
 import { createHash, timingSafeEqual } from "node:crypto";
-import { HoldfastError, quote } from "../../core/errors.js";
-import { checkName } from "../../core/ids.js";
+import { HoldfastError, quote } from "../../core/values/errors.js";
+import { checkName } from "../../core/values/ids.js";
 
 const LEAST_CHARS = 16;
 

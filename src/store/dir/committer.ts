@@ -6,11 +6,11 @@
  *     kill would. After any other failure all is as before, and the store goes on.
  * C6  nor after a file or directory of the store is no longer the one that was opened. What was written to it is not acknowledged (GONE-1).
  */
-import { HoldfastError } from "../../core/errors.js";
-import type { Save } from "../../core/save.js";
+import type { Save } from "../../core/journal/save.js";
+import { HoldfastError } from "../../core/values/errors.js";
 import type { Presence } from "../presence.js";
 import { queueFull } from "../refusals.js";
-import { isLasting, missingPath, translate } from "./failures.js";
+import { isLasting, missingPath, translate } from "./files/failures.js";
 import type { Group } from "./tenure.js";
 import type { Done, Writer } from "./writer.js";
 

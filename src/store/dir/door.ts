@@ -3,7 +3,7 @@
  *
  * Only a TypeError passes as it is: a caller inside this package has made a mistake.
  */
-import { translate } from "./failures.js";
+import { translate } from "./files/failures.js";
 
 type Call = (...args: unknown[]) => unknown;
 

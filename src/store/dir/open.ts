@@ -2,16 +2,16 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync, realpathSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { HoldfastError, quote } from "../../core/errors.js";
+import { HoldfastError, quote } from "../../core/values/errors.js";
 import { refuseNetworkFileSystem } from "../file-system.js";
 import { newIncarnation } from "../incarnation.js";
 import { identityOf, isMoved } from "../presence.js";
 import { ofAllTenants } from "../refusals.js";
 import { withTypedErrors } from "./door.js";
-import { isUnseen, translate } from "./failures.js";
-import { addFile, isDraft, makeDirectory, namesIn, putFile, readFile } from "./files.js";
-import { nameOf } from "./names.js";
-import type { Progress } from "./rebuild.js";
+import { isUnseen, translate } from "./files/failures.js";
+import { addFile, isDraft, makeDirectory, namesIn, putFile, readFile } from "./files/files.js";
+import { nameOf } from "./files/names.js";
+import type { Progress } from "./index/rebuild.js";
 import { DirStore } from "./store.js";
 
 export interface DirOptions {

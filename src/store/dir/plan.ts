@@ -2,12 +2,12 @@
  * What a group of changes would do: every condition is checked here, against what is there and what the changes before it do, and
  * nothing is touched. A plan that is refused leaves no trace (P1).
  */
-import type { LineId, Place } from "../../core/ids.js";
-import { firstSeq } from "../../core/save.js";
+import { firstSeq } from "../../core/journal/save.js";
+import type { LineId, Place } from "../../core/values/ids.js";
 import { type Applied, type Change, type Decision, type DocChange, type NewSave, PINS_NOTHING, type Refusal } from "../port.js";
-import type { Standing } from "./catalogue.js";
-import { type DocFiles, type DocStep, filedDoc } from "./doc-files.js";
-import { type LineDoc, newDoc, type SessionDoc } from "./session-file.js";
+import { type DocFiles, type DocStep, filedDoc } from "./documents/doc-files.js";
+import type { Standing } from "./index/catalogue.js";
+import { type LineDoc, newDoc, type SessionDoc } from "./sessions/session-file.js";
 
 /** What a plan looks at. */
 export interface Ground {

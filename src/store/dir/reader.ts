@@ -1,19 +1,19 @@
 /** What is read from a directory: by the writer, who knows its sessions, and by anybody else, who looks again each time. */
-import type { LineId } from "../../core/ids.js";
-import type { Save } from "../../core/save.js";
+import type { Save } from "../../core/journal/save.js";
+import type { LineId } from "../../core/values/ids.js";
 import { firstFrom } from "../beginnings.js";
 import type { Beginnings, InboxQuery, LineQuery, LineRow, Mail, Posted, Present, SaveQuery, SessionQuery, SessionRow } from "../port.js";
-import type { Approach } from "./approach.js";
-import { type Catalogue, type Entry, fits, type Standing } from "./catalogue.js";
-import { Inbox } from "./inbox.js";
-import type { IndexFile } from "./index-file.js";
-import type { JournalFile } from "./journal-file.js";
-import type { Journals } from "./journals.js";
-import { nameOf } from "./names.js";
-import { DAMAGED } from "./sealed.js";
-import { lineRow, type SessionDoc, sessionRow } from "./session-file.js";
-import type { Found, SessionFiles } from "./session-files.js";
-import type { Waiting } from "./waiting.js";
+import type { Waiting } from "./claims/waiting.js";
+import { nameOf } from "./files/names.js";
+import { DAMAGED } from "./files/sealed.js";
+import { type Catalogue, type Entry, fits, type Standing } from "./index/catalogue.js";
+import type { IndexFile } from "./index/index-file.js";
+import type { Approach } from "./journal/approach.js";
+import type { JournalFile } from "./journal/journal-file.js";
+import type { Journals } from "./journal/journals.js";
+import { Inbox } from "./sessions/inbox.js";
+import { lineRow, type SessionDoc, sessionRow } from "./sessions/session-file.js";
+import type { Found, SessionFiles } from "./sessions/session-files.js";
 
 export class Reader {
   readonly #sessions: SessionFiles;

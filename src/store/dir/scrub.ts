@@ -1,8 +1,8 @@
 /** Files that no longer count, and may hold what must not be found any more: drafts of killed processes, ends that were set aside, mail. */
 import { closeSync, lstatSync } from "node:fs";
 import { join } from "node:path";
-import { isDraft, namesIn, openFile, readRange, remove } from "./files.js";
-import { sessionDirectories } from "./rebuild.js";
+import { isDraft, namesIn, openFile, readRange, remove } from "./files/files.js";
+import { sessionDirectories } from "./index/rebuild.js";
 
 /** Whoever posts mail needs no lock: a draft as young as this may still become a letter. */
 const POSTING_MS = 60_000;

@@ -4,10 +4,10 @@
  */
 import { join } from "node:path";
 import { setImmediate as breathe } from "node:timers/promises";
-import type { Digest } from "../../core/digest.js";
-import { highest } from "../../core/highest.js";
-import type { LineId } from "../../core/ids.js";
-import type { Save } from "../../core/save.js";
+import type { Save } from "../../core/journal/save.js";
+import type { Digest } from "../../core/values/digest.js";
+import { highest } from "../../core/values/highest.js";
+import type { LineId } from "../../core/values/ids.js";
 import { Anchors, anchoredSeq } from "../anchors.js";
 import { monotonicMs } from "../machine.js";
 import { bytesOf, concernsAbout, filesBelow } from "../place.js";
@@ -47,25 +47,25 @@ import type {
 import { Presence } from "../presence.js";
 import { noBackup, storeClosed } from "../refusals.js";
 import { freeing, Reserve, takesAway } from "../reserve.js";
-import { Approach } from "./approach.js";
-import { Blobs } from "./blobs.js";
-import { entryOf } from "./catalogue.js";
+import { Due } from "./claims/due.js";
+import { Waiting } from "./claims/waiting.js";
 import { Committer } from "./committer.js";
-import { rowOf } from "./doc-files.js";
-import { Due } from "./due.js";
-import { translate, Unsure } from "./failures.js";
-import { checkDirectory, readFile } from "./files.js";
-import { IndexFile } from "./index-file.js";
-import { Journals } from "./journals.js";
-import { Lock } from "./lock.js";
+import { rowOf } from "./documents/doc-files.js";
+import { Blobs } from "./files/blobs.js";
+import { translate, Unsure } from "./files/failures.js";
+import { checkDirectory, readFile } from "./files/files.js";
+import { entryOf } from "./index/catalogue.js";
+import { IndexFile } from "./index/index-file.js";
+import { type Progress, readAllEntries } from "./index/rebuild.js";
+import { watchDue, watchSession } from "./index/watch.js";
+import { Approach } from "./journal/approach.js";
+import { Journals } from "./journal/journals.js";
+import { Lock } from "./lock/lock.js";
 import { Reader } from "./reader.js";
-import { type Progress, readAllEntries } from "./rebuild.js";
-import type { SessionDoc } from "./session-file.js";
-import { SessionFiles } from "./session-files.js";
+import type { SessionDoc } from "./sessions/session-file.js";
+import { SessionFiles } from "./sessions/session-files.js";
 import { Survey } from "./survey.js";
 import { Tenure } from "./tenure.js";
-import { Waiting } from "./waiting.js";
-import { watchDue, watchSession } from "./watch.js";
 import { type Done, freedOf, Writer } from "./writer.js";
 
 export interface DirStoreOptions {

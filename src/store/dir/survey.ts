@@ -1,22 +1,22 @@
 /** Looking over all of a directory: what there is, what nothing refers to, and what is not as it should be. */
 import { join } from "node:path";
 import { setImmediate as breathe } from "node:timers/promises";
-import type { Digest } from "../../core/digest.js";
-import { HoldfastError, quote } from "../../core/errors.js";
+import type { Digest } from "../../core/values/digest.js";
+import { HoldfastError, quote } from "../../core/values/errors.js";
 import { AGENT, type Counts, SNAPSHOT, type Swept } from "../port.js";
-import { Approach } from "./approach.js";
-import type { Blobs, KeptBlob } from "./blobs.js";
-import { entryOf, isSameEntry, type Standing } from "./catalogue.js";
-import type { Due } from "./due.js";
-import { translate } from "./failures.js";
-import { namesIn } from "./files.js";
-import type { IndexFile } from "./index-file.js";
-import type { Lock } from "./lock.js";
-import { blobPath } from "./names.js";
+import type { Due } from "./claims/due.js";
+import type { Blobs, KeptBlob } from "./files/blobs.js";
+import { translate } from "./files/failures.js";
+import { namesIn } from "./files/files.js";
+import { blobPath } from "./files/names.js";
+import { entryOf, isSameEntry, type Standing } from "./index/catalogue.js";
+import type { IndexFile } from "./index/index-file.js";
+import { sessionDirectories } from "./index/rebuild.js";
+import { Approach } from "./journal/approach.js";
+import { type Seal, textBytes } from "./journal/save-rows.js";
+import type { Lock } from "./lock/lock.js";
 import type { Reader } from "./reader.js";
-import { sessionDirectories } from "./rebuild.js";
-import { type Seal, textBytes } from "./save-rows.js";
-import type { SessionFiles } from "./session-files.js";
+import type { SessionFiles } from "./sessions/session-files.js";
 
 export interface Surveyed {
   readonly root: string;

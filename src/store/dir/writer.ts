@@ -7,11 +7,11 @@
  * C3  what fails before that point is taken back whole. Where it cannot be, or a sync fails, nothing more is written (committer.ts).
  */
 import { fdatasync } from "node:fs";
-import { HoldfastError } from "../../core/errors.js";
-import { highest } from "../../core/highest.js";
-import type { LineId, Place } from "../../core/ids.js";
-import type { Save } from "../../core/save.js";
-import { firstSeq } from "../../core/save.js";
+import type { Save } from "../../core/journal/save.js";
+import { firstSeq } from "../../core/journal/save.js";
+import { HoldfastError } from "../../core/values/errors.js";
+import { highest } from "../../core/values/highest.js";
+import type { LineId, Place } from "../../core/values/ids.js";
 import { monotonicMs } from "../machine.js";
 import type {
   Applied,
@@ -27,22 +27,22 @@ import type {
   SessionRow,
 } from "../port.js";
 import type { Presence } from "../presence.js";
-import type { Blobs, KeptBlob } from "./blobs.js";
-import type { Standing } from "./catalogue.js";
-import { entryOf, isSameEntry } from "./catalogue.js";
-import type { Due } from "./due.js";
-import { Unsure } from "./failures.js";
-import { changeDirectory, makeDirectory, remove } from "./files.js";
-import { Inbox } from "./inbox.js";
-import type { IndexFile } from "./index-file.js";
-import type { DraftOf, JournalFile } from "./journal-file.js";
-import type { Journals } from "./journals.js";
-import { nameOf } from "./names.js";
+import type { Due } from "./claims/due.js";
+import type { Blobs, KeptBlob } from "./files/blobs.js";
+import { Unsure } from "./files/failures.js";
+import { changeDirectory, makeDirectory, remove } from "./files/files.js";
+import { nameOf } from "./files/names.js";
+import type { Standing } from "./index/catalogue.js";
+import { entryOf, isSameEntry } from "./index/catalogue.js";
+import type { IndexFile } from "./index/index-file.js";
+import type { DraftOf, JournalFile } from "./journal/journal-file.js";
+import type { Journals } from "./journal/journals.js";
+import { type Seal, textBytes } from "./journal/save-rows.js";
 import { type Append, type Ground, Plan } from "./plan.js";
-import { type Seal, textBytes } from "./save-rows.js";
 import { removeRemains } from "./scrub.js";
-import type { SessionDoc } from "./session-file.js";
-import type { SessionFiles } from "./session-files.js";
+import { Inbox } from "./sessions/inbox.js";
+import type { SessionDoc } from "./sessions/session-file.js";
+import type { SessionFiles } from "./sessions/session-files.js";
 
 const syncLater = (fd: number): Promise<void> =>
   new Promise((resolve, reject) => {

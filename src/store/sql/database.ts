@@ -2,7 +2,7 @@
  * What the SQL store needs of a database. SQLite answers in the same tick, Postgres over a wire; what is asked, and in which order, is
  * written once (`writer.ts`), as steps that yield what they ask and are given what it answered.
  */
-import type { LineId } from "../../core/ids.js";
+import type { LineId } from "../../core/values/ids.js";
 import type { About, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits, Witnesses } from "../port.js";
 
 export type Param = string | number | Uint8Array | null;

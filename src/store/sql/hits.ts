@@ -1,5 +1,5 @@
 /** What an index has found by numbers, and the rows that these are of. */
-import { firstSeq } from "../../core/save.js";
+import { firstSeq } from "../../core/journal/save.js";
 import type { Hit } from "../search-port.js";
 import type { Param, Row } from "./database.js";
 import { lineRow, saveRow, sessionRow } from "./rows.js";

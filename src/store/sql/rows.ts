@@ -1,7 +1,7 @@
 /** Rows of the database, and what the port calls them. */
-import { HoldfastError, quote } from "../../core/errors.js";
-import type { LineId } from "../../core/ids.js";
-import { CHECK_CHARS, type Save } from "../../core/save.js";
+import { CHECK_CHARS, type Save } from "../../core/journal/save.js";
+import { HoldfastError, quote } from "../../core/values/errors.js";
+import type { LineId } from "../../core/values/ids.js";
 import type { DocRow, LineRow, Mail, Present, SessionRow } from "../port.js";
 import type { Param, Row } from "./database.js";
 import { columnsOf } from "./statements.js";

@@ -1,8 +1,8 @@
 /** The SQL store: what is read, and what is handed to the writer. What is particular to a database is in its folder. */
 import { setImmediate as breathe } from "node:timers/promises";
-import type { Digest } from "../../core/digest.js";
-import type { LineId } from "../../core/ids.js";
-import type { Save } from "../../core/save.js";
+import type { Save } from "../../core/journal/save.js";
+import type { Digest } from "../../core/values/digest.js";
+import type { LineId } from "../../core/values/ids.js";
 import { beyond } from "../beginnings.js";
 import { newIncarnation } from "../incarnation.js";
 import type {

@@ -1,6 +1,6 @@
 /** What changes the database, as steps: each yields statements to be run together, and is given what they answered. */
-import { type LineId, MAX_SEQ } from "../../core/ids.js";
-import { firstSeq, type Save } from "../../core/save.js";
+import { firstSeq, type Save } from "../../core/journal/save.js";
+import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
 import {
   type Applied,
   type CaptureQuery,

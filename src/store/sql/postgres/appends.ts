@@ -5,7 +5,7 @@
  * S1  saves of one session go in the order in which they came.
  * S2  saves that go together fail apart (P4): a refusal is an answer like others, and after an exception each goes alone.
  */
-import type { HoldfastError } from "../../../core/errors.js";
+import type { HoldfastError } from "../../../core/values/errors.js";
 import type { Applied, Refusal } from "../../port.js";
 import { queueFull } from "../../refusals.js";
 import type { Connections } from "./connections.js";

@@ -1,5 +1,5 @@
 /** What an operator should know of a Postgres server and of the way to it, and what to do about it. Pure. */
-import { quote } from "../../../core/errors.js";
+import { quote } from "../../../core/values/errors.js";
 import type { Concern } from "../../port.js";
 
 /** The connection as this process has it. A pooler may stand in between. */

@@ -7,7 +7,7 @@
  * The pool is our own: of `pg`'s, each use was measured to cost a tenth of a save on one machine.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { HoldfastError } from "../../../core/errors.js";
+import { HoldfastError } from "../../../core/values/errors.js";
 import type { Link } from "./concerns.js";
 import { failureOf, isRefused, translate } from "./failures.js";
 import { refuseCut } from "./names.js";

@@ -6,8 +6,8 @@
  * G3       a transaction names its tenant, and leaves nothing behind on its connection: a pooler may stand in between.
  */
 import { createHash } from "node:crypto";
-import type { LineId } from "../../../core/ids.js";
-import { firstSeq } from "../../../core/save.js";
+import { firstSeq } from "../../../core/journal/save.js";
+import type { LineId } from "../../../core/values/ids.js";
 import {
   type About,
   type Applied,

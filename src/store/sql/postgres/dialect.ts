@@ -1,5 +1,5 @@
 /** How Postgres says what both databases know. */
-import { MAX_LEASE_MS } from "../../../core/lease.js";
+import { MAX_LEASE_MS } from "../../../core/sessions/lease.js";
 import type { Dialect } from "../database.js";
 
 /** Sections are bytes: the server neither reads them nor cares for what a backslash means. */

@@ -1,5 +1,5 @@
 /** What a failure of Postgres means for what comes next, and what it is called to those who use the store. */
-import { HoldfastError, quote } from "../../../core/errors.js";
+import { HoldfastError, quote } from "../../../core/values/errors.js";
 
 /**
  * `lost`: the connection is gone, and whether the last statement was done is unknown. `conflict`: the server gave it up, and it can be

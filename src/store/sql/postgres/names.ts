@@ -3,8 +3,8 @@
  *
  * M4  no name is cut. Postgres takes the first 63 bytes of a longer name without an error, and two long names would mean one thing.
  */
-import { HoldfastError, quote } from "../../../core/errors.js";
-import { typeName } from "../../../core/ids.js";
+import { HoldfastError, quote } from "../../../core/values/errors.js";
+import { typeName } from "../../../core/values/ids.js";
 
 const MAX_BYTES = 63;
 const CONTROL = /\p{Cc}/u;

@@ -7,7 +7,7 @@
  * database wait for each other; many changes are told in one, apart from them.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { digest } from "../../../core/digest.js";
+import { digest } from "../../../core/values/digest.js";
 import { type Connections, end } from "./connections.js";
 import type { Client } from "./wire.js";
 

@@ -9,7 +9,7 @@
  * M5  advisory locks and notices are named by the store's own id, which is drawn and which only its roles can read: others can guess neither.
  */
 import { randomBytes } from "node:crypto";
-import { HoldfastError, quote } from "../../../core/errors.js";
+import { HoldfastError, quote } from "../../../core/values/errors.js";
 import { SqlStore } from "../store.js";
 import { indexKey } from "../writer.js";
 import { type Connection, Connections } from "./connections.js";

@@ -1,5 +1,5 @@
 /** Reads on their way to Postgres. Those that are asked for in one tick go together: they cost one round trip, and not one each. */
-import { HoldfastError } from "../../../core/errors.js";
+import { HoldfastError } from "../../../core/values/errors.js";
 import type { Row } from "../database.js";
 import type { Connections } from "./connections.js";
 import type { Statement } from "./wire.js";

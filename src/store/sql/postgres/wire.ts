@@ -4,7 +4,7 @@
  * the connection (a pooler may give the next statement to another).
  */
 import { createRequire } from "node:module";
-import { missingPackage } from "../../../core/errors.js";
+import { missingPackage } from "../../../core/values/errors.js";
 import type { Param, Row } from "../database.js";
 
 export interface Statement {

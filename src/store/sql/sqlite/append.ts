@@ -1,11 +1,11 @@
 /** The quick way for a save that comes alone: one statement, which is its own transaction, conditional on the epoch. */
-import { firstSeq, type Save } from "../../../core/save.js";
+import { firstSeq, type Save } from "../../../core/journal/save.js";
 import type { Applied, Change, Refusal } from "../../port.js";
 import { checkOf, saveParams } from "../rows.js";
 import { saveColumns, savePlaceholders, tail } from "../statements.js";
-import type { Work } from "./committer.js";
+import type { Work } from "./driver/committer.js";
+import type { Prepared } from "./driver/prepared.js";
 import type { LineKey, LineKeys } from "./line-keys.js";
-import type { Prepared } from "./prepared.js";
 
 const epochOf = "SELECT no, epoch FROM session WHERE tenant = ? AND id = ?";
 const headAt = "SELECT head FROM save WHERE line = ? AND seq = ?";

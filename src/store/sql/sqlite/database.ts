@@ -1,20 +1,20 @@
 /** SQLite as a database of the SQL store: one connection, answers in the same tick, commits of one tick together. */
 import { setImmediate as breathe, setTimeout as sleep } from "node:timers/promises";
-import type { HoldfastError } from "../../../core/errors.js";
-import type { LineId } from "../../../core/ids.js";
-import type { Save } from "../../../core/save.js";
+import type { Save } from "../../../core/journal/save.js";
+import type { HoldfastError } from "../../../core/values/errors.js";
+import type { LineId } from "../../../core/values/ids.js";
 import type { About, Anchor, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits, Witnesses } from "../../port.js";
 import type { Presence } from "../../presence.js";
 import { freeing, isFull, type Reserve } from "../../reserve.js";
 import type { Ask, Begun, Database, Dialect, Job, Param, Row } from "../database.js";
 import { Appender } from "./append.js";
-import { Committer, translate } from "./committer.js";
 import { sqliteDialect } from "./dialect.js";
-import { type Driver, failureOf } from "./driver.js";
+import { Committer, translate } from "./driver/committer.js";
+import { type Driver, failureOf } from "./driver/driver.js";
+import { Prepared } from "./driver/prepared.js";
+import { findingsOf } from "./driver/unreadable.js";
 import { LineKeys } from "./line-keys.js";
-import { Prepared } from "./prepared.js";
 import { Room } from "./room.js";
-import { findingsOf } from "./unreadable.js";
 import { Watch } from "./watch.js";
 
 /** What the file a database is in adds to it. */

@@ -1,6 +1,6 @@
 /** What this process knows of lines, so that it need not look again: their numbers, and where those it writes end. */
-import type { Driver } from "./driver.js";
-import type { Prepared } from "./prepared.js";
+import type { Driver } from "./driver/driver.js";
+import type { Prepared } from "./driver/prepared.js";
 
 export interface LineKey {
   readonly no: number;

@@ -9,8 +9,8 @@
 import { statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Freed } from "../../port.js";
-import { translate } from "./committer.js";
-import { type Driver, failureOf } from "./driver.js";
+import { translate } from "./driver/committer.js";
+import { type Driver, failureOf } from "./driver/driver.js";
 
 /** How large a store may be to be copied whole: some 50 ms. */
 const COPIED_BYTES = 16 * 1024 * 1024;

@@ -12,8 +12,8 @@ import { randomBytes, randomInt } from "node:crypto";
 import { closeSync, existsSync, lstatSync, mkdirSync, openSync, realpathSync, renameSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { digest } from "../../../core/digest.js";
-import { HoldfastError, quote } from "../../../core/errors.js";
+import { digest } from "../../../core/values/digest.js";
+import { HoldfastError, quote } from "../../../core/values/errors.js";
 import { Anchors } from "../../anchors.js";
 import { refuseNetworkFileSystem } from "../../file-system.js";
 import { newIncarnation } from "../../incarnation.js";
@@ -23,13 +23,16 @@ import { type Anchor, noWitnesses, type Scrubbed } from "../../port.js";
 import { identityOf, isMoved, Presence } from "../../presence.js";
 import { isFull, noRoomToOpen, Reserve } from "../../reserve.js";
 import { SqlStore } from "../store.js";
-import { backup, markedAt } from "./backup.js";
-import { checkSchema, schemaOf } from "./check-schema.js";
-import { translate } from "./committer.js";
-import { copiesBeside } from "./copies.js";
 import { type Medium, SqliteDatabase } from "./database.js";
-import { checkDriver, type Driver, type DriverName, failureOf, openDriver } from "./driver.js";
-import { checkIdentity, inspect } from "./header.js";
+import { translate } from "./driver/committer.js";
+import { checkDriver, type Driver, type DriverName, failureOf, openDriver } from "./driver/driver.js";
+import { isOpenHere, stay } from "./driver/open-files.js";
+import { APPLICATION_ID, FORMAT, formatOf, PAGE_BYTES, SCHEMA, STAMPS, stampOf, userVersionOf } from "./driver/schema.js";
+import { findingsOf, Unreadable } from "./driver/unreadable.js";
+import { backup, markedAt } from "./files/backup.js";
+import { checkSchema, schemaOf } from "./files/check-schema.js";
+import { copiesBeside } from "./files/copies.js";
+import { checkIdentity, inspect } from "./files/header.js";
 import {
   anchorsForbidden,
   areAnchorsForbidden,
@@ -41,11 +44,8 @@ import {
   lookOnly,
   notCopied,
   refuseForbidden,
-} from "./look-only.js";
-import { isOpenHere, stay } from "./open-files.js";
-import { APPLICATION_ID, FORMAT, formatOf, PAGE_BYTES, SCHEMA, STAMPS, stampOf, userVersionOf } from "./schema.js";
+} from "./files/look-only.js";
 import { SqliteIndex } from "./search/sqlite-index.js";
-import { findingsOf, Unreadable } from "./unreadable.js";
 
 export interface SqliteOptions {
   /** How long a busy file is waited for before a call fails with BUSY. */

@@ -1,5 +1,5 @@
 /** Sees that another connection has changed the file: SQLite counts that, and to ask for the count costs a microsecond. */
-import type { Driver, Statement } from "./driver.js";
+import type { Driver, Statement } from "./driver/driver.js";
 
 const EVERY_MS = 10;
 

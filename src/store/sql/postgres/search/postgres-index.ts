@@ -5,8 +5,8 @@
  * round began; what was taken in already is passed over, because a document has one place. Whoever takes in saves first forgets what was
  * noted as gone, and gives up what it has read if anything was noted meanwhile: then it may have read what is not there any more.
  */
-import type { LineId } from "../../../../core/ids.js";
 import type { Query } from "../../../../core/search/query.js";
+import type { LineId } from "../../../../core/values/ids.js";
 import type { Document, FindOptions, Fresh, Hit, IndexFound, SearchIndex } from "../../../search-port.js";
 import { change, look, row, rowsOf } from "../../asks.js";
 import type { Ask, Database, Row, Steps } from "../../database.js";

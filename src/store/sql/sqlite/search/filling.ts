@@ -3,12 +3,12 @@
  * went, the store has noted: it is forgotten before the next saves are read. Whoever removes something while its save is on its way into
  * the index has it noted behind the mark of the notes, and it is forgotten the next time.
  */
-import type { LineId } from "../../../../core/ids.js";
+import type { LineId } from "../../../../core/values/ids.js";
 import type { Document, Fresh } from "../../../search-port.js";
 import type { Database, Row } from "../../database.js";
 import { saveRow, sessionRow } from "../../rows.js";
 import { type Statements, statementsIn } from "../../statements.js";
-import { failureOf } from "../driver.js";
+import { failureOf } from "../driver/driver.js";
 import { forgetSome } from "./forgetting.js";
 import type { Note, Notes } from "./notes.js";
 import { MARKS, type Marks, type OpenIndex } from "./open-index.js";

@@ -4,7 +4,7 @@ import type { FindOptions, Hit, IndexFound } from "../../../search-port.js";
 import type { Dialect } from "../../database.js";
 import { againOf, hitOf, hitParams, type Numbered } from "../../hits.js";
 import { recordOf, sessionWith } from "../../statements.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../driver/prepared.js";
 import type { OpenIndex } from "./open-index.js";
 import { Ranked } from "./ranking.js";
 

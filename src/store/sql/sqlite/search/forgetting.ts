@@ -4,8 +4,8 @@
  * what was left of them.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { HoldfastError } from "../../../../core/errors.js";
-import type { Driver } from "../driver.js";
+import { HoldfastError } from "../../../../core/values/errors.js";
+import type { Driver } from "../driver/driver.js";
 import type { Note, Notes } from "./notes.js";
 import type { Marks, OpenIndex } from "./open-index.js";
 

@@ -11,7 +11,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { closeSync, lstatSync, openSync, readSync, renameSync, rmSync } from "node:fs";
 import { WORDS_VERSION } from "../../../../core/search/words.js";
 import { identityOf } from "../../../presence.js";
-import { type Driver, type DriverName, failureOf, openDriver } from "../driver.js";
+import { type Driver, type DriverName, failureOf, openDriver } from "../driver/driver.js";
 
 /** "HOLS" */
 const APPLICATION_ID = 0x484f4c53;

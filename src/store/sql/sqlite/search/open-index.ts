@@ -1,10 +1,10 @@
 /** An index that is open: what is in it, how far it has come, and transactions on it. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { HoldfastError } from "../../../../core/errors.js";
+import { HoldfastError } from "../../../../core/values/errors.js";
 import type { Document } from "../../../search-port.js";
-import { translate } from "../committer.js";
-import { failureOf } from "../driver.js";
-import { Prepared } from "../prepared.js";
+import { translate } from "../driver/committer.js";
+import { failureOf } from "../driver/driver.js";
+import { Prepared } from "../driver/prepared.js";
 import { IndexFile, type IndexPlace } from "./index-file.js";
 import { Vocabulary } from "./vocabulary.js";
 

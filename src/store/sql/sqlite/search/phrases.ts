@@ -1,6 +1,6 @@
 /** How often a query's phrases stand in texts, by the numbers of their words, as the index keeps them. */
 import type { Phrase, Query } from "../../../../core/search/query.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../driver/prepared.js";
 import { numberOf, numbersIn, wordOf } from "./vocabulary.js";
 
 /** What is counted of a text that holds all that is wanted. */

@@ -4,7 +4,7 @@ import type { Phrase, Query } from "../../../../core/search/query.js";
 import { type FindOptions, isScoped, MOST_RANKED } from "../../../search-port.js";
 import type { Param } from "../../database.js";
 import { bestFirst, type Numbered } from "../../hits.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../driver/prepared.js";
 import { scoredInScope } from "./scoped.js";
 
 const docAt = "SELECT owner, seq, passage, at FROM doc WHERE no = ?";

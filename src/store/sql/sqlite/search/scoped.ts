@@ -6,7 +6,7 @@ import { ownScore } from "../../../../core/search/match.js";
 import type { Query } from "../../../../core/search/query.js";
 import { type FindOptions, MOST_RANKED } from "../../../search-port.js";
 import type { Row } from "../../database.js";
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../driver/prepared.js";
 import { Phrases } from "./phrases.js";
 import { scopeStatements } from "./scope-statements.js";
 

@@ -1,5 +1,5 @@
 /** Words by number, so that what a text is made of takes little room. */
-import type { Prepared } from "../prepared.js";
+import type { Prepared } from "../driver/prepared.js";
 
 export const numberOf = "SELECT no FROM word WHERE word = ?";
 const insert = "INSERT INTO word (word) VALUES (?) RETURNING no";

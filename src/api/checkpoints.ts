@@ -1,0 +1,171 @@
+/** Looking at checkpoints, and removing them. Needs no lease. */
+import type { Checkpoint, CheckpointOptions } from "../core/journal/checkpoint.js";
+import { type Diff, diff } from "../core/journal/diff.js";
+import { HoldfastError, quote } from "../core/values/errors.js";
+import { checkName, checkpointPlace, type Place, sessionId } from "../core/values/ids.js";
+import {
+  type CheckpointFilter,
+  type CheckpointListOptions,
+  type CheckpointPage,
+  listOfAll,
+  listOfSession,
+} from "../engine/journal/checkpoint-lists.js";
+import type { Ground } from "../engine/journal/ground.js";
+import { once } from "../engine/journal/receipts.js";
+import { type StateThere, stateThere } from "../engine/lifecycle/look.js";
+import { requireSession } from "../engine/lifecycle/require-session.js";
+import { checkpointFromOutside, type OutsideOptions } from "../engine/lifecycle/steering.js";
+import { isThere, unlessDamaged } from "../engine/records/damage.js";
+import { headOf } from "../engine/records/rows.js";
+import { notFound } from "../engine/util/not-found.js";
+import type { KeyOption } from "../engine/util/options.js";
+import { options, type Page } from "../engine/util/options.js";
+import { surveyLine } from "../features/retention/line-survey.js";
+import { removeMarks } from "../features/retention/prune.js";
+import { PLANS, type Pruned, type PruneOptions, prune } from "../features/retention/pruning.js";
+
+export interface DeletedCheckpoint {
+  /** False where there is no such checkpoint. */
+  readonly deleted: boolean;
+  /** How many went: one, or none. */
+  readonly checkpoints: number;
+}
+
+export interface CheckpointState extends StateThere {
+  readonly checkpoint: Checkpoint;
+}
+
+/** As many lines may begin alike; a beginning of three letters stands for fewer in all but very large stores. */
+const MOST_ALIKE = 1_000;
+
+export class Checkpoints {
+  readonly #ground: Ground;
+
+  constructor(ground: Ground) {
+    this.#ground = ground;
+  }
+
+  /** The place that an id names; undefined where it names none. */
+  #place(id: string): Place | undefined {
+    this.#ground.usable();
+    return checkpointPlace(id);
+  }
+
+  async get(id: string): Promise<Checkpoint | undefined> {
+    const place = this.#place(id);
+    return place && (await this.#ground.journal.checkpointAt(place))?.checkpoint;
+  }
+
+  /** Tell whether there is such a checkpoint, without loading its state. One that is damaged counts as there. */
+  async has(id: string): Promise<boolean> {
+    const place = this.#place(id);
+    return place !== undefined && (await isThere(() => this.#ground.journal.checkpointAt(place)));
+  }
+
+  /** Checkpoints that an abbreviation of their id may stand for: the beginning of a line's, and a number, as in `7k3f-12`. */
+  async find(abbreviation: string): Promise<readonly Checkpoint[]> {
+    this.#ground.usable();
+    const given = /^([0-9a-z]{1,16})-([1-9][0-9]{0,9})$/.exec(checkName(abbreviation, "checkpoint id"));
+    const [, beginning = "", seq = ""] = given ?? [];
+    const { lines } = given === null ? { lines: [] } : await this.#ground.store.idsFrom(beginning, MOST_ALIKE);
+    if (lines.length === MOST_ALIKE)
+      throw new HoldfastError("INVALID_ID", `${quote(abbreviation)} may stand for very many checkpoints. Say more of it.`, {
+        found: abbreviation,
+      });
+    const found: Checkpoint[] = [];
+    for (const line of lines) {
+      const checkpoint = await unlessDamaged(() => this.get(`${line}-${seq}`));
+      if (checkpoint !== undefined) found.push(checkpoint);
+    }
+    return found;
+  }
+
+  /** The newest checkpoint of a session; undefined where the session has none, or does not exist. */
+  async latest(id: string): Promise<Checkpoint | undefined> {
+    const present = await this.#ground.journal.present(sessionId(id));
+    return present && this.#ground.journal.latest(present.tail, present.line, present.head.id);
+  }
+
+  /** Places a checkpoint at the end of a session that nobody holds. */
+  create(id: string, o?: CheckpointOptions & OutsideOptions): Promise<Checkpoint> {
+    return checkpointFromOutside(this.#ground, id, o);
+  }
+
+  /**
+   * Lists checkpoints, newest first. With a session's id: along its past, and with `lines: "all"` also on lines it has left by rewinding.
+   * With a filter: those of an agent's sessions, or with `{}` those of all. The sessions come in the order of `sessions.list`, and each
+   * checkpoint comes once, with the session that owns it.
+   *
+   * @example
+   * const { items, next } = await hold.checkpoints.list({ agent: "researcher", limit: 50 });
+   */
+  list(session: string, o?: CheckpointListOptions): Promise<Page<Checkpoint>>;
+  list(filter: CheckpointFilter): Promise<CheckpointPage>;
+  async list(of: string | CheckpointFilter, o?: CheckpointListOptions): Promise<CheckpointPage> {
+    if (typeof of === "object" && of !== null && o === undefined) return listOfAll(this.#ground, of);
+    return listOfSession(this.#ground, headOf(await requireSession(this.#ground, of)), o);
+  }
+
+  /** The state at a checkpoint, verified. */
+  async state(id: string): Promise<CheckpointState> {
+    const place = this.#place(id);
+    const found = place && (await this.#ground.journal.checkpointAt(place));
+    if (place === undefined || found === undefined) throw notFound(id);
+    try {
+      const { checkpoint, past } = found;
+      const { fold } = await this.#ground.loader.at(found, { sized: false }, past);
+      return { checkpoint, ...(await stateThere(this.#ground, checkpoint.sessionId, { fold, past })) };
+    } catch (error) {
+      // It may have been removed while it was being read; that is no damage.
+      if (error instanceof HoldfastError && error.code === "CORRUPT" && (await this.#ground.journal.checkpointAt(place)) === undefined)
+        throw notFound(id);
+      throw error;
+    }
+  }
+
+  async diff(from: string, to: string): Promise<Diff> {
+    return diff(await this.state(from), await this.state(to));
+  }
+
+  /**
+   * Removes the checkpoints of the session's past that a policy does not keep, and what only they needed: of its agent's policy, or the
+   * store's, where none is given. The newest stays, and so do those at which forks begin. Others can work meanwhile.
+   */
+  prune(id: string, o?: PruneOptions): Promise<Pruned> {
+    return prune(this.#ground, id, o);
+  }
+
+  /** Removes one checkpoint. One at which a fork begins is a CONFLICT. That there is none is an answer, not an error. */
+  async delete(id: string, o?: KeyOption): Promise<DeletedCheckpoint> {
+    const { key } = options(o, "checkpoints.delete", ["key"]);
+    const answer = (deleted: boolean): DeletedCheckpoint => ({ deleted, checkpoints: deleted ? 1 : 0 });
+    return once<boolean, DeletedCheckpoint>(
+      this.#ground,
+      { key, name: "checkpoints.delete", to: checkName(id, "checkpoint id"), args: {} },
+      async (receipt) => {
+        const isThere = (await this.get(id)) !== undefined;
+        if (receipt.isKept) receipt.check(await this.#ground.store.apply([], receipt.docs(isThere), "frees"), 0);
+        // Where another call has removed it meanwhile, the receipt already says that it goes by this one.
+        return answer(isThere && ((await this.#delete(id)) || receipt.isKept));
+      },
+      async (isThere) => {
+        // K1: ends what was begun.
+        if (isThere) await this.#delete(id);
+        return answer(isThere);
+      },
+    );
+  }
+
+  /** Answers whether it was there. */
+  async #delete(id: string): Promise<boolean> {
+    const place = checkpointPlace(id);
+    if (place === undefined || (await this.#ground.journal.checkpointAt(place)) === undefined) return false;
+    for (let plan = 0; plan < PLANS; plan++) {
+      const survey = await surveyLine(this.#ground, place.line);
+      if ((await removeMarks(this.#ground, survey, new Set([place.seq]))).done) return true;
+    }
+    throw new HoldfastError("BUSY", `The line of ${quote(id)} was changed again and again while it was removed. Try again.`, {
+      checkpointId: id,
+    });
+  }
+}

@@ -1,0 +1,158 @@
+/** Retention: which policies there are, and applying them to all sessions they hold for. */
+import type { RetentionPolicy } from "../core/retention/policy.js";
+import { HoldfastError } from "../core/values/errors.js";
+import { checkName } from "../core/values/ids.js";
+import type { Ground } from "../engine/journal/ground.js";
+import { checkPolicy } from "../engine/records/check-policy.js";
+import { policyFor, storedPolicy, storePolicy } from "../engine/records/stored-policy.js";
+import { concernsOne } from "../engine/util/concerns-one.js";
+import { callback, flag, invalid, oneOf, options, scopeOf, signalOf } from "../engine/util/options.js";
+import { gc } from "../features/retention/gc.js";
+import { pruneBy } from "../features/retention/pruning.js";
+import { type Sweep, type SweepOptions, sweepEvery } from "../features/retention/sweep.js";
+import { type RetentionProgress, type RetentionReport, Tally } from "../features/retention/tally.js";
+import { applyToSnapshots } from "../features/snapshots/prune-snapshots.js";
+import type { SessionRow } from "../store/port.js";
+
+export interface PolicyOptions {
+  /** Whose sessions it is for; without it, for all whose agent has none of its own. */
+  readonly agent?: string;
+}
+
+export interface ApplyOptions extends PolicyOptions {
+  /** Only answers what would go. */
+  readonly dryRun?: boolean;
+  /** `all`: also on lines that sessions have left by rewinding. */
+  readonly lines?: "current" | "all";
+  readonly onProgress?: (progress: RetentionProgress) => void;
+  /** Stops between two steps. What has gone by then is gone. */
+  readonly signal?: AbortSignal;
+}
+
+const SESSIONS = 100;
+
+export class Retention {
+  readonly #ground: Ground;
+  #sweep: Sweep | undefined;
+
+  constructor(ground: Ground) {
+    this.#ground = ground;
+  }
+
+  /**
+   * Says which checkpoints, and which snapshots, are kept: those of an agent, or of all agents that have no policy of their own. Nothing is
+   * removed by it yet.
+   */
+  async set(policy: RetentionPolicy, o?: PolicyOptions): Promise<void> {
+    const agent = agentIn(o, "retention.set");
+    if (policy === undefined) throw invalid("policy", "it must be given; `clear` takes one away");
+    await storePolicy(this.#ground.store, agent, checkPolicy(policy, "retention.set"));
+  }
+
+  /** The policy that was set for an agent, or for the store. */
+  async get(o?: PolicyOptions): Promise<RetentionPolicy | undefined> {
+    return storedPolicy(this.#ground.store, agentIn(o, "retention.get"));
+  }
+
+  /** Takes a policy away. Answers whether there was one. */
+  async clear(o?: PolicyOptions): Promise<boolean> {
+    return storePolicy(this.#ground.store, agentIn(o, "retention.clear"), undefined);
+  }
+
+  /**
+   * Prunes the snapshots of every agent, and then every session, by the policy that holds for it. One that is damaged or busy is named, and the
+   * others are pruned. A snapshot that a restore reads just now stays.
+   */
+  async apply(given?: ApplyOptions): Promise<RetentionReport> {
+    const o = options(given, "retention.apply", ["agent", "dryRun", "lines", "onProgress", "signal"]);
+    return this.#apply({
+      agent: scopeOf(o, "agent") === undefined ? undefined : checkName(o.agent, "agent"),
+      dryRun: flag(o.dryRun, "dryRun") ?? false,
+      lines: oneOf(o.lines, "lines", ["current", "all"]) ?? "current",
+      onProgress: callback(o.onProgress, "onProgress"),
+      signal: signalOf(o.signal),
+    });
+  }
+
+  /**
+   * Applies the policies, and frees what nothing needs any more, now and from time to time, until it is stopped or the store is closed.
+   * It keeps no process alive. One at a time.
+   */
+  sweep(o: SweepOptions): Sweep {
+    this.#ground.usable();
+    if (this.#sweep !== undefined)
+      throw new HoldfastError("CONFLICT", "A sweep goes on already in this process. Stop that one before another is begun.");
+    const sweep = sweepEvery(o, {
+      run: async (signal) => {
+        const swept = await this.#apply({ agent: undefined, dryRun: false, lines: "current", signal, idle: true });
+        return { ...swept, freedBytes: (await gc(this.#ground, { signal }, { idle: true })).freedBytes };
+      },
+      // Stopped a second time, it does not let go of the one that was begun since.
+      stopped: () => {
+        if (this.#sweep === sweep) this.#sweep = undefined;
+      },
+    });
+    this.#sweep = sweep;
+    return sweep;
+  }
+
+  /** With the store. */
+  async stop(): Promise<void> {
+    await this.#sweep?.stop();
+  }
+
+  async #apply(o: Applying): Promise<RetentionReport> {
+    const { agent, signal } = o;
+    const tally = new Tally(o.onProgress);
+    const policies: Policies = new Map();
+    await applyToSnapshots(this.#ground, agent, o, tally.ofSnapshots);
+    for (let before: number | undefined; ; ) {
+      signal?.throwIfAborted();
+      const page = {
+        ...(agent === undefined ? undefined : { agent }),
+        ...(before === undefined ? undefined : { before }),
+        limit: SESSIONS,
+      };
+      const rows: readonly SessionRow[] = await this.#ground.store.sessions(page);
+      for (const row of rows) {
+        await this.#one(row, policies, o, tally);
+        signal?.throwIfAborted();
+      }
+      before = rows.at(-1)?.no;
+      if (rows.length < SESSIONS) return tally.report();
+    }
+  }
+
+  async #one({ id, head: { agent } }: SessionRow, policies: Policies, o: Applying, tally: Tally): Promise<void> {
+    try {
+      if (!policies.has(agent)) policies.set(agent, await policyFor(this.#ground.store, agent));
+      const policy = policies.get(agent);
+      if (policy === undefined) return tally.looked();
+      const { removed } = await pruneBy(this.#ground, id, policy, { ...o, onProgress: undefined });
+      tally.pruned(id, removed);
+    } catch (error) {
+      if (!(error instanceof HoldfastError)) throw error;
+      // It was deleted in between.
+      if (error.code === "NOT_FOUND") return;
+      if (!concernsOne(error)) throw error;
+      tally.failed(id, error);
+    }
+  }
+}
+
+/** By agent, as far as they were asked for. */
+type Policies = Map<string | null, RetentionPolicy | undefined>;
+
+interface Applying {
+  readonly agent: string | undefined;
+  readonly dryRun: boolean;
+  readonly lines: "current" | "all";
+  readonly onProgress?: ((progress: RetentionProgress) => void) | undefined;
+  readonly signal: AbortSignal | undefined;
+  readonly idle?: boolean;
+}
+
+function agentIn(o: PolicyOptions | undefined, what: string): string | undefined {
+  const agent = scopeOf(options(o, what, ["agent"]), "agent");
+  return agent === undefined ? undefined : checkName(agent, "agent");
+}

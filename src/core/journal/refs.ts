@@ -1,0 +1,25 @@
+/** Which blobs a record refers to: its own body, the files of its message, and the big values a base names. */
+import { courseRefs } from "../effects/course.js";
+import type { Digest } from "../values/digest.js";
+import type { Base, JournalRecord } from "./record.js";
+import { open, type Save } from "./save.js";
+
+export function refsOf(record: JournalRecord): readonly Digest[] {
+  const refs: Digest[] = [];
+  if (record.blob !== undefined) refs.push(record.blob);
+  if (record.files !== undefined) refs.push(...record.files);
+  if (record.prefix !== undefined) refs.push(record.prefix);
+  if (record.base !== undefined) refs.push(...baseRefs(record.base));
+  return refs;
+}
+
+export const baseRefs = ({ state, course }: Base): readonly Digest[] => [
+  ...state.flatMap(([, , blob]) => blob ?? []),
+  ...(course === undefined ? [] : courseRefs(course)),
+];
+
+/** The blobs that what is left of a save refers to. */
+export function refsIn(save: Save): readonly Digest[] {
+  const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
+  return [...items, ...state].flatMap(refsOf);
+}

@@ -1,0 +1,37 @@
+/** What a model is asked, and what it answers. */
+import type { Json, JsonObject } from "../values/json.js";
+import type { Finish, Message, Part, Provider, Usage } from "./message.js";
+
+export interface ToolDescription {
+  readonly name: string;
+  readonly description: string;
+  readonly inputSchema: JsonObject;
+}
+
+export type Delta = { readonly type: "text" | "reasoning" | "tool-input"; readonly id: string; readonly delta: string };
+
+export interface ModelRequest {
+  readonly system: string;
+  readonly messages: readonly Message[];
+  readonly tools: readonly ToolDescription[];
+  /** The same when the same is asked again after a crash. */
+  readonly key: string;
+  readonly signal: AbortSignal;
+  /**
+   * The number of the first message (`seq`) under the present system text and tools. What a provider signed before that was signed under
+   * others: some refuse to be shown it again.
+   */
+  readonly prefixSince: number;
+  emit(this: void, delta: Delta): void;
+}
+
+export interface ModelReply {
+  readonly content: string | readonly Part[];
+  readonly toolCalls?: readonly { readonly id: string; readonly name: string; readonly arguments: Json | string }[];
+  readonly finish?: Finish;
+  readonly rawFinish?: string;
+  readonly usage?: Usage;
+  readonly provider?: Provider;
+  readonly model?: string;
+  readonly responseId?: string;
+}

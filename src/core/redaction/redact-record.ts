@@ -1,0 +1,444 @@
+/**
+ * Records with their texts edited: everything a journal holds that somebody said. Numbers, places and names stay, and there are as many
+ * records as before, so that whatever refers to one still finds it.
+ *
+ * Z1  a digest of arguments or of an input that were edited becomes `UNKNOWN`: nothing may be taken for the same, or for another, by what is
+ *     left. Which digests those are is known once all that holds such texts was seen (`forgotten`), so a journal is gone over twice.
+ * Z2  arguments of calls that are not over stay, wherever they stand: whoever makes them must find them as they were.
+ * Z3  a base copies values that records before it hold, also records of the session that was forked. In the base of another session, what
+ *     comes from the shared past is edited, and what that session said itself stays. Where both may be (a list, a past that was pruned), a
+ *     copy is known by its digest.
+ */
+import type { CourseBase, Turn } from "../effects/course.js";
+import { type Body, type Effect, type EffectEvent, sameInput, sameOf, UNKNOWN } from "../effects/effect.js";
+import { jsonIn, messageIn } from "../journal/blob-body.js";
+import { MAX_DESCRIPTION, MAX_LABEL, MAX_REASON, type Mark } from "../journal/checkpoint.js";
+import type { Base, JournalRecord } from "../journal/record.js";
+import { type MessageInput, partsOf } from "../messages/message.js";
+import type { Digest } from "../values/digest.js";
+import type { Json, JsonObject } from "../values/json.js";
+import { editDecision, editJson, editMessage, type RedactionPlace, type TextEdit } from "./redact-text.js";
+
+/** A body on its way: its name, and its size. */
+export interface Stored {
+  readonly digest: Digest;
+  readonly bytes: number;
+}
+
+export interface RecordEdit {
+  readonly texts: Pick<TextEdit, "text" | "numbers" | "name">;
+  /** The bodies that a save's records refer to, as they are. */
+  readonly body: (name: Digest) => Uint8Array;
+  /** Keeps another body. */
+  readonly keep: (bytes: Uint8Array) => Stored;
+  /** Another content for a file, or undefined where it stays. */
+  readonly file: (bytes: Uint8Array) => Uint8Array | undefined;
+  /** The call that is not over and was asked for here, or undefined. */
+  readonly openCall: (reply: number, index: number) => string | undefined;
+  readonly isOpen: (effectId: string) => boolean;
+  /** Told of a call that is not over and has arguments that would have been edited. */
+  readonly exempt: (effectId: string) => void;
+  /** Told of messages that were edited. */
+  readonly edited: (before: MessageInput, after: MessageInput) => void;
+  /** Z1: digests of what was edited. Filled while records are edited, and looked up by those that are edited then or later. */
+  readonly forgotten: Set<string>;
+  /** Z3: digests of values that were edited, as they were. */
+  readonly values: Set<string>;
+  readonly whole?: Whole;
+}
+
+/** A message that is to go whole, with values of it that stand elsewhere too: those are filled in while it is edited. */
+interface Whole {
+  readonly is: (message: MessageInput, seq: number) => boolean;
+  readonly edit: Pick<TextEdit, "text" | "numbers" | "name">;
+  readonly file: (bytes: Uint8Array) => Uint8Array;
+  readonly values: Set<string>;
+}
+
+/** A record with its texts edited; the same where nothing was. `seq` is its number. */
+export function editRecord(record: JournalRecord, seq: number, edit: RecordEdit): JournalRecord {
+  return new Editing(edit).record(record, seq);
+}
+
+/** Whose a value in the base of another session is. `known`: it may be of both, and is a copy if its digest is known. */
+export type Whose = "shared" | "own" | "known";
+
+/** What the other session said itself before its base (Z3). */
+export interface OwnWords {
+  readonly key: (key: string) => Whose;
+  readonly effect: (id: string) => Whose;
+  readonly status: () => Whose;
+  readonly turn: (from: number) => Whose;
+  /** Told of own words that hold the text, and stay. */
+  readonly holds: () => void;
+}
+
+/** A record of a session that shares what is edited, without the copies in it (Z3). */
+export function editCopies(record: JournalRecord, edit: RecordEdit, own: OwnWords): JournalRecord {
+  return new Editing(edit, own).copies(record);
+}
+
+/** A checkpoint with its texts edited; the same where nothing was. */
+export function editMark(mark: Mark, { texts }: Pick<RecordEdit, "texts">): Mark {
+  const where = { in: "checkpoint" } as const;
+  const { label, description, reason, metadata } = mark;
+  const words = {
+    ...(label !== undefined && { label: cutTo(texts.text(label, { ...where, field: "label" }), MAX_LABEL) }),
+    ...(description !== undefined && { description: cutTo(texts.text(description, { ...where, field: "description" }), MAX_DESCRIPTION) }),
+    ...(reason !== undefined && { reason: cutTo(texts.text(reason, { in: "reason" }), MAX_REASON) }),
+    ...(metadata !== undefined && { metadata: editJson(metadata, texts, where) as JsonObject }),
+  };
+  return changed(mark, words);
+}
+
+/** A text that has grown by what stands in the place of another is cut: nothing may be written that cannot be read. Never inside a character. */
+export function cutTo(text: string, most: number): string {
+  if (text.length <= most) return text;
+  const cut = text.slice(0, most);
+  return cut.isWellFormed() ? cut : cut.slice(0, -1);
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The object with these in the place of what it has, or the object itself where they are what it has. */
+function changed<T extends object>(object: T, changes: Fields): T {
+  const differs = Object.entries(changes).some(([key, value]) => value !== (object as Fields)[key]);
+  return differs ? { ...object, ...changes } : object;
+}
+
+class Editing {
+  readonly #edit: RecordEdit;
+  /** Z3. Undefined where all is edited. */
+  readonly #own: OwnWords | undefined;
+  #whose: Whose = "shared";
+
+  constructor(edit: RecordEdit, own?: OwnWords) {
+    this.#edit = edit;
+    this.#own = own;
+  }
+
+  /**
+   * Z3. What stands beside bases are words of the session that owns them. A call that a shared reply asks for is told by the digest of its
+   * arguments alone: that is forgotten with them.
+   */
+  copies(record: JournalRecord): JournalRecord {
+    const { base, effect, body, blob } = record;
+    if (base !== undefined) return changed(record, { base: this.#base(base) });
+    if (effect?.is !== "intent" || body !== undefined || blob !== undefined || this.#edit.isOpen(effect.id)) return record;
+    return changed(record, { effect: changed(effect, { same: this.#same(effect.same) }) });
+  }
+
+  /** Edits a part of a base by the rule for whose it is. */
+  #as<T>(whose: Whose | undefined, edit: () => T): T {
+    this.#whose = whose ?? "shared";
+    try {
+      return edit();
+    } finally {
+      this.#whose = "shared";
+    }
+  }
+
+  record(record: JournalRecord, seq: number): JournalRecord {
+    const { append, item, status, set, unset, list, base, effect, turn, prefix, signal, child } = record;
+    if (append !== undefined) return this.#message(record, "append", seq);
+    if (item !== undefined) return this.#message(record, "item", seq);
+    if (status !== undefined) return this.#status(record);
+    for (const key of [set, unset, list]) if (key !== undefined) this.#name(key, "state-key");
+    if (set !== undefined) return this.#value(record, "value", { in: "state", key: set });
+    if (list !== undefined) return this.#value(record, "items", { in: "state", key: list });
+    if (base !== undefined) return changed(record, { base: this.#base(base) });
+    if (effect !== undefined) return this.#effectRecord(record, effect);
+    if (turn !== undefined) return changed(record, { turn: this.#turn(turn) });
+    if (prefix !== undefined) return changed(record, { prefix: this.#prefix(prefix) });
+    if (signal !== undefined) {
+      this.#name(signal, "signal");
+      return this.#value(record, "body", { in: "signal", name: signal });
+    }
+    if (child !== undefined) this.#name(child, "session-id");
+    return record;
+  }
+
+  #name(name: string, what: Parameters<NonNullable<TextEdit["name"]>>[1]): void {
+    this.#edit.texts.name?.(name, what);
+  }
+
+  // ---- bodies
+
+  #json(value: Json, where: RedactionPlace): Json {
+    const { whole, texts } = this.#edit;
+    const isWhole = whole !== undefined && whole.values.size > 0 && whole.values.has(sameOf(value));
+    const after = editJson(value, isWhole ? whole.edit : texts, where);
+    return after === value ? value : this.#copied(value, after);
+  }
+
+  #text(text: string, where: RedactionPlace): string {
+    const after = this.#edit.texts.text(text, where);
+    return after === text ? text : this.#copied(text, after);
+  }
+
+  /** Z3. The items of a list are values of their own: a fork may have put others between them. */
+  #copied<T extends Json>(before: T, after: T): T {
+    const { values } = this.#edit;
+    const items = Array.isArray(before) && Array.isArray(after) ? (after as readonly Json[]) : undefined;
+    if (this.#whose === "shared") {
+      values.add(sameOf(before));
+      if (items) for (const [i, item] of (before as readonly Json[]).entries()) if (item !== items[i]) values.add(sameOf(item));
+      return after;
+    }
+    if (this.#whose === "known" && values.has(sameOf(before))) return after;
+    const isOwn = (item: Json, i: number): boolean => item !== items?.[i] && (this.#whose === "own" || !values.has(sameOf(item)));
+    if (items === undefined || (before as readonly Json[]).some(isOwn)) this.#own?.holds();
+    return items === undefined ? before : (each(before as readonly Json[], (item, i) => (isOwn(item, i) ? item : (items[i] as Json))) as T);
+  }
+
+  #bodyText(name: Digest): string {
+    return Buffer.from(this.#edit.body(name)).toString("utf8");
+  }
+
+  #parsed(name: Digest): Json {
+    return jsonIn(this.#bodyText(name), name);
+  }
+
+  #keep(value: unknown): { readonly blob: Digest; readonly size: number } {
+    const { digest: blob, bytes: size } = this.#edit.keep(Buffer.from(JSON.stringify(value)));
+    return { blob, size };
+  }
+
+  /** A record with a value in it, or with one that is kept as a blob. */
+  #value(record: JournalRecord, field: "value" | "items" | "body", where: RedactionPlace): JournalRecord {
+    if (record.blob === undefined) {
+      const value = record[field] as Json | undefined;
+      return value === undefined ? record : changed(record, { [field]: this.#json(value, where) });
+    }
+    const before = this.#parsed(record.blob);
+    const after = this.#json(before, where);
+    return after === before ? record : { ...record, ...this.#keep(after) };
+  }
+
+  #body(body: Body, where: RedactionPlace): Body {
+    if ("value" in body) return changed(body, { value: this.#json(body.value, where) });
+    const before = this.#parsed(body.blob);
+    const after = this.#json(before, where);
+    return after === before ? body : this.#keep(after);
+  }
+
+  // ---- the transcript
+
+  #message(record: JournalRecord, field: "append" | "item", seq: number): JournalRecord {
+    const { whole } = this.#edit;
+    const before = (record.blob === undefined ? record[field] : messageIn(this.#bodyText(record.blob), record.blob)) as MessageInput;
+    const files = new Map<Digest, Stored>();
+    const isWhole = whole?.is(before, seq) === true;
+    if (isWhole) for (const value of valuesIn(before)) if (isTelling(value)) whole.values.add(sameOf(value));
+    const after = editMessage(before, {
+      ...(isWhole ? whole.edit : this.#edit.texts),
+      file: (name) => (record.files?.includes(name) ? this.#file(name, files, isWhole ? whole.file : this.#edit.file) : undefined),
+      leaves: (index) => this.#leaves(before, seq, index),
+    });
+    if (after === before) return record;
+    this.#edit.edited(before, after);
+    this.#forget(before, after);
+    const named = record.files?.map((name) => files.get(name)?.digest ?? name);
+    const body = record.blob === undefined ? { [field]: after } : this.#keep(after);
+    return { ...record, ...body, ...(named && { files: named }) };
+  }
+
+  #file(
+    name: Digest,
+    files: Map<Digest, Stored>,
+    change: RecordEdit["file"],
+  ): { readonly digest: Digest; readonly sizeBytes: number } | undefined {
+    const other = change(this.#edit.body(name));
+    if (other === undefined) return undefined;
+    const kept = this.#edit.keep(other);
+    files.set(name, kept);
+    return { digest: kept.digest, sizeBytes: kept.bytes };
+  }
+
+  /** Z2 */
+  #leaves(message: MessageInput, seq: number, index: number): boolean {
+    const id = this.#edit.openCall(seq, index);
+    if (id === undefined) return false;
+    const part = callsIn(message)[index];
+    const { texts, whole } = this.#edit;
+    const edit = whole?.is(message, seq) ? whole.edit : texts;
+    if (part !== undefined && editMessage({ role: "assistant", content: [part] }, edit).content[0] !== part) this.#edit.exempt(id);
+    return true;
+  }
+
+  /** Z1 */
+  #forget(before: MessageInput, after: MessageInput): void {
+    this.#edit.forgotten.add(sameInput(before));
+    for (const value of valuesIn(before)) if (isTelling(value)) this.#edit.values.add(sameOf(value));
+    const calls = callsIn(after);
+    for (const [i, { input }] of callsIn(before).entries()) if (calls[i]?.input !== input) this.#edit.forgotten.add(sameOf(input));
+  }
+
+  #status(record: JournalRecord): JournalRecord {
+    const { reason, output } = record;
+    return changed(record, {
+      ...(reason !== undefined && { reason: this.#reason(reason) }),
+      ...(output !== undefined && { output: this.#json(output, { in: "output" }) }),
+    });
+  }
+
+  #reason(reason: string): string {
+    return cutTo(this.#text(reason, { in: "reason" }), MAX_REASON);
+  }
+
+  // ---- calls and turns
+
+  #same(same: string): string {
+    return this.#edit.forgotten.has(same) ? UNKNOWN : same;
+  }
+
+  #turn(turn: Turn): Turn {
+    for (const name of [turn.key, turn.id]) if (name !== undefined) this.#name(name, "turn-key");
+    return changed(turn, { same: this.#same(turn.same) });
+  }
+
+  #prefix(name: Digest): Digest {
+    const before = this.#parsed(name);
+    const after = this.#json(before, { in: "system" });
+    return after === before ? name : this.#keep(after).blob;
+  }
+
+  #effectRecord(record: JournalRecord, effect: EffectEvent): JournalRecord {
+    switch (effect.is) {
+      case "intent": {
+        this.#effectNames(effect);
+        const edited = this.#argsRecord(record, effect.id, { in: "arguments", tool: effect.name });
+        return this.#edit.isOpen(effect.id) ? edited : changed(edited, { effect: changed(effect, { same: this.#same(effect.same) }) });
+      }
+      case "approved":
+        return this.#decision(this.#argsRecord(record, effect.id, { in: "arguments", tool: "" }), effect);
+      case "retry":
+        return this.#decision(record, effect);
+      case "waits":
+        if (effect.waits.for === "signal") this.#name(effect.waits.name, "signal");
+        return record;
+      case "signalled":
+        this.#name(effect.name, "signal");
+        return this.#value(record, "body", { in: "signal", name: effect.name });
+      case "done":
+        return this.#decision(this.#value(record, "body", { in: "result" }), effect);
+      default:
+        return record;
+    }
+  }
+
+  #decision(record: JournalRecord, effect: Extract<EffectEvent, { is: "approved" | "retry" | "done" }>): JournalRecord {
+    return changed(record, { effect: editDecision(effect, { text: (text, where) => this.#text(text, where) }) });
+  }
+
+  #effectNames({ name, named, waits }: Pick<Effect, "name" | "named" | "waits">): void {
+    this.#name(name, "tool");
+    if (named !== undefined) this.#name(named, "effect-key");
+    if (waits?.for === "signal") this.#name(waits.name, "signal");
+  }
+
+  #argsRecord(record: JournalRecord, id: string, where: RedactionPlace): JournalRecord {
+    if (record.body === undefined && record.blob === undefined) return record;
+    const before = record.blob === undefined ? (record.body as Json) : this.#parsed(record.blob);
+    const after = this.#json(before, where);
+    if (after === before) return record;
+    // Z2
+    if (this.#edit.isOpen(id)) {
+      this.#edit.exempt(id);
+      return record;
+    }
+    this.#edit.forgotten.add(sameOf(before));
+    return { ...record, ...(record.blob === undefined ? { body: after } : this.#keep(after)) };
+  }
+
+  // ---- bases
+
+  #base(base: Base): Base {
+    const { reason, output, course, state } = base;
+    const own = this.#own;
+    return changed(base, {
+      ...this.#as(own?.status(), () => ({
+        ...(reason !== undefined && { reason: this.#reason(reason) }),
+        ...(output !== undefined && { output: this.#json(output, { in: "output" }) }),
+      })),
+      ...(course !== undefined && { course: this.#course(course) }),
+      state: each(state, (entry) => this.#as(own?.key(entry[0]), () => this.#stateEntry(entry))),
+    });
+  }
+
+  #stateEntry(entry: Base["state"][number]): Base["state"][number] {
+    const [key, value, blob] = entry;
+    const where = { in: "state", key } as const;
+    this.#name(key, "state-key");
+    if (blob === undefined) {
+      const after = this.#json(value, where);
+      return after === value ? entry : [key, after];
+    }
+    const before = this.#parsed(blob);
+    const after = this.#json(before, where);
+    if (after === before) return entry;
+    const kept = this.#keep(after);
+    return [key, null, kept.blob, kept.size];
+  }
+
+  #course(course: CourseBase): CourseBase {
+    const { effects, turn, prefix, signals } = course;
+    const own = this.#own;
+    const shared = own && "known";
+    const isOwnTurn = turn !== undefined && own?.turn(turn.from) === "own";
+    return changed(course, {
+      ...(effects && { effects: each(effects, (effect) => this.#as(own?.effect(effect.id), () => this.#effect(effect))) }),
+      ...(turn && !isOwnTurn && { turn: this.#turn(turn) }),
+      ...(prefix !== undefined && { prefix: this.#as(shared, () => this.#prefix(prefix)) }),
+      ...(signals && {
+        signals: each(signals, (signal) =>
+          this.#as(shared, () => changed(signal, { body: this.#body(signal.body, { in: "signal", name: signal.name }) })),
+        ),
+      }),
+    });
+  }
+
+  #effect(effect: Effect): Effect {
+    this.#effectNames(effect);
+    const { id, name, args, result, signals, same } = effect;
+    const isOpen = this.#edit.isOpen(id);
+    const edited = args && this.#args(args, id, { in: "arguments", tool: name });
+    return changed(editDecision(effect, { text: (text, where) => this.#text(text, where) }), {
+      ...(edited && { args: edited }),
+      ...(result && { result: this.#body(result, { in: "result", tool: name }) }),
+      ...(signals && {
+        signals: each(signals, (signal) => changed(signal, { body: this.#body(signal.body, { in: "signal", name: signal.name }) })),
+      }),
+      same: isOpen || this.#whose === "own" ? same : this.#same(same),
+    });
+  }
+
+  #args(args: Body, id: string, where: RedactionPlace): Body {
+    const after = this.#body(args, where);
+    if (after === args) return args;
+    if (this.#edit.isOpen(id)) {
+      this.#edit.exempt(id);
+      return args;
+    }
+    // The record that this was copied from may have been redacted before, from another session that shares it.
+    this.#edit.forgotten.add(sameOf("value" in args ? args.value : this.#parsed(args.blob)));
+    return after;
+  }
+}
+
+/** The list with each item edited, or the list itself where none was. */
+function each<T>(list: readonly T[], change: (item: T, index: number) => T): readonly T[] {
+  const edited = list.map(change);
+  return edited.every((item, i) => item === list[i]) ? list : edited;
+}
+
+const callsIn = (message: MessageInput) =>
+  partsOf(message).flatMap((part) => (part.type === "tool-call" && part.by !== "provider" ? [part] : []));
+
+/** A value that is written short may be anything else's: `"ok"`, 1, true. */
+const isTelling = (value: Json): boolean => JSON.stringify(value).length >= TELLING_CHARS;
+const TELLING_CHARS = 16;
+
+/** What a message says that the course may say again: arguments, and what tools answered. */
+const valuesIn = (message: MessageInput): readonly Json[] =>
+  partsOf(message).flatMap((part) => (part.type === "tool-call" ? [part.input] : part.type === "tool-result" ? [part.output as Json] : []));

@@ -1,0 +1,133 @@
+/**
+ * Which decision about a call stands.
+ *
+ * A call may wait, or be in doubt, several times, and each time is one decision. All letters that decide it have one id, so the store says who
+ * was first, also among processes. The event that a letter becomes says which time it decided (`asked`), so that everyone finds it again.
+ */
+import { bodyIn } from "../../core/effects/course.js";
+import { type Effect, type EffectEvent, lineOfEffect } from "../../core/effects/effect.js";
+import type { JournalRecord } from "../../core/journal/record.js";
+import { firstSeq, isGap, open } from "../../core/journal/save.js";
+import { type ErrorDetails, quote } from "../../core/values/errors.js";
+import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
+import { type Json, sortedText } from "../../core/values/json.js";
+import type { Ground } from "../journal/ground.js";
+import { hole } from "../journal/journal.js";
+import type { MailDoc, Settlement } from "../records/rows.js";
+import { valueOf } from "./bodies.js";
+
+/** The letters that decide about a call. */
+export type DecisionLetter = Extract<MailDoc, { kind: "approve" | "deny" | "settle" }>;
+
+export interface Decision {
+  readonly is: NonNullable<ErrorDetails["decision"]>;
+  readonly by?: string | undefined;
+  /** Other arguments, the reason, the result or the error. */
+  readonly body?: Json | undefined;
+  /** False: no letter said it, but the call itself, or its `check`. */
+  readonly isSaid: boolean;
+}
+
+export const decisionId = (effect: string, asked: number, again: number): string =>
+  `decide:${effect}:${asked}${again === 0 ? "" : `:${again}`}`;
+
+/** The id of the letter in which an attempt says, too late, what became of it. */
+export const lateId = (effect: string, attempt: number): string => `late:${effect}:${attempt}`;
+
+export function decisionIn(doc: DecisionLetter): Decision {
+  const { by } = doc;
+  if (doc.kind === "approve") return { is: "approved", by, body: doc.args, isSaid: true };
+  if (doc.kind === "deny") return { is: "denied", by, body: doc.reason, isSaid: true };
+  return { by, ...settled(doc.as), isSaid: true };
+}
+
+/** What a call has answered by itself. */
+export const lateDecision = (as: Settlement): Decision => ({ ...settled(as), isSaid: false });
+
+function settled(as: Settlement): Pick<Decision, "is" | "body"> {
+  if ("result" in as) return { is: "result", body: as.result };
+  return "error" in as ? { is: "error", body: as.error } : { is: "retry" };
+}
+
+/** Whether a decision says what stands. Who said it does not matter. A session as a whole that may go on has a result, and no retry. */
+export function isSame(stands: Decision, said: Decision, { whole }: Pick<Effect, "whole">): boolean {
+  if (whole && said.is === "retry") return stands.is === "retry" || stands.is === "result";
+  const text = ({ body }: Decision) => body && sortedText(body);
+  return stands.is === said.is && text(stands) === text(said);
+}
+
+/** How far back a decision is looked for: it was taken in a moment ago. */
+const LOOK_BACK = 500;
+const ROWS = 25;
+
+/** The decision that the journal says was made this time; else the last thing that it says was decided about the call. */
+export async function standing(
+  ground: Ground,
+  effectId: string,
+  asked: number | undefined,
+): Promise<{ readonly decision: Decision; readonly isThisTime: boolean } | undefined> {
+  let last: JournalRecord | undefined;
+  for await (const record of recordsOf(ground, effectId)) {
+    const { effect } = record;
+    if (effect === undefined || !isDecisive(effect)) continue;
+    if (asked !== undefined && effect.asked === asked) return { decision: await decisionOf(ground, record), isThisTime: true };
+    // Times before this one are over.
+    if ((effect.asked ?? asked ?? 0) >= (asked ?? 0)) last ??= record;
+  }
+  return last && { decision: await decisionOf(ground, last), isThisTime: false };
+}
+
+/** What the latest saves say of a call, newest first, back to its intent. */
+async function* recordsOf({ store }: Ground, effectId: string): AsyncGenerator<JournalRecord> {
+  const line = lineOfEffect(effectId) as LineId;
+  let to = MAX_SEQ;
+  for (let looked = 0; looked < LOOK_BACK; looked += ROWS) {
+    const saves = await store.saves(line, { from: 1, to, limit: ROWS, newestFirst: true, items: false, state: true });
+    for (const save of saves) {
+      if (to !== MAX_SEQ && save.seq !== to) throw hole(line, to);
+      to = firstSeq(save) - 1;
+      if (isGap(save) || save.state === null) continue;
+      for (const record of open(save, { state: true }).state.toReversed()) {
+        if (record.effect?.id !== effectId) continue;
+        yield record;
+        if (record.effect.is === "intent") return;
+      }
+    }
+    if (saves.length < ROWS) return;
+  }
+}
+
+type Decisive = Extract<EffectEvent, { is: "approved" | "retry" | "done" }>;
+/** What an attempt says of itself, that it is to be made again, decides nothing. */
+const isDecisive = (event: EffectEvent): event is EffectEvent & Decisive =>
+  event.is === "done" || ((event.is === "approved" || event.is === "retry") && event.asked !== undefined);
+
+async function decisionOf(ground: Ground, record: JournalRecord): Promise<Decision> {
+  const event = record.effect as Decisive;
+  const body = bodyIn(record);
+  const said = { by: event.by, body: body && (await valueOf(ground, body)), isSaid: event.asked !== undefined };
+  if (event.is !== "done") return { is: event.is, ...said };
+  return { is: event.outcome === "ok" ? "result" : event.outcome, ...said };
+}
+
+/** A decision in words: "denied by ana: too much". */
+export function inWords({ is, by, body, isSaid }: Decision): string {
+  const who = by === undefined ? "" : ` by ${quote(by)}`;
+  const what = body === undefined ? "" : typeof body === "string" ? quote(body) : cut(JSON.stringify(body));
+  switch (is) {
+    case "approved":
+      return `approved${who}${what === "" ? "" : `, with the arguments ${what}`}`;
+    case "denied":
+      return `denied${who}: ${what}`;
+    case "retry":
+      return `settled${who}: it is to be made again`;
+    default:
+      return `${isSaid ? `settled${who}` : "over"}, with the ${is} ${what === "" ? "in its tool message" : what}`;
+  }
+}
+
+const cut = (text: string): string => (text.length > 80 ? `${text.slice(0, 77)}…` : text);
+
+/** Whether a call still waits for the decision that was asked for then. */
+export const isStillAsked = (effect: Effect | undefined, asked: number): boolean =>
+  (effect?.phase === "waiting" || effect?.phase === "doubt") && effect.asked === asked;

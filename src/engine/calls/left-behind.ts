@@ -1,0 +1,136 @@
+/**
+ * What was done in pasts that a session has left: by rewinding or adopting another line, or, where it is a fork, by the sessions it comes
+ * from, however far back. A call on the new line that equals one of those is not made without asking.
+ */
+import { bodyIn } from "../../core/effects/course.js";
+import { acts, applyEvent, type Effect, likeness } from "../../core/effects/effect.js";
+import { firstSeq, isGap, open, type Save } from "../../core/journal/save.js";
+import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
+import type { LineRow } from "../../store/port.js";
+import type { Ground } from "../journal/ground.js";
+import { hole } from "../journal/journal.js";
+import type { Past, Segment } from "../journal/past.js";
+import { breathe } from "../util/breathe.js";
+
+/** A stretch of a line, read as far as it goes, and the calls that were made on it or were open where it begins. */
+interface Stretch {
+  readonly line: LineId;
+  readonly to: number;
+  /** Whether a session owns the line: then nothing is cut from its end. */
+  readonly isOwned: boolean;
+  next: number;
+  /** The last save that was read. */
+  last: Save | undefined;
+  readonly calls: Map<string, Effect>;
+}
+
+const ROWS = 500;
+
+export class LeftBehind {
+  readonly #ground: Ground;
+  readonly #stretches: readonly Stretch[];
+
+  private constructor(ground: Ground, stretches: readonly Stretch[]) {
+    this.#ground = ground;
+    this.#stretches = stretches;
+  }
+
+  /** All that this session, and those it comes from, did on other lines than its own past. */
+  static async of(ground: Ground, session: SessionId, origin: string | undefined, from: Past): Promise<LeftBehind> {
+    const past = await from.all();
+    const stretches: Stretch[] = [];
+    for (const segment of past) if (segment.to !== MAX_SEQ) stretches.push(await after(ground, segment, segment.to));
+    const owners = [session, origin, ...past.map((segment) => segment.session)].flatMap((owner) => owner ?? []);
+    for (const owner of new Set<string>(owners)) {
+      for (const { id, origin: begins } of await ground.store.lines({ session: owner }))
+        if (!past.some(({ line }) => line === id)) stretches.push(whole(id, begins, true));
+    }
+    return new LeftBehind(ground, stretches);
+  }
+
+  /** What was done on lines behind the places up to which they are kept; on others, all. */
+  static async beyond(ground: Ground, lines: readonly LineRow[], kept: ReadonlyMap<LineId, number>): Promise<LeftBehind> {
+    const stretches: Stretch[] = [];
+    for (const { id, origin, session } of lines) {
+      const last = kept.get(id);
+      stretches.push(last === undefined ? whole(id, origin, session !== null) : await after(ground, { line: id, session }, last));
+    }
+    return new LeftBehind(ground, stretches);
+  }
+
+  /** What was done on a past behind a place: what going back there leaves behind. */
+  static async behind(ground: Ground, past: Past, seq: number): Promise<readonly Effect[]> {
+    const stretches: Stretch[] = [];
+    for (const segment of (await past.downTo(seq + 1)).toReversed()) {
+      const { line, from, to, session } = segment;
+      if (to <= seq) continue;
+      const whole = { line, to, isOwned: session !== null, next: from, last: undefined, calls: new Map<string, Effect>() };
+      stretches.push(from <= seq ? { ...(await after(ground, segment, seq)), to } : whole);
+    }
+    return new LeftBehind(ground, stretches).all();
+  }
+
+  /** Calls that act and were begun, oldest first; read up to now at every call. */
+  async all(): Promise<readonly Effect[]> {
+    for (const stretch of this.#stretches) await this.#read(stretch);
+    return this.#stretches.flatMap(({ calls }) => [...calls.values()].filter(({ first }) => first !== undefined));
+  }
+
+  /** One that is the same as a call, preferably one that nothing was answered from yet; and one that cannot be compared with it. */
+  async find(
+    call: Pick<Effect, "name" | "same" | "named">,
+    isUsed: (id: string) => boolean,
+  ): Promise<{ readonly same: Effect | undefined; readonly unknown: Effect | undefined }> {
+    const made = await this.all();
+    const like = made.filter((one) => likeness(call, one) === "same");
+    return {
+      same: like.find(({ id }) => !isUsed(id)) ?? like[0],
+      unknown: made.find((one) => likeness(call, one) === "unknown"),
+    };
+  }
+
+  async #read(stretch: Stretch): Promise<void> {
+    const checkEnd = await this.#ground.journal.endCheck();
+    while (stretch.next <= stretch.to) {
+      await breathe();
+      const { line, next, to, calls } = stretch;
+      const saves = await this.#ground.store.saves(line, { from: next, to, limit: ROWS, items: false, state: true });
+      if (saves.length === 0 && to !== MAX_SEQ) throw hole(line, next);
+      for (const save of saves) {
+        if (firstSeq(save) > stretch.next) throw hole(line, stretch.next);
+        stretch.next = save.seq + 1;
+        stretch.last = save;
+        // Pruned: no checkpoint is left before it to go back to.
+        if (isGap(save) || save.state === null) continue;
+        for (const record of open(save, { state: true }).state) {
+          const { effect: event } = record;
+          if (event === undefined) continue;
+          const about = { at: save.at - (record.ago ?? 0), holder: undefined, body: bodyIn(record) };
+          const effect = applyEvent(calls.get(event.id), event, about);
+          if (effect !== undefined && acts(effect)) calls.set(effect.id, effect);
+        }
+      }
+      if (saves.length === ROWS || to !== MAX_SEQ) continue;
+      if (stretch.isOwned) checkEnd(line, stretch.last);
+      return;
+    }
+  }
+}
+
+const whole = (line: LineId, origin: Place | null, isOwned: boolean): Stretch => ({
+  line,
+  to: MAX_SEQ,
+  isOwned,
+  next: (origin?.seq ?? 0) + 1,
+  last: undefined,
+  calls: new Map(),
+});
+
+/** What follows a place on its line: also what becomes of the calls that are open there. */
+async function after({ journal, loader }: Ground, { line, session }: Pick<Segment, "line" | "session">, seq: number): Promise<Stretch> {
+  const found = await journal.saveAt({ line, seq });
+  const course = found && (await loader.course(found));
+  const open = (course?.open ?? []).filter(acts);
+  const calls = new Map(open.map((effect) => [effect.id, effect]));
+  return { line, to: MAX_SEQ, isOwned: session !== null, next: seq + 1, last: found?.save, calls };
+}

@@ -1,0 +1,50 @@
+/** A call that is not over, as people see it. */
+import { acts, type Effect, type WaitsFor } from "../../core/effects/effect.js";
+import type { Json } from "../../core/values/json.js";
+import { isoTime } from "../../core/values/time.js";
+import type { Ground } from "../journal/ground.js";
+import type { Past } from "../journal/past.js";
+import { argsOf } from "./bodies.js";
+
+export interface Pending {
+  readonly effectId: string;
+  readonly sessionId: string;
+  readonly tool: string;
+  readonly args: Json;
+  readonly since: string;
+  readonly mode: Effect["mode"];
+  /** The key that was, or will be, handed to it: by it one can look whether it happened. */
+  readonly key: string;
+  readonly status: "waiting" | "in-doubt" | "under-way";
+  readonly waitsFor?: WaitsFor;
+  /** In doubt: why `check` could not say what became of it. */
+  readonly why?: string;
+}
+
+/** A call that was made in a past that was left. */
+export interface Passed extends Omit<Pending, "status" | "waitsFor" | "why"> {
+  readonly outcome: "ok" | "error" | "denied" | "unknown";
+}
+
+export async function pendingOf(ground: Ground, sessionId: string, past: Past, effect: Effect): Promise<Pending> {
+  const { phase, waits, why } = effect;
+  return {
+    ...(await told(ground, sessionId, past, effect)),
+    status: phase === "waiting" ? "waiting" : phase === "doubt" ? "in-doubt" : "under-way",
+    ...(waits !== undefined && { waitsFor: waits }),
+    ...(why !== undefined && { why }),
+  };
+}
+
+export async function passedOf(ground: Ground, sessionId: string, past: Past, effect: Effect): Promise<Passed> {
+  return { ...(await told(ground, sessionId, past, effect)), outcome: effect.outcome ?? "unknown" };
+}
+
+async function told(ground: Ground, sessionId: string, past: Past, effect: Effect) {
+  const { id, name, mode, key, since } = effect;
+  return { effectId: id, sessionId, tool: name, args: await argsOf(ground, past, effect), since: isoTime(since), mode, key };
+}
+
+/** Calls that going to another line would leave in the air. */
+export const unsettled = (open: readonly Effect[]): readonly Effect[] =>
+  open.filter((effect) => acts(effect) && (effect.first !== undefined || effect.whole));

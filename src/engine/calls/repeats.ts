@@ -1,0 +1,63 @@
+/** Whether a call was made before in a past that the session has left, and what is to become of it then. */
+import type { Effect, WaitsFor } from "../../core/effects/effect.js";
+import type { LineId } from "../../core/values/ids.js";
+import type { Holding } from "../session/holding.js";
+import { type ActedDoc, actedIn } from "./acted.js";
+import { answerOf } from "./bodies.js";
+import { LeftBehind } from "./left-behind.js";
+
+/** ask: wait for somebody's word. replay: answer from the record. live: make it again. */
+export type EffectPolicy = "ask" | "replay" | "live";
+export const POLICIES: readonly EffectPolicy[] = ["ask", "replay", "live"];
+
+export interface Repeat {
+  /** What the call waits for, unless it is answered from the record. */
+  readonly waits: WaitsFor;
+  /** The call that it is answered from: asked for, and there is an answer. */
+  readonly replays: Effect | undefined;
+}
+
+/** What was read of the line that the session is on, as far as it was needed: what could not be read is asked for again. */
+interface Known {
+  readonly line: LineId;
+  policy?: EffectPolicy;
+  left?: LeftBehind;
+  deleted?: readonly ActedDoc[];
+}
+
+export class Repeats {
+  readonly #held: Holding;
+  #known: Known | undefined;
+
+  constructor(held: Holding) {
+    this.#held = held;
+  }
+
+  async find(call: Pick<Effect, "name" | "same" | "named">): Promise<Repeat | undefined> {
+    const { id, line, ground, work } = this.#held;
+    if (this.#known?.line !== line) this.#known = { line };
+    const known = this.#known;
+    const policy = (known.policy ??= (await ground.journal.line(line))?.doc.effects ?? "ask");
+    if (policy === "live") return undefined;
+    const left = (known.left ??= await LeftBehind.of(ground, id, work.head.origin?.sessionId, work.past));
+    const { replayed } = work.fold.course;
+    const { same, unknown } = await left.find(call, (made) => replayed.includes(made));
+    if (same !== undefined) {
+      const isFresh = policy === "replay" && same.phase === "done" && !replayed.includes(same.id);
+      const replays = isFresh && (await answerOf(ground, same)) !== undefined ? same : undefined;
+      return { waits: { for: "repeat", of: same.id }, replays };
+    }
+    // Holdfast cannot compare those with this call. Their answers are no answer to it.
+    const of = unknown?.id ?? callIn((known.deleted ??= await actedIn(ground, work.past)), call.name);
+    return of === undefined ? undefined : { waits: { for: "repeat", of, uncertain: true }, replays: undefined };
+  }
+}
+
+/** The id of a call of the tool that was deleted. */
+function callIn(deleted: readonly ActedDoc[], tool: string): string | undefined {
+  const calls = deleted.flatMap(({ tools, unreadable, id }) => {
+    const found = tools.find(({ name }) => name === tool)?.call;
+    return found ?? (unreadable ? [`${id}-?`] : []);
+  });
+  return calls[0];
+}

@@ -1,0 +1,292 @@
+/**
+ * Reading journals: which lines a line goes back to, its end, and its checkpoints. Everything that is handed on has been verified.
+ */
+import { type Checkpoint, checkpointOf } from "../../core/journal/checkpoint.js";
+import { firstSeq, isGap, open, priorOf, type Save } from "../../core/journal/save.js";
+import { type Digest, digest } from "../../core/values/digest.js";
+import { HoldfastError } from "../../core/values/errors.js";
+import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
+import type { LineRow, SessionRow, Store, Witnesses } from "../../store/port.js";
+import { type HeadDoc, headOf, type LineDoc, lineOf } from "../records/rows.js";
+import { Heirs } from "./heirs.js";
+import { FIRST_LINES, lost, Past, type Segment } from "./past.js";
+
+/** A save whose sections were not read, verified. */
+export interface Read {
+  readonly save: Save;
+  readonly digest: Digest;
+}
+
+/** A checkpoint, its save, and the past it stands on. */
+export interface CheckpointRead extends Read {
+  readonly checkpoint: Checkpoint;
+  readonly session: string;
+  readonly past: Past;
+}
+
+/** Where a session stands: what it says of itself, the line it is on, and where that ends. */
+export interface Standpoint {
+  readonly row: SessionRow;
+  readonly head: HeadDoc;
+  readonly line: LineDoc;
+  readonly tail: Read | undefined;
+}
+
+export interface OwnedOptions {
+  readonly heirs?: Heirs | undefined;
+  /** End at the first line that belongs to another session than the one that asks. */
+  readonly own?: boolean;
+}
+
+const HEADER = { items: false, state: false } as const;
+
+export class Journal {
+  readonly #store: Store;
+  readonly #docs = new Map<string, LineDoc>();
+  #anchors: Witnesses | Promise<Witnesses> | undefined;
+  #hasListed = false;
+  readonly #lines = {
+    read: (line: LineId, limit: number) => this.#pastRows(line, limit),
+    verified: (row: LineRow) => this.#remember(lineOf(row)),
+  };
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  // ---- lines
+
+  /** A line and who owns it now, or undefined. */
+  async line(id: LineId): Promise<{ readonly doc: LineDoc; readonly session: string | null } | undefined> {
+    const row = await this.#store.line(id);
+    return row && { doc: this.#remember(lineOf(row)), session: row.session };
+  }
+
+  #remember(doc: LineDoc): LineDoc {
+    if (this.#docs.size > 10_000) this.#docs.clear();
+    this.#docs.set(doc.id, doc);
+    return doc;
+  }
+
+  /** The past of a line, up to a record. Nothing is read before the caller asks it. */
+  past(line: LineId, to = MAX_SEQ): Past {
+    return new Past(this.#lines, { line, seq: to });
+  }
+
+  /** The same of the line that a session is on. */
+  pastOf({ row, line: { id, origin } }: Pick<Standpoint, "row" | "line">): Past {
+    const own = { line: id, from: (origin?.seq ?? 0) + 1, to: MAX_SEQ, session: row.id };
+    return new Past(this.#lines, origin, { known: [own] });
+  }
+
+  /** Most lines begin nowhere else, and that never changes: then there is only their owner to look for. */
+  async #pastRows(line: LineId, limit: number): Promise<readonly LineRow[]> {
+    if (this.#docs.get(line)?.origin !== null) return this.#store.past(line, limit);
+    const row = await this.#store.line(line);
+    return row === undefined ? [] : [row];
+  }
+
+  // ---- ends and places
+
+  /** Where a session stands, in one look; or undefined. */
+  async present(id: SessionId): Promise<Standpoint | undefined> {
+    const anchors = await this.#knownEnds();
+    const found = await this.#store.present(id);
+    if (found === undefined) return undefined;
+    const head = headOf(found.session);
+    if (found.line === undefined) throw lost(head.line);
+    const line = this.#docs.get(head.line) ?? this.#remember(lineOf(found.line));
+    checkAnchor(anchors, head.line, found.end);
+    return { row: found.session, head, line, tail: found.end && read(found.end) };
+  }
+
+  /** The last save of a line, without its sections, or undefined where it has none. */
+  async tail(line: LineId, ends?: Witnesses): Promise<Read | undefined> {
+    const anchors = ends ?? (await this.#knownEnds());
+    const [save] = await this.#store.saves(line, { from: 1, to: MAX_SEQ, limit: 1, newestFirst: true, ...HEADER });
+    checkAnchor(anchors, line, save);
+    return save && read(save);
+  }
+
+  /** Where lines ended when their anchors were written. Read before the ends themselves: those only move on. */
+  #knownEnds(): Witnesses | Promise<Witnesses> {
+    this.#anchors ??= this.#store.anchors().then(
+      (anchors) => {
+        this.#anchors = anchors;
+        return anchors;
+      },
+      (error: unknown) => {
+        this.#anchors = undefined;
+        throw error;
+      },
+    );
+    return this.#anchors;
+  }
+
+  /** A check of ends that a walk has found. Ask for it before the walk begins: lines only move on, and so do anchors. */
+  async endCheck(): Promise<(line: LineId, last: Save | undefined) => void> {
+    const anchors = await this.#knownEnds();
+    return (line, last) => checkAnchor(anchors, line, last);
+  }
+
+  /** Whether a line had gone further than a record when its anchor was written. */
+  async isBehindAnchor(line: LineId, seq: number): Promise<boolean> {
+    return ((await this.#knownEnds()).of(line)?.seq ?? 0) > seq;
+  }
+
+  /** The same for a few lines, for whoever lists once: all there are need not be kept in mind for that. */
+  async endsOf(lines: readonly LineId[]): Promise<Witnesses> {
+    const isFirst = !this.#hasListed;
+    this.#hasListed = true;
+    return isFirst && this.#anchors === undefined ? this.#store.anchors(new Set(lines)) : this.#knownEnds();
+  }
+
+  /** Lines were cut, and came back another way: what was known of their ends is asked for anew. */
+  forgetEnds(): void {
+    this.#anchors = undefined;
+  }
+
+  /** The save that ends at exactly this place, or undefined. */
+  async saveAt({ line, seq }: Place): Promise<Read | undefined> {
+    const [save] = await this.#store.saves(line, { from: seq, to: seq, limit: 1, ...HEADER });
+    if (save !== undefined && isGap(save) && firstSeq(save) <= seq) return undefined;
+    // Verified even where it is not the one: a save whose number was changed must not make another seem never to have been.
+    const found = save && !isGap(save) ? read(save) : undefined;
+    if (save === undefined || firstSeq(save) > seq) await this.checkAbsent({ line, seq });
+    return save?.seq === seq ? found : undefined;
+  }
+
+  /** Throws where a record that no save holds must have been there: one behind it is on the same line. */
+  async checkAbsent({ line, seq }: Place): Promise<void> {
+    const [after] = await this.#store.saves(line, { from: seq, to: MAX_SEQ, limit: 1, ...HEADER });
+    if (after === undefined) return;
+    const origin = (await this.line(line))?.doc.origin;
+    if (seq > (origin?.seq ?? 0)) throw hole(line, seq);
+  }
+
+  /** The checkpoint at a place, whose it is, and the past that it stands on. What no session goes back to is not known. */
+  async checkpointAt(place: Place): Promise<CheckpointRead | undefined> {
+    const looking = this.saveAt(place);
+    // Both at once. What is found on a line that no session shares does not matter.
+    looking.catch(() => {});
+    const rows = await this.#pastRows(place.line, FIRST_LINES);
+    const [row] = rows;
+    if (row === undefined) return undefined;
+    const past = new Past(this.#lines, place, { rows });
+    // Verified before its owner is believed: damage can take that away.
+    const doc = this.#remember(lineOf(row));
+    if (row.session === null && row.owned)
+      throw new HoldfastError("CORRUPT", `Line ${row.id} belongs to a session that is missing.`, { line: row.id });
+    const session = (row.session ?? (await new Heirs(this.#store).of(row.id, place.seq))) as SessionId | undefined;
+    if (session === undefined) return undefined;
+    const found = await looking;
+    if (found === undefined) {
+      // It may never have been; but where an anchor knows that the line's end was lost, nobody is told so.
+      if (row.session !== null) await this.tail(place.line);
+      return undefined;
+    }
+    const checkpoint = await this.#checkpoint(found, session, doc, past);
+    return checkpoint && { ...found, checkpoint, session, past };
+  }
+
+  /** Whether a checkpoint is one of a session's: its own, or on what its lines share with others. `past` is that of its line. */
+  async isOf(session: SessionId, { line, seq }: Place, past: Past): Promise<boolean> {
+    if ((await past.lineAt(seq)) === line) return true;
+    // What a fork shares is the longest where it began: behind a rewind, the line it has left goes further.
+    const oldest = (await this.#store.lines({ session })).at(-1);
+    return oldest !== undefined && (await this.past(oldest.id).lineAt(seq)) === line;
+  }
+
+  async #checkpoint(
+    { save, digest: end }: Read,
+    session: SessionId,
+    { id, origin }: LineDoc,
+    past = this.past(id),
+  ): Promise<Checkpoint | undefined> {
+    // Only a parent on another line has to be looked for.
+    const parent = save.prior > 0 && save.prior <= (origin?.seq ?? 0) ? await past.lineAt(save.prior) : undefined;
+    return checkpointOf(save, end, session, () => parent ?? id);
+  }
+
+  /**
+   * Checkpoints along a past, newest first, from a record number on. Saves without a checkpoint are jumped over by the pointer every
+   * save has to the checkpoint before it.
+   */
+  async *checkpoints(
+    past: Past,
+    asker: SessionId,
+    from: number,
+    atOnce: number,
+    { heirs = new Heirs(this.#store), own = false }: OwnedOptions = {},
+  ): AsyncGenerator<Checkpoint> {
+    const anchors = await this.#knownEnds();
+    let seq = from;
+    while (seq > 0) {
+      const segment: Segment | undefined = (await past.downTo(seq)).find(({ from: first, to }) => seq >= first && seq <= to);
+      if (segment === undefined) return;
+      const { line } = segment;
+      if (own && (segment.session ?? (await heirs.of(line, segment.to)) ?? asker) !== asker) return;
+      const saves = await this.#store.saves(line, { from: segment.from, to: seq, limit: atOnce, newestFirst: true, ...HEADER });
+      const [first] = saves;
+      // The end of a line is wherever it is, unless an anchor knows better; any other place must be there.
+      if (seq === MAX_SEQ) checkAnchor(anchors, line, first);
+      else if (first === undefined || first.seq < seq || firstSeq(first) > seq) throw hole(line, seq);
+      // A line with no saves yet goes on at its origin.
+      let next = segment.from - 1;
+      let after: Save | undefined;
+      for (const save of saves) {
+        if (after !== undefined && save.seq !== firstSeq(after) - 1) throw hole(line, firstSeq(after) - 1);
+        after = save;
+        next = priorOf(save);
+        if (isGap(save) || save.seq > segment.to) continue;
+        const { digest: end } = open(save, { mark: true });
+        // The asker itself goes back to it. The session that inherits it may be deleted by now.
+        const owner = segment.session ?? (save.mark === null ? undefined : await heirs.of(line, save.seq)) ?? asker;
+        const parent = save.prior < segment.from && save.prior > 0 ? await past.lineAt(save.prior) : undefined;
+        const checkpoint = checkpointOf(save, end, owner as SessionId, () => parent ?? line);
+        if (checkpoint) yield checkpoint;
+      }
+      if (saves.length < atOnce && after !== undefined && firstSeq(after) !== segment.from) throw hole(line, firstSeq(after) - 1);
+      if (next >= seq) throw hole(line, seq);
+      seq = next;
+    }
+  }
+
+  /** The newest checkpoint of a line's past, from where the line ends. */
+  async latest(tail: Read | undefined, line: LineDoc, session: SessionId, past = this.past(line.id)): Promise<Checkpoint | undefined> {
+    if (tail !== undefined && tail.save.mark !== null) return this.#checkpoint(tail, session, line, past);
+    for await (const checkpoint of this.checkpoints(past, session, MAX_SEQ, 1)) return checkpoint;
+    return undefined;
+  }
+
+  /** A blob, verified. */
+  async blob(name: Digest): Promise<Uint8Array> {
+    const bytes = await this.#store.blob(name);
+    if (bytes === undefined || digest(bytes) !== name) {
+      throw new HoldfastError("CORRUPT", `The blob ${name} is ${bytes === undefined ? "missing" : "damaged"}.`, { found: name });
+    }
+    return bytes;
+  }
+}
+
+const read = (save: Save): Read => ({ save, digest: open(save, {}).digest });
+
+function checkAnchor(anchors: Witnesses, line: LineId, tail: Save | undefined): void {
+  const anchor = anchors.of(line);
+  if (anchor === undefined) return;
+  if (tail === undefined || tail.seq < anchor.seq || (tail.seq === anchor.seq && tail.check !== anchor.check)) {
+    throw new HoldfastError(
+      "CORRUPT",
+      `Line ${line} was at ${anchor.seq} when its anchor was written, and now ends at ${tail?.seq ?? 0}: its end was lost, or an older copy was put back. Restore the newest backup, or delete the anchors file to accept what is there.`,
+      { line, seq: anchor.seq },
+    );
+  }
+}
+
+export function hole(line: LineId, seq: number): HoldfastError {
+  return new HoldfastError(
+    "CORRUPT",
+    `Record ${seq} of line ${line} is missing. Run verify to see what else is; other sessions are not touched.`,
+    { line, seq },
+  );
+}

@@ -1,0 +1,65 @@
+/** Removing text from a store's files, and from the index for search, that is not in the store any more. */
+import { HoldfastError, quote } from "../../core/values/errors.js";
+import { SNAPSHOT } from "../../store/port.js";
+import { unlessDamaged } from "../records/damage.js";
+import { documents } from "../records/documents.js";
+import { contentsOf } from "../records/snapshot-record.js";
+import { breathe } from "../util/breathe.js";
+import { descendants } from "./family.js";
+import type { Ground } from "./ground.js";
+
+const LINES = 500;
+const MOST_NAMED = 20;
+
+/** `holds` says of a text that no longer counts whether it must go. Answers what is left, in words. */
+export async function scrub({ store }: Ground, holds: (text: string) => boolean): Promise<readonly string[]> {
+  const unpurged: string[] = [];
+  try {
+    await store.index?.purge();
+  } catch (error) {
+    if (!(error instanceof HoldfastError)) throw error;
+    unpurged.push(`words in the index for search: it could not be gone over (${error.message}).`);
+  }
+  const { left } = await store.scrub(holds);
+  return [...unpurged, ...left];
+}
+
+/** What deleted sessions have said and the store must keep, in words: forks go on from it, or snapshots can bring it back. */
+export async function keptOfDeleted(ground: Ground): Promise<readonly string[]> {
+  const forks = await forksOfDeleted(ground);
+  const snapshots = await snapshotsOfDeleted(ground);
+  return [
+    ...(forks.size > 0 ? [`pasts of deleted sessions that forks go on from: delete, or redact, ${named(forks)}, and scrub again.`] : []),
+    ...(snapshots.size > 0 ? [`what snapshots keep of deleted sessions: delete ${named(snapshots)}, and scrub again.`] : []),
+  ];
+}
+
+const named = (ids: ReadonlySet<string>): string =>
+  [...ids].slice(0, MOST_NAMED).map(quote).join(", ") + (ids.size > MOST_NAMED ? `, … (${ids.size} in all)` : "");
+
+async function forksOfDeleted(ground: Ground): Promise<ReadonlySet<string>> {
+  const forks = new Set<string>();
+  for (let before = Number.MAX_SAFE_INTEGER; ; ) {
+    await breathe();
+    const rows = await ground.store.lines({ all: true, before, limit: LINES });
+    for (const { session } of await descendants(
+      ground,
+      rows.filter(({ owned }) => !owned),
+    ))
+      if (session !== null) forks.add(session);
+    before = rows.at(-1)?.no ?? 0;
+    if (rows.length < LINES) return forks;
+  }
+}
+
+async function snapshotsOfDeleted(ground: Ground): Promise<ReadonlySet<string>> {
+  const { store } = ground;
+  const snapshots = new Set<string>();
+  for await (const { id } of documents(store, { kind: SNAPSHOT })) {
+    await breathe();
+    const row = await store.doc(SNAPSHOT, id);
+    const contents = row && (await unlessDamaged(() => contentsOf(row)));
+    for (const { id: session } of contents?.sessions ?? []) if ((await store.session(session)) === undefined) snapshots.add(id);
+  }
+  return snapshots;
+}

@@ -1,0 +1,40 @@
+/** Holding a session for just one act, from outside a run. Where another holds it, that is refused (LEASE_HELD) after `waitMs`. */
+import type { Ground } from "../journal/ground.js";
+import type { Holding } from "../session/holding.js";
+import type { KeyOption } from "../util/options.js";
+import { signalOf } from "../util/options.js";
+import { openHolding } from "./open-session.js";
+import { checkWaitMs } from "./session-options.js";
+
+export interface OutsideOptions extends KeyOption {
+  /** How long to wait for another holder to let go. */
+  readonly waitMs?: number;
+  /** Stops waiting. What has begun is brought to its end. */
+  readonly signal?: AbortSignal;
+}
+
+interface Waiting {
+  readonly waitMs: number | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
+export const waitOf = (waitMs: unknown, signal: unknown): Waiting => ({ waitMs: checkWaitMs(waitMs), signal: signalOf(signal) });
+
+/** Holds a session for just one act. */
+export async function briefly<R>(
+  ground: Ground,
+  session: string,
+  { waitMs, signal }: Waiting,
+  act: (held: Holding) => Promise<R>,
+): Promise<R> {
+  const held = await openHolding(ground, session, waitMs === undefined ? undefined : { waitMs }, { make: false, signal });
+  try {
+    const done = await act(held);
+    // The act is done. If the lease cannot be released, it runs out.
+    await held.close({ discard: true }).catch(() => {});
+    return done;
+  } catch (error) {
+    await held.close({ discard: true }).catch(() => {});
+    throw error;
+  }
+}

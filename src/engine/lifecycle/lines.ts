@@ -1,0 +1,110 @@
+/** Going to another line of a session: back to one of its checkpoints on a new one, or over to one that it has left. */
+import { HoldfastError, quote } from "../../core/values/errors.js";
+import { type CheckpointId, checkpointPlace, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
+import type { DocChange } from "../../store/port.js";
+import { LeftBehind } from "../calls/left-behind.js";
+import { type Passed, passedOf, unsettled } from "../calls/pending.js";
+import { type EffectPolicy, POLICIES } from "../calls/repeats.js";
+import type { Ground } from "../journal/ground.js";
+import type { CheckpointRead } from "../journal/journal.js";
+import { type Past, sharedUpTo } from "../journal/past.js";
+import { newLine } from "../records/rows.js";
+import type { Holding } from "../session/holding.js";
+import type { Standing } from "../session/workspace.js";
+import { notFound } from "../util/not-found.js";
+import { oneOf } from "../util/options.js";
+
+export interface RewindOptions {
+  /** What becomes of a call that was made since: it waits for somebody's word (`ask`), or not. */
+  readonly effects?: EffectPolicy;
+}
+
+export interface Rewound {
+  /** The newest checkpoint of what was left, to go back to; absent where there is none. */
+  readonly before?: CheckpointId;
+  /** What had been done by then. */
+  readonly passed: readonly Passed[];
+}
+
+export const checkPolicy = (effects: unknown): EffectPolicy => oneOf(effects, "effects", POLICIES) ?? "ask";
+
+/** `alongside`: what else is changed in the same step. */
+export async function rewind(held: Holding, at: string, policy: EffectPolicy, alongside: readonly DocChange[] = []): Promise<Rewound> {
+  refuseOpenCalls(held);
+  const { ground } = held;
+  const { past: before, latest: last } = held.work;
+  let passed: readonly Passed[] = [];
+  await move(held, at, async (place, found) => {
+    const isOwn = found.session === held.id || (await ground.journal.isOf(held.id, place, before));
+    if (!isOwn) throw foreign(at, held.id, "fork from it instead");
+    const { fold, end, past } = inMemory(held, place) ?? (await loaded(ground, found));
+    const line = ground.newLineId();
+    const { checkpoint: latest } = found;
+    const here = { line, from: place.seq + 1, to: MAX_SEQ, session: held.id };
+    passed = await passedSince(ground, held.id, before, found.past);
+    const begun = newLine({ id: line, origin: place, prev: end, ...(policy === "ask" ? undefined : { effects: policy }) });
+    fold.leaveLine();
+    const to = { fold, end, past: past.followedBy(here), latest };
+    if (!(await held.moveTo(line, to, begun, alongside))) throw notFound(at);
+  });
+  return { ...(last !== undefined && { before: last.id }), passed };
+}
+
+type There = Pick<Standing, "fold" | "end" | "past">;
+
+/** The state at a place, where the session stands there. */
+function inMemory({ line, work: { fold, end, past } }: Holding, place: Place): There | undefined {
+  return place.line === line && place.seq === fold.seq ? { fold: fold.copy(), end, past } : undefined;
+}
+
+const loaded = async ({ loader }: Ground, found: CheckpointRead): Promise<There> => ({
+  ...(await loader.at(found, { sized: true }, found.past)),
+  past: found.past,
+});
+
+/** What was done on one past and is not on the other. */
+export async function passedSince(ground: Ground, session: SessionId, before: Past, now: Past): Promise<readonly Passed[]> {
+  const left = await LeftBehind.behind(ground, before, await sharedUpTo(before, now));
+  return Promise.all(left.map((effect) => passedOf(ground, session, before, effect)));
+}
+
+export async function adopt(held: Holding, at: string): Promise<void> {
+  refuseOpenCalls(held);
+  const { journal, loader } = held.ground;
+  await move(held, at, async ({ line }) => {
+    const found = await journal.line(line);
+    if (found?.session !== held.id) throw foreign(at, held.id, "only a line of the session itself can be adopted");
+    const tail = await journal.tail(line);
+    const past = journal.past(line);
+    const { fold, end } = await loader.tail({ line: found.doc, tail }, { sized: true }, past);
+    const latest = await journal.latest(tail, found.doc, held.id, past);
+    await held.moveTo(line, { fold, end, past, latest }, undefined);
+  });
+}
+
+const move = (held: Holding, at: string, go: (place: Place, found: CheckpointRead) => Promise<void>): Promise<void> =>
+  held.move(async () => {
+    const place = checkpointPlace(at);
+    const found = place && (await held.ground.journal.checkpointAt(place));
+    if (place === undefined || found === undefined) throw notFound(at);
+    await go(place, found);
+  });
+
+/** A line that is left must not take calls with it of which nobody knows what becomes. */
+function refuseOpenCalls(held: Holding): void {
+  held.usable();
+  const [open] = unsettled(held.work.fold.course.open);
+  if (open === undefined) return;
+  throw new HoldfastError(
+    "BAD_STATUS",
+    `The call of ${quote(open.name)} (${open.id}) is not over: this line cannot be left before it is. Let it finish, or settle it.`,
+    { sessionId: held.id, effectId: open.id },
+  );
+}
+
+function foreign(at: string, session: string, advice: string): HoldfastError {
+  return new HoldfastError("CONFLICT", `Checkpoint ${quote(at)} is not in the past of session ${quote(session)}: ${advice}.`, {
+    sessionId: session,
+    checkpointId: at,
+  });
+}

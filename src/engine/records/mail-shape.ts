@@ -1,0 +1,45 @@
+/**
+ * What a letter in an inbox may say. Every read asks whether its shape is right, so that no reader stumbles over a letter that was sealed by
+ * another hand.
+ */
+import { fields, type Is, isCount, isObject, isString, maybe, oneOf } from "../../core/values/shapes.js";
+import type { MailDoc, PartsOfLetter, Settlement } from "./rows.js";
+
+/** More than a letter of the largest size has. What names its parts is made in memory. */
+const MAX_PARTS = 1_000_000;
+
+const any: Is = () => true;
+const said: Is = (value) => value !== undefined;
+const isPart: Is = (value) => isCount(value) && value <= MAX_PARTS;
+
+type Said<K extends string> = Extract<Settlement, { readonly [Name in K]: unknown }>;
+const settlements: readonly Is[] = [
+  fields<Said<"result">>({ result: said }),
+  fields<Said<"error">>({ error: isString, happened: maybe(oneOf(true)) }),
+  fields<Said<"retry">>({ retry: oneOf(true) }),
+];
+const isSettlement: Is = (value) => settlements.some((is) => is(value));
+
+const about = { effect: isString, asked: isCount, by: maybe(isString) };
+const parts = { tag: isString, parts: isPart };
+
+type Says<K extends MailDoc["kind"]> = Omit<Extract<MailDoc, { readonly kind: K }>, "kind">;
+const letters: { readonly [K in MailDoc["kind"]]: Is } = {
+  cancel: fields<Says<"cancel">>({ reason: maybe(isString), turn: maybe(isString) }),
+  approve: fields<Says<"approve">>({ ...about, note: maybe(isString), args: any }),
+  deny: fields<Says<"deny">>({ ...about, reason: isString }),
+  settle: fields<Says<"settle">>({ ...about, as: isSettlement }),
+  late: fields<Says<"late">>({ effect: isString, attempt: isCount, as: isSettlement }),
+  signal: fields<Says<"signal">>({ name: isString, value: said }),
+  wake: fields<Says<"wake">>({ child: isString }),
+  turn: fields<Says<"turn">>({ turn: isString, key: maybe(isString), input: said }),
+  append: fields<Says<"append">>({ ...parts, check: maybe(isString), bytes: isCount, former: maybe(fields<PartsOfLetter>(parts)) }),
+  "append-part": fields<Says<"append-part">>({ no: isPart, text: isString }),
+  "append-key": fields<Says<"append-key">>({ check: isString }),
+};
+
+export function isMail(doc: unknown): doc is MailDoc {
+  if (!isObject(doc)) return false;
+  const { kind, ...rest } = doc;
+  return typeof kind === "string" && Object.hasOwn(letters, kind) && letters[kind as MailDoc["kind"]](rest);
+}

@@ -1,0 +1,477 @@
+/**
+ * A session in the hands of its holder: the lease, the state it works on, and saves on their way. What sessions by hand and the agent loop
+ * have in common.
+ *
+ * S3  once superseded, nothing this object does changes anything (D5).
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Checkpoint, CheckpointOptions } from "../../core/journal/checkpoint.js";
+import type { EncodedMessage } from "../../core/messages/message.js";
+import { type Lease, releaseLease } from "../../core/sessions/lease.js";
+import { HoldfastError, quote } from "../../core/values/errors.js";
+import type { LineId, SessionId } from "../../core/values/ids.js";
+import type { Change, DocChange } from "../../store/port.js";
+import type { Ground } from "../journal/ground.js";
+import { type Holder, outdone, superseded } from "../journal/lease-keeper.js";
+import { changesCourse, type Letter, mailFor } from "../journal/read-inbox.js";
+import { tellEvent } from "../journal/telemetry.js";
+import { type HeadDoc, headRow, type LabelDoc, leaseRow, type MailDoc } from "../records/rows.js";
+import { abortController } from "../util/aborting.js";
+import { lately } from "../util/breathe.js";
+import { SaveQueue } from "./save-queue.js";
+import { isOpen } from "./settle-calls.js";
+import { mayAppend, takeIn } from "./take-in-letters.js";
+import { notStored, type Standing, Workspace } from "./workspace.js";
+
+export interface Opening extends Standing {
+  readonly label: LabelDoc;
+  readonly lease: Lease;
+  readonly leaseMs: number;
+}
+
+const MAIL_EVERY_MS = 200;
+/** For how long a store that is away is waited for: with an outcome, and before anything has happened. */
+const OUTCOME_MS = 60_000;
+const STEP_MS = 10_000;
+const RELEASES = 3;
+const NONE: readonly string[] = [];
+
+export class Holding implements Holder {
+  readonly id: SessionId;
+  readonly leaseMs: number;
+  lease: Lease;
+  readonly ground: Ground;
+  readonly label: LabelDoc;
+  /** Another one after a rewind or an adopt. */
+  #work: Workspace;
+  readonly #queue: SaveQueue;
+  readonly #abort = abortController();
+  /** It was just opened, and whoever opened it has looked. */
+  #lookedForMailAt = performance.now();
+  #takesMail = Promise.resolve();
+  /** Letters that were there at the last look and could not be taken in. */
+  #left: ReadonlySet<string> | undefined;
+  #appendsWait = false;
+  /** A model is being asked: what is said to it is the transcript as it stands, and nothing comes between that and its reply. */
+  isAsking = false;
+  /** Letters whose changes are staged, to be drained with the save that has these. */
+  readonly #drained = new Set<string>();
+  #moving = false;
+  #ended: HoldfastError | undefined;
+
+  constructor(ground: Ground, opening: Opening) {
+    this.ground = ground;
+    this.id = opening.head.id;
+    this.leaseMs = opening.leaseMs;
+    this.lease = opening.lease;
+    this.label = opening.label;
+    this.#work = new Workspace(ground, opening);
+    this.#queue = new SaveQueue(ground, this.id, opening.lease.epoch, ({ checkpoint }) => this.#tell(checkpoint));
+    ground.keeper.add(this);
+  }
+
+  get work(): Workspace {
+    return this.#work;
+  }
+
+  get line(): LineId {
+    return this.#work.head.line;
+  }
+
+  /** Aborts when the lease is lost, the session cancelled or the store closed; the reason says which. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  get ended(): HoldfastError | undefined {
+    return this.#ended;
+  }
+
+  /** Nothing is staged, and nothing on its way. */
+  get isQuiet(): boolean {
+    return this.#work.isSaved && this.#queue.isEmpty;
+  }
+
+  /** The last record that is in the store, as far as this holder knows. */
+  get storedUpTo(): number {
+    return this.#queue.isEmpty ? this.#work.fold.seq : this.#queue.sentUpTo;
+  }
+
+  usable(): void {
+    if (this.#ended) throw this.#ended;
+    if (this.#moving) {
+      throw new HoldfastError("BAD_STATUS", `Session ${quote(this.id)} is going to another line. Wait for rewind or adopt to resolve.`, {
+        sessionId: this.id,
+      });
+    }
+  }
+
+  // ---- saving
+
+  /** Makes everything staged durable, with a checkpoint at its end. `alongside`: what else is changed in the same step. */
+  async checkpoint(mark: CheckpointOptions, alongside?: (checkpoint: Checkpoint) => readonly DocChange[]): Promise<Checkpoint> {
+    return (await this.commit(mark, [], alongside)) as Checkpoint;
+  }
+
+  /** Throws where a message could not be appended and saved; stages nothing. */
+  async tryMessage(message: unknown): Promise<void> {
+    await tryMessages(this.ground, this.#work, [this.#work.encode(message, "input")]);
+  }
+
+  /** Makes everything staged durable. What is staged when this is called is one save. */
+  async commit(
+    mark?: CheckpointOptions,
+    drained: readonly string[] = [],
+    alongside?: (checkpoint: Checkpoint) => readonly DocChange[],
+  ): Promise<Checkpoint | undefined> {
+    this.usable();
+    // What follows may fail before anything is sealed: whichever save comes to have what is staged takes them in.
+    for (const id of drained) this.#drained.add(id);
+    for (const name of this.#work.foreignFiles()) {
+      const bytes = await this.ground.store.blob(name);
+      if (bytes === undefined) this.#work.missesFile(name);
+      // It comes with the save: whoever used it may be gone, and it with them, before this is there.
+      else this.#work.bringsFile({ digest: name, bytes });
+    }
+    this.usable();
+    if (mark === undefined && this.#work.isSaved) {
+      await this.flush();
+      await this.#applyHead();
+      return undefined;
+    }
+    const sealed = this.#work.seal(mark, this.#takeDrained());
+    const docs = sealed.checkpoint && alongside?.(sealed.checkpoint);
+    try {
+      await this.#queue.send(docs === undefined ? sealed : { ...sealed, docs });
+    } catch (error) {
+      // What goes with something else is not sent again: this holder knows of a save that may not be there, and ends.
+      if (docs !== undefined && error instanceof HoldfastError) this.superseded(error);
+      throw this.endIfStale(error);
+    }
+    if (lately() - this.#lookedForMailAt > MAIL_EVERY_MS) this.takeMailSoon();
+    return sealed.checkpoint;
+  }
+
+  #tell(checkpoint: Checkpoint | undefined): void {
+    if (checkpoint === undefined) return;
+    tellEvent(this.ground.telemetry, () => ({ type: "checkpoint", sessionId: this.id, agent: this.#work.head.agent, checkpoint }));
+  }
+
+  /** The same for what would be paid for twice, or be in doubt: a reply, and that a call is begun. Not at once given up for a passing reason. */
+  commitStep(mark?: CheckpointOptions, drained: readonly string[] = []): Promise<void> {
+    return this.#patiently(STEP_MS, mark, drained);
+  }
+
+  /** The same for the outcome of a call that has been made, which would otherwise be one of which nobody knows. */
+  commitSurely(mark?: CheckpointOptions): Promise<void> {
+    return this.#patiently(OUTCOME_MS, mark, []);
+  }
+
+  /** While the store is busy, full or away, it is tried again. */
+  async #patiently(patienceMs: number, mark: CheckpointOptions | undefined, drained: readonly string[]): Promise<void> {
+    const deadline = performance.now() + patienceMs;
+    for (let pause = 50; ; pause = Math.min(2 * pause, 2_000)) {
+      try {
+        // Once it is sealed it waits in the queue, and is sent again from there. A file that could not be read comes before that.
+        await (pause === 50 || !this.#work.isSaved ? this.commit(mark, drained) : this.flush());
+        return;
+      } catch (error) {
+        const isPassing = error instanceof HoldfastError && error.retryable && this.#ended === undefined;
+        if (!isPassing || performance.now() > deadline) throw error;
+      }
+      await sleep(pause, undefined, { signal: this.signal }).catch(() => {});
+    }
+  }
+
+  /** Without a record: when the session is due again, and letters that change nothing. */
+  async #applyHead(): Promise<void> {
+    const head = this.#work.takeHead();
+    const drained = this.#takeDrained();
+    if (head === undefined && drained.length === 0) return;
+    const change = { session: this.id, when: { epoch: this.lease.epoch }, drained, ...(head && { head: headRow(head) }) };
+    const applied = await this.ground.store.apply([change]).catch((error: unknown) => {
+      // They go with the next one.
+      if (head !== undefined) this.#work.headAgain();
+      for (const id of drained) this.#drained.add(id);
+      throw error;
+    });
+    if (!applied.ok) throw this.endIfStale(superseded(this.id));
+    this.ground.watchers.changed(this.id);
+  }
+
+  #takeDrained(): readonly string[] {
+    if (this.#drained.size === 0) return NONE;
+    const drained = [...this.#drained];
+    this.#drained.clear();
+    return drained;
+  }
+
+  /** How far the session has come. What was only begun again does not count. */
+  get progress(): string {
+    const { replies, messageCount, course } = this.#work.fold;
+    return `${this.line} ${replies} ${messageCount} ${course.doneCount}`;
+  }
+
+  /** Notes where the session was when it was last taken up, and how often in vain. */
+  async noteAttempts(attempts: number): Promise<void> {
+    const lease = { ...this.lease, attempts, seen: this.progress };
+    const { epoch, until } = this.lease;
+    const applied = await this.ground.store.apply([{ session: this.id, when: { epoch, until }, lease: leaseRow(this.id, lease) }]);
+    // Renewed in between: the next one carries it.
+    this.lease = { ...this.lease, attempts, seen: lease.seen };
+    if (!applied.ok && applied.why !== "until") throw this.endIfStale(superseded(this.id));
+  }
+
+  /**
+   * Seals what is staged, to go with the next commit: it would do no harm to lose it. Answers whether it could: files that are named have
+   * to be read first.
+   */
+  commitLater(mark: CheckpointOptions | undefined): boolean {
+    this.usable();
+    if (this.#work.foreignFiles().length > 0) return false;
+    if (mark === undefined && this.#work.isSaved) return true;
+    this.#queue.hold(this.#work.seal(mark, this.#takeDrained()));
+    return true;
+  }
+
+  /** Resolves when nothing that was sealed is left to send. */
+  async flush(): Promise<void> {
+    await this.#queue.flush().catch((error: unknown) => {
+      throw this.endIfStale(error);
+    });
+  }
+
+  endIfStale(error: unknown): unknown {
+    if (error instanceof HoldfastError && error.code === "STALE_LEASE") this.superseded(error);
+    return this.#ended ?? error;
+  }
+
+  // ---- another line
+
+  /** Going to another line: everything staged must be saved, everything sealed sent, and nothing may come in between. */
+  async move(go: () => Promise<void>): Promise<void> {
+    this.usable();
+    if (!this.#work.isSaved) throw unsaved(this.id, "Checkpoint first, or close with { discard: true } and open it again.");
+    this.#moving = true;
+    try {
+      await this.#queue.flush();
+      await go();
+    } catch (error) {
+      throw this.endIfStale(error);
+    } finally {
+      this.#moving = false;
+    }
+  }
+
+  /** Puts the session on a line, begun with it or there before. Answers whether the line could be begun. */
+  async moveTo(line: LineId, to: Omit<Standing, "head">, begun: Change["line"], alongside: readonly DocChange[] = []): Promise<boolean> {
+    // Whoever goes to another line has said that the session goes on here.
+    this.#work.joins();
+    const { reason: _before, due: _due, ...rest } = this.#work.head;
+    const { status, reason } = to.fold;
+    const head: HeadDoc = { ...rest, line, status, ...(reason === undefined ? undefined : { reason }) };
+    const change = {
+      session: this.id,
+      when: { epoch: this.lease.epoch },
+      head: headRow(head),
+      ...(begun === undefined ? undefined : { line: begun }),
+    };
+    const applied = await this.ground.store.apply([change], alongside).catch((error: unknown) => {
+      throw this.#endIfUnknown(error);
+    });
+    if (!applied.ok && applied.why === "origin") return false;
+    if (!applied.ok) throw applied.change === 0 ? this.endIfStale(superseded(this.id)) : outdone(this.id);
+    this.#work = new Workspace(this.ground, { ...to, head });
+    this.ground.watchers.changed(this.id);
+    return true;
+  }
+
+  /** Where nobody can say which line the session is on by now, this holder must not go on with either. */
+  #endIfUnknown(error: unknown): unknown {
+    if (!(error instanceof HoldfastError) || (error.code !== "UNREACHABLE" && error.code !== "IO")) return error;
+    const advice = `Whether session ${quote(this.id)} is on another line now is unknown. Open it again to see.`;
+    this.superseded(new HoldfastError(error.code, advice, { sessionId: this.id }, error));
+    return this.#ended;
+  }
+
+  // ---- the inbox
+
+  /** Between steps, but not at every one of many quick saves: heartbeats look as well. */
+  takeMailSoon(posted?: MailDoc["kind"]): void {
+    // A run that comes to its next step before the look is done looks itself.
+    if (posted === "append") this.#appendsWait = true;
+    this.#lookedForMailAt = performance.now();
+    void this.takeMail({ ends: true }).catch(() => {
+      // Left in the inbox: the next save or beat tries again.
+    });
+  }
+
+  /**
+   * Takes in what others have posted. A holder that is at work is ended by a cancel, so that it stops; one that has just opened the
+   * session, or is about to let go of it, is not.
+   */
+  takeMail(o: { readonly ends: boolean }): Promise<void> {
+    // One after the other: what one look has staged must not be staged by the next.
+    this.#takesMail = this.#takesMail.catch(() => {}).then(() => this.#takeMail(o));
+    return this.#takesMail;
+  }
+
+  /** Between two steps of a run: messages from outside that could not be taken in when they came. */
+  async takeWaiting(): Promise<void> {
+    if (!this.#appendsWait) return;
+    await this.takeMail({ ends: true }).catch(() => {
+      // Left in the inbox, or on its way: the next look or save tries again. The run does not fail by what others say to it.
+    });
+  }
+
+  /** Takes in a letter that was not posted. It is written while no other is taken in. Answers whether there is one, and it could be. */
+  async takeLetter(write: () => Promise<Letter | undefined>): Promise<boolean> {
+    const taking = this.#takesMail
+      .catch(() => {})
+      .then(async () => {
+        await this.#sendTaken();
+        const letter = await write();
+        if (letter === undefined) return false;
+        await this.#rewordKeys([letter]);
+        return this.#work.isSaved && mayAppend(this.#work) && (await this.#save([letter], { ends: false })).length > 0;
+      });
+    this.#takesMail = taking.then(
+      () => {},
+      () => {},
+    );
+    return taking;
+  }
+
+  /** Whoever posted a key first may have failed, and others have sent something else under it: what is kept of it is what is appended. */
+  async #rewordKeys(mail: readonly Letter[]): Promise<void> {
+    const reworded = mail.flatMap(({ appended }) => appended?.reworded ?? []);
+    if (reworded.length === 0) return;
+    const applied = await this.ground.store.apply([{ session: this.id, when: { epoch: this.lease.epoch }, reworded }]);
+    if (!applied.ok) throw this.endIfStale(superseded(this.id));
+  }
+
+  /** What was taken in, and could not be saved for a passing reason, goes first: it would be taken in again. */
+  async #sendTaken(): Promise<void> {
+    if (this.#queue.takesMail && this.#ended === undefined) await this.flush();
+  }
+
+  async #takeMail({ ends }: { readonly ends: boolean }): Promise<void> {
+    for (;;) {
+      await this.#sendTaken();
+      const all = await mailFor(this.ground, this.id, () => !this.isAsking && mayAppend(this.#work));
+      await this.#rewordKeys(all);
+      // What is staged already, and could not be sealed, is not to be staged again.
+      const mail = this.#drained.size === 0 ? all : all.filter(({ id }) => !this.#drained.has(id));
+      // Before it is taken in: whoever is killed behind that tells nobody any more, and a parent would sleep on.
+      const isTaken = this.#work.isSaved && mail.some((letter) => changesCourse(letter) && (letter.doc.kind !== "wake" || !ends));
+      if (isTaken) await this.wakeParent();
+      this.#left = undefined;
+      this.#appendsWait = mail.some(({ doc }) => doc.kind === "append");
+      if (this.#ended || this.#moving) return;
+      const { turn } = this.#work.fold.course;
+      const cancel = mail.find(
+        ({ doc }) => doc.kind === "cancel" && (doc.turn === undefined || (doc.turn === turn?.id && isOpen(this.#work))),
+      );
+      // What a caller by hand has staged is not to be saved by somebody else's letter; a cancel cannot wait for it.
+      if (cancel === undefined && !this.#work.isSaved) return;
+      const taken = await this.#save(mail, { ends, cancel });
+      this.#left = new Set(mail.filter((letter) => !taken.includes(letter)).map(({ id }) => id));
+      this.#appendsWait = mail.some((letter) => letter.doc.kind === "append" && !taken.includes(letter));
+      if (taken.length === 0 || (cancel !== undefined && ends)) return;
+    }
+  }
+
+  /** Stages what letters change, and saves it. Answers those that are taken in. */
+  async #save(
+    mail: readonly Letter[],
+    { ends, cancel }: { readonly ends: boolean; readonly cancel?: Letter | undefined },
+  ): Promise<readonly Letter[]> {
+    const taken = takeIn(this.#work, mail, { isAtWork: ends, appends: !this.isAsking });
+    if (taken.length === 0) return taken;
+    const drained = taken.flatMap(({ id, appended }) => appended?.drained ?? [id]);
+    const saved = this.commit(this.#markFor(taken, cancel), drained);
+    // It is sealed, and this holder ends with it: what came of a call in the meantime would be work, and take the cancel back.
+    if (cancel !== undefined && ends) this.#ended = cancelled(this.id, cancel);
+    try {
+      await saved;
+    } finally {
+      if (cancel !== undefined && ends) this.#abort.abort(this.#ended);
+    }
+    if (taken.some(changesCourse)) await this.wakeParent();
+    return taken;
+  }
+
+  /** What was appended to a session that no agent is at can be forked from, and gone back to. */
+  #markFor(taken: readonly Letter[], cancel: Letter | undefined): CheckpointOptions | undefined {
+    if (cancel !== undefined) return { kind: "automatic" };
+    const isAppended = !this.#work.isSaved && taken.some(({ doc }) => doc.kind === "append");
+    return isAppended && !isOpen(this.#work) ? { kind: "automatic", step: this.#work.fold.step } : undefined;
+  }
+
+  /** A session that runs another waits for it, and goes on when something has changed there. */
+  async wakeParent(): Promise<void> {
+    const { parent } = this.#work.head;
+    if (parent !== undefined) await this.ground.post(parent, { kind: "wake", child: this.id }).catch(() => {});
+  }
+
+  // ---- the end
+
+  superseded(error: HoldfastError): void {
+    this.#ended ??= error;
+    this.ground.keeper.remove(this);
+    this.#abort.abort(this.#ended);
+  }
+
+  /** Lets go of the session. Staged work that was not saved throws, unless it is to be discarded. `aborts`: under whoever works with it. */
+  async close({ discard, aborts = false }: { readonly discard: boolean; readonly aborts?: boolean }): Promise<void> {
+    const stale = this.#ended?.code === "STALE_LEASE";
+    if (this.#ended?.code === "CLOSED") return;
+    if (!discard && !stale && !this.#ended) {
+      if (!this.#work.isSaved) throw unsaved(this.id, "Checkpoint first, or close with { discard: true }.");
+      await this.flush();
+    }
+    // What was posted to this holder is not left to the next: it may never come.
+    if (!this.#ended) await this.takeMail({ ends: false }).catch(() => {});
+    // Ended by a cancel that is still on its way to the store.
+    else if (!stale) await this.#takesMail.catch(() => {});
+    this.ground.keeper.remove(this);
+    this.#ended = new HoldfastError("CLOSED", `Session ${quote(this.id)} has been closed. Open it again.`, { sessionId: this.id });
+    if (aborts) this.#abort.abort(this.#ended);
+    if (!stale) {
+      await this.#release();
+      await this.ground.released(this.id, this.#left);
+    }
+    this.ground.watchers.changed(this.id);
+  }
+
+  /** Where that cannot be said to the store, others must wait until the lease has run out. */
+  async #release(): Promise<void> {
+    const lease = leaseRow(this.id, releaseLease(this.lease));
+    for (let tries = 1; ; tries++) {
+      try {
+        await this.ground.store.apply([{ session: this.id, when: { epoch: this.lease.epoch }, lease }]);
+        return;
+      } catch (error) {
+        if (tries === RELEASES || !(error instanceof HoldfastError && error.retryable)) throw error;
+      }
+      await sleep(50 * tries);
+    }
+  }
+}
+
+/** Throws where messages could not be appended and saved; stages nothing. */
+export async function tryMessages(ground: Ground, work: Workspace, messages: readonly EncodedMessage[]): Promise<void> {
+  for (const name of work.tryMessages(messages)) if ((await ground.store.blob(name)) === undefined) throw notStored(name);
+}
+
+function cancelled(id: SessionId, { doc }: Letter): HoldfastError {
+  const reason = (doc.kind === "cancel" ? doc.reason : undefined) ?? "cancelled";
+  return new HoldfastError("BAD_STATUS", `Session ${quote(id)} was cancelled: ${quote(reason)}. Open it again to go on with it.`, {
+    sessionId: id,
+    found: "cancelled",
+  });
+}
+
+export function unsaved(session: string, advice: string): HoldfastError {
+  return new HoldfastError("UNSAVED", `Session ${quote(session)} has staged work that was not saved. ${advice}`, { sessionId: session });
+}

@@ -1,0 +1,72 @@
+/** What ends calls that are open, or a turn, and the status that follows from it. */
+import { acts, type Effect } from "../../core/effects/effect.js";
+import { isUnderWay } from "../../core/sessions/status.js";
+import { encode } from "../../core/values/json.js";
+import type { Settlement } from "../records/rows.js";
+import type { Workspace } from "./workspace.js";
+
+/** Whether a turn is under way and is to go on, as far as the session's status says. */
+export const isOpen = ({ fold: { status, course, isCancelling } }: Workspace): boolean =>
+  course.turn !== undefined && isUnderWay(status) && !isCancelling;
+
+/** Ends what is under way. Nothing of it is made any more. */
+export function cancel(work: Workspace, reason: string): void {
+  // Whether it goes on is decided by that.
+  const { standstill } = work.fold.course;
+  if (standstill !== undefined) finish(work, standstill, { error: reason }, "denied", {});
+  leaveInDoubt(work);
+  work.event("cancel", reason);
+}
+
+/** Nobody goes on with this session by itself: of calls that have begun, somebody must say what became of them, unless they say it themselves. */
+export function leaveInDoubt(work: Workspace): void {
+  for (const effect of work.fold.course.open)
+    if (effect.phase === "begun" && acts(effect)) work.course({ effect: { id: effect.id, is: "doubt", inside: true } });
+  restate(work);
+}
+
+/** Who decided, and which time. */
+interface Decided {
+  readonly by?: string;
+  readonly asked?: number;
+}
+
+export function settle(work: Workspace, effect: Effect, as: Settlement, decided: Decided): void {
+  if (effect.whole) return settleWhole(work, effect, as, decided);
+  if ("retry" in as) work.course({ effect: { id: effect.id, is: "retry", ...decidedIn(decided) } });
+  else finish(work, effect, as, "result" in as ? "ok" : "error", decided);
+}
+
+const decidedIn = ({ by, asked }: Decided): Decided => ({ ...(by !== undefined && { by }), ...(asked !== undefined && { asked }) });
+
+/** It may go on from where it stands; or, with an error, it is not to go on here. */
+function settleWhole(work: Workspace, effect: Effect, as: Settlement, decided: Decided): void {
+  if (!("error" in as)) return finish(work, effect, { result: "result" in as ? as.result : null }, "ok", decided);
+  finish(work, effect, as, "error", decided);
+  cancel(work, as.error);
+}
+
+export function finish(
+  work: Workspace,
+  { id }: Effect,
+  as: { readonly result: unknown } | { readonly error: string; readonly happened?: true },
+  outcome: "ok" | "error" | "denied",
+  decided: Decided,
+): void {
+  const body = encode("result" in as ? as.result : as.error, "result");
+  const happened = "error" in as && as.happened && { happened: as.happened };
+  work.course({ effect: { id, is: "done", outcome, ...decidedIn(decided), ...happened } }, body);
+}
+
+/** The status that follows from the calls that are open, and when there is something to do: in-doubt outranks waiting outranks in-progress. */
+export function restate(work: Workspace): void {
+  const { status, reason, course, isCancelling } = work.fold;
+  if (isUnderWay(status)) {
+    const phases = new Set(course.open.map(({ phase }) => phase));
+    const target = phases.has("doubt") ? "in-doubt" : phases.has("waiting") ? "waiting" : "in-progress";
+    if (target !== status && status !== "in-progress" && target !== "in-doubt") work.event("settle");
+    if (isCancelling && target !== "in-doubt") work.event("cancel", reason);
+    else if (target !== status && target !== "in-progress") work.event(target === "in-doubt" ? "doubt" : "wait");
+  }
+  work.redue();
+}

@@ -1,0 +1,67 @@
+/**
+ * Count what a session has done since its last checkpoint. The session's own records are counted, so a process that opens the session after a
+ * crash gets the same numbers.
+ */
+import { openCalls } from "../../core/messages/between.js";
+import type { Message } from "../../core/messages/message.js";
+import type { Since, StrategyEvent } from "../../core/retention/strategy.js";
+import type { Ground } from "../journal/ground.js";
+import type { Workspace } from "./workspace.js";
+
+export class SinceCheckpoint implements Since {
+  readonly step: number;
+  readonly #ground: Ground;
+  readonly #work: Workspace;
+  readonly #from: number;
+
+  constructor(ground: Ground, work: Workspace, step: number) {
+    this.step = step;
+    this.#ground = ground;
+    this.#work = work;
+    this.#from = work.latest?.seq ?? 0;
+  }
+
+  /** Whether anything came. */
+  get isAny(): boolean {
+    return !this.#work.isSaved || this.#work.fold.seq > this.#from;
+  }
+
+  get messages(): number {
+    return [...this.#fresh()].length;
+  }
+
+  get steps(): number {
+    return [...this.#fresh()].filter(({ role }) => role === "assistant").length;
+  }
+
+  /** By the clock that checkpoints are dated by. A fork counts from its own beginning. */
+  get ms(): number {
+    const { latest, head } = this.#work;
+    const at = latest === undefined ? head.createdAt : Math.max(Date.parse(latest.createdAt), head.createdAt);
+    return this.#ground.wallMs() - at;
+  }
+
+  /** What happened last, as a run would tell it. */
+  get events(): readonly StrategyEvent[] {
+    const [last] = this.#fresh();
+    const isEnded = this.#work.fold.course.endedAfter(this.#from);
+    if (last === undefined) return isEnded ? ["tool"] : [];
+    if (last.role === "assistant") return isEnded ? ["model", "tool"] : ["model"];
+    // A checkpoint between the answers of one reply would be a place that no model can go on from.
+    if (openCalls(this.#newestFirst()).size > 0) return [];
+    return last.role === "tool" || isEnded ? ["tool", "step"] : ["step"];
+  }
+
+  /** Messages at the end of the transcript that came since, newest first. */
+  *#fresh(): Generator<Message> {
+    for (const message of this.#newestFirst()) {
+      if (message.seq <= this.#from) return;
+      yield message;
+    }
+  }
+
+  *#newestFirst(): Generator<Message> {
+    const { fold } = this.#work;
+    for (let i = fold.messageCount - 1; i >= 0; i--) yield fold.messageAt(i) as Message;
+  }
+}

@@ -1,0 +1,316 @@
+/** Following a session: what its journal says, from a cursor on, and then what is added to it, from any process. */
+import type { EffectEvent } from "../../core/effects/effect.js";
+import { jsonIn } from "../../core/journal/blob-body.js";
+import { type Checkpoint, checkpointOf } from "../../core/journal/checkpoint.js";
+import type { JournalRecord } from "../../core/journal/record.js";
+import { reviveRecord } from "../../core/journal/revive.js";
+import { firstSeq, isGap, open, type Save } from "../../core/journal/save.js";
+import type { Message } from "../../core/messages/message.js";
+import type { SessionStatus } from "../../core/sessions/status.js";
+import type { Digest } from "../../core/values/digest.js";
+import { HoldfastError } from "../../core/values/errors.js";
+import {
+  type CheckpointId,
+  type LineId,
+  MAX_SEQ,
+  type Place,
+  parsePlace,
+  placeId,
+  type SessionId,
+  sessionId,
+} from "../../core/values/ids.js";
+import type { Json } from "../../core/values/json.js";
+import { isoTime } from "../../core/values/time.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { Heirs } from "../../engine/journal/heirs.js";
+import { hole } from "../../engine/journal/journal.js";
+import { type Past, sharedUpTo } from "../../engine/journal/past.js";
+import type { Watcher } from "../../engine/journal/watchers.js";
+import { requireSession } from "../../engine/lifecycle/require-session.js";
+import { headOf } from "../../engine/records/rows.js";
+import { linked } from "../../engine/util/aborting.js";
+import { breathe } from "../../engine/util/breathe.js";
+import { flag, invalid, options, signalOf } from "../../engine/util/options.js";
+
+/**
+ * What a record of the journal says, one event for each: whoever goes on after an event's cursor misses none, and whoever applies them
+ * in order has the session's messages and state.
+ */
+export type SessionEvent = Told & {
+  readonly cursor: string;
+  /** When it was saved; absent where the session went to another line. */
+  readonly at?: string;
+};
+
+type Told =
+  | { readonly type: "message"; readonly message: Message }
+  /** Messages were taken out of the transcript, and one was perhaps put in their place. */
+  | { readonly type: "splice"; readonly start: number; readonly removed: number; readonly message?: Message }
+  | { readonly type: "state"; readonly key: string; readonly value: Json }
+  | { readonly type: "unset"; readonly key: string }
+  /** Items of the list under a key were taken out, and others put in their place. */
+  | { readonly type: "list"; readonly key: string; readonly start: number; readonly removed: number; readonly items: readonly Json[] }
+  | { readonly type: "status"; readonly status: SessionStatus; readonly reason?: string }
+  | { readonly type: "checkpoint"; readonly checkpoint: Checkpoint }
+  | { readonly type: "turn"; readonly turnId: string }
+  /** What is known of a call by now; its name, and in the loop which call of which reply it is, come with the first event of it. */
+  | {
+      readonly type: "tool";
+      readonly effectId: string;
+      readonly state: EffectState;
+      readonly name?: string;
+      readonly call?: { readonly seq: number; readonly index: number };
+      readonly by?: string;
+      /** What a call by hand was begun with, or what somebody who approved it gave instead; and their note. */
+      readonly args?: Json;
+      readonly note?: string;
+      /** What it answered, where no message says so. */
+      readonly result?: Json;
+    }
+  /** The session went to another line: what this follower saw after `to` is no longer its past. */
+  | { readonly type: "rewind"; readonly to: CheckpointId };
+
+/** started: intended, or begun again. ready: approved, or what it waited for has come. replayed: answered from a call in another past. */
+export type EffectState = "started" | "waiting" | "ready" | "in-doubt" | "done" | "replayed" | "error" | "denied";
+
+export interface EventOptions {
+  /** A cursor. Without one, the whole past comes first. */
+  readonly after?: string;
+  readonly signal?: AbortSignal;
+  /** False: ends with what there is by now. */
+  readonly live?: boolean;
+}
+
+/** How many saves are read at once: few at first, then more. A follower whose reader is slow keeps that many in memory. */
+const FIRST_ROWS = 4;
+const ROWS = 32;
+
+/** Follows a session. A follower that is under way when the store is closed comes to its end; one that begins later throws CLOSED. */
+export async function* follow(
+  ground: Ground,
+  id: unknown,
+  given: EventOptions | undefined,
+  closing: AbortSignal,
+): AsyncGenerator<SessionEvent> {
+  ground.usable();
+  try {
+    yield* followed(ground, id, given, closing);
+  } catch (error) {
+    if (!closing.aborted || !(error instanceof HoldfastError) || error.code !== "CLOSED") throw error;
+  }
+}
+
+async function* followed(ground: Ground, id: unknown, given: EventOptions | undefined, closing: AbortSignal): AsyncGenerator<SessionEvent> {
+  const { after, signal: asked, live: goesOn } = options(given, "events", ["after", "signal", "live"]);
+  const isLive = flag(goesOn, "live") ?? true;
+  const own = signalOf(asked);
+  const session = sessionId(id);
+  const head = headOf(await requireSession(ground, session));
+  const current = ground.journal.past(head.line);
+  let { line } = head;
+  let past = current;
+  const place = after === undefined ? undefined : await cursorOf(ground, session, after, past);
+  // A cursor on a line the session has left is followed from there: what was rewound is told.
+  if (place !== undefined && (await past.lineAt(place.seq)) !== place.line) {
+    line = place.line;
+    past = ground.journal.past(line);
+  }
+  const { signal, unlink } = linked(closing, own);
+  const watcher = ground.watchers.follow(session);
+  try {
+    // Where an anchor knows that the end of the line was lost, that is said.
+    const tail = await ground.journal.tail(line);
+    // A reader that does not wait for more is told what there is now, however others go on.
+    const end = line === head.line ? tail : await ground.journal.tail(head.line);
+    const until = isLive ? undefined : await lastOf(end?.save, current);
+    yield* live(ground, session, { line, past, seen: place?.seq ?? 0, until }, watcher, signal);
+  } finally {
+    unlink();
+    watcher.leave();
+  }
+}
+
+interface Followed {
+  readonly line: LineId;
+  readonly past: Past;
+  readonly seen: number;
+  /** The last record that is told of; undefined: there is none. */
+  readonly until: number | undefined;
+}
+
+async function* live(
+  ground: Ground,
+  session: SessionId,
+  from: Followed,
+  watcher: Watcher,
+  signal: AbortSignal,
+): AsyncGenerator<SessionEvent> {
+  let { line, past, seen } = from;
+  while (!signal.aborted) {
+    watcher.looks();
+    const present = await ground.reads.share(`present ${session}`, () => ground.store.present(session));
+    if (present === undefined) return;
+    const head = headOf(present.session);
+    if (head.line !== line) {
+      const followed = line;
+      const now = ground.journal.past(head.line);
+      const shared = await sharedUpTo(past, now).catch(async (error: unknown) => {
+        // The line that was followed is gone with its session, and so is what they shared.
+        if ((await ground.store.line(followed)) === undefined) return 0;
+        throw error;
+      });
+      past = now;
+      line = head.line;
+      // Where an anchor knows that its end was lost, that is said, and not taken for the end.
+      await ground.journal.tail(line);
+      if (shared < seen) {
+        seen = shared;
+        const on = await past.lineAt(seen);
+        // Nothing in common: what was followed was deleted, and this is another of the same name.
+        if (on === undefined) return;
+        yield { type: "rewind", to: placeId(on, seen), cursor: placeId(on, seen) };
+      }
+    }
+    const last = await lastOf(present.end, past);
+    let any = false;
+    try {
+      for await (const event of last > seen ? news(ground, session, past, seen) : []) {
+        await breathe();
+        any = true;
+        seen = (parsePlace(event.cursor) as Place).seq;
+        if (from.until !== undefined && seen > from.until) return;
+        yield event;
+        if (signal.aborted) return;
+      }
+    } catch (error) {
+      // What is missing may have been deleted with its session, a moment ago.
+      if ((await ground.store.session(session)) === undefined) return;
+      throw error;
+    }
+    if (from.until !== undefined && (!any || seen >= from.until)) return;
+    if (!any) await watcher.wait(signal);
+  }
+}
+
+/** The last record of a line. A line without a save ends where it begins. */
+async function lastOf(end: Pick<Save, "seq"> | undefined, past: Past): Promise<number> {
+  return end?.seq ?? ((await past.downTo(MAX_SEQ))[0]?.from ?? 1) - 1;
+}
+
+async function* news(ground: Ground, session: SessionId, past: Past, after: number): AsyncGenerator<SessionEvent> {
+  const heirs = new Heirs(ground.store);
+  let limit = FIRST_ROWS;
+  for (const { line, from, to, session: owner } of (await past.downTo(after + 1)).toReversed()) {
+    for (let at = Math.max(from, after + 1); at <= to; ) {
+      const query = { from: at, to, limit, items: true, state: true };
+      const saves = await ground.reads.share(`saves ${line} ${at} ${to} ${limit}`, () => ground.store.saves(line, query));
+      limit = Math.min(2 * limit, ROWS);
+      // The end of the newest line is wherever it is; of the others it is known, and there.
+      if (saves.length === 0 && to !== MAX_SEQ) throw hole(line, at);
+      if (saves.length === 0) break;
+      for (const save of saves) {
+        if (firstSeq(save) > at || save.seq < at) throw hole(line, at);
+        const of = owner ?? (save.mark === null ? undefined : await heirs.of(line, save.seq)) ?? session;
+        yield* eventsOf(ground, of as SessionId, past, save, at);
+        at = save.seq + 1;
+      }
+    }
+  }
+}
+
+/** `owner`: the session that the checkpoint of the save belongs to. */
+async function* eventsOf(ground: Ground, owner: SessionId, past: Past, save: Save, from: number): AsyncGenerator<SessionEvent> {
+  if (isGap(save)) return;
+  const { digest, items, state } = open(save, { items: save.items !== null, state: save.state !== null });
+  for (const [i, record] of [...items, ...state].entries()) {
+    // Where one of the sections was dropped, the other's numbers still count from its own place.
+    const seq = firstSeq(save) + (i < items.length ? i : save.nItems + i - items.length);
+    const told = seq < from ? undefined : tell(record, await bodyOf(ground, record.blob), seq, save);
+    if (told !== undefined) yield { ...told, cursor: placeId(save.line, seq), at: isoTime(save.at) };
+  }
+  const parent = save.mark === null || save.prior === 0 ? undefined : await past.lineAt(save.prior);
+  const checkpoint = checkpointOf(save, digest, owner, () => parent ?? save.line);
+  if (checkpoint) yield { type: "checkpoint", checkpoint, cursor: checkpoint.id, at: isoTime(save.at) };
+}
+
+/** What a record says; a base says nothing new. */
+function tell(record: JournalRecord, body: string | undefined, seq: number, save: Save): Told | undefined {
+  const { status, reason, splice, set, unset, list, effect, turn } = record;
+  const value = (inline: Json | undefined) => (body === undefined ? inline : jsonIn(body, record.blob as Digest));
+  if (status !== undefined) return { type: "status", status: status as SessionStatus, ...(reason === undefined ? undefined : { reason }) };
+  if (set !== undefined) return { type: "state", key: set, value: value(record.value) as Json };
+  if (unset !== undefined) return { type: "unset", key: unset };
+  if (turn !== undefined) return { type: "turn", turnId: turn.id };
+  if (effect !== undefined) return tellEffect(effect, value(record.body));
+  if (list !== undefined && splice !== undefined) {
+    return { type: "list", key: list, start: splice[0], removed: splice[1], items: value(record.items) as readonly Json[] };
+  }
+  const message = record.append === undefined && record.item === undefined ? undefined : reviveRecord(record, body, seq, save);
+  if (splice !== undefined) return { type: "splice", start: splice[0], removed: splice[1], ...(message && { message }) };
+  return message && { type: "message", message };
+}
+
+function tellEffect(event: EffectEvent, body: Json | undefined): Told {
+  const about = { type: "tool", effectId: event.id } as const;
+  switch (event.is) {
+    case "intent":
+      return {
+        ...about,
+        name: event.name,
+        state: event.waits === undefined ? "started" : "waiting",
+        ...(event.call !== undefined && { call: { seq: event.call[0], index: event.call[1] } }),
+        ...(body !== undefined && { args: body }),
+      };
+    case "begun":
+      return { ...about, state: "started" };
+    case "waits":
+      return { ...about, state: "waiting" };
+    case "doubt":
+      return { ...about, state: "in-doubt" };
+    case "done":
+      return {
+        ...about,
+        state: outcomeOf(event),
+        ...(event.by !== undefined && { by: event.by }),
+        ...(body !== undefined && { result: body }),
+      };
+    case "approved":
+      return {
+        ...about,
+        state: "ready",
+        ...(event.by !== undefined && { by: event.by }),
+        ...(event.note !== undefined && { note: event.note }),
+        ...(body !== undefined && { args: body }),
+      };
+    case "retry":
+      return { ...about, state: "ready", ...(event.by !== undefined && { by: event.by }) };
+    default:
+      return { ...about, state: "ready" };
+  }
+}
+
+function outcomeOf({ outcome, from }: Extract<EffectEvent, { readonly is: "done" }>): EffectState {
+  if (outcome !== "ok") return outcome;
+  return from === undefined ? "done" : "replayed";
+}
+
+async function bodyOf(ground: Ground, blob: string | undefined): Promise<string | undefined> {
+  return blob === undefined ? undefined : Buffer.from(await ground.journal.blob(blob)).toString("utf8");
+}
+
+/** The place a cursor names: a record that is there, on a line of this session or in its past. */
+async function cursorOf(ground: Ground, session: SessionId, after: unknown, past: Past): Promise<Place> {
+  const place = typeof after === "string" ? parsePlace(after) : undefined;
+  const line = place && (await ground.journal.line(place.line));
+  const isOurs = place !== undefined && (line?.session === session || (await past.lineAt(place.seq)) === place.line);
+  const [save] = isOurs
+    ? await ground.store.saves(place.line, { from: place.seq, to: place.seq, limit: 1, items: false, state: false })
+    : [];
+  if (isOurs && (save === undefined || firstSeq(save) > place.seq)) {
+    await ground.journal.checkAbsent(place);
+    await ground.journal.tail(place.line);
+  }
+  if (place === undefined || save === undefined || firstSeq(save) > place.seq)
+    throw invalid("after", "it is not the cursor of an event of this session");
+  return place;
+}

@@ -1,0 +1,284 @@
+/** Reads everything and says what is damaged. It goes on after damage: the rest is checked too. */
+import { checkBodies, type KnownBlob, knowBlob } from "../../core/journal/blob-body.js";
+import { checkSave } from "../../core/journal/follow.js";
+import { refsOf } from "../../core/journal/refs.js";
+import { firstSeq, isGap, open, type Save } from "../../core/journal/save.js";
+import type { Digest } from "../../core/values/digest.js";
+import { HoldfastError, quote } from "../../core/values/errors.js";
+import { type LineId, MAX_SEQ, placeId, type SessionId, sessionId } from "../../core/values/ids.js";
+import { ACTED, actedOf } from "../../engine/calls/acted.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { hole } from "../../engine/journal/journal.js";
+import type { Past } from "../../engine/journal/past.js";
+import { readMail } from "../../engine/journal/read-inbox.js";
+import { verifyReceipt } from "../../engine/journal/receipts.js";
+import { verifyRedacted } from "../../engine/journal/remembered.js";
+import { agentOf } from "../../engine/records/agent-record.js";
+import { documents } from "../../engine/records/documents.js";
+import { labelOf, leaseOf, lineOf, rootDigest } from "../../engine/records/rows.js";
+import { contentsOf } from "../../engine/records/snapshot-record.js";
+import { policyOf, RETENTION, STORE_RETENTION } from "../../engine/records/stored-policy.js";
+import { breathe } from "../../engine/util/breathe.js";
+import { callback, options } from "../../engine/util/options.js";
+import {
+  AGENT,
+  type DocRow,
+  type LineRow,
+  noWitnesses,
+  RECEIPT,
+  REDACTED,
+  type SessionRow,
+  SNAPSHOT,
+  type Witnesses,
+} from "../../store/port.js";
+
+export interface Finding {
+  readonly code: "CORRUPT" | "LOST_TAIL" | "BROKEN_CHAIN" | "STATUS_DIFFERS" | "STORE";
+  readonly sessionId?: string;
+  readonly line?: string;
+  readonly seq?: number;
+  readonly message: string;
+}
+
+export interface Verdict {
+  readonly ok: boolean;
+  /** Saves that were read and verified. */
+  readonly checked: number;
+  readonly findings: readonly Finding[];
+}
+
+export interface VerifyOptions {
+  readonly sessionId?: string;
+  /** Called now and then with how many saves have been verified. */
+  readonly onProgress?: (checked: number) => void;
+}
+
+const ROWS = 500;
+const SESSIONS = 200;
+
+export async function verifyStore(ground: Ground, given?: VerifyOptions): Promise<Verdict> {
+  const { sessionId: only, onProgress } = options(given, "verify", ["sessionId", "onProgress"]);
+  const id = only === undefined ? undefined : sessionId(only);
+  if (id !== undefined && (await ground.store.session(id)) === undefined)
+    throw new HoldfastError("NOT_FOUND", `There is no session ${quote(id)}.`, { sessionId: id });
+  return new Verification(ground, callback(onProgress, "onProgress")).run(id);
+}
+
+class Verification {
+  readonly #ground: Ground;
+  readonly #onProgress: ((checked: number) => void) | undefined;
+  readonly #findings: Finding[] = [];
+  readonly #ends = new Map<string, Save | undefined>();
+  /** Lines that could not be read to their end. */
+  readonly #unread = new Set<string>();
+  #checked = 0;
+
+  constructor(ground: Ground, onProgress: ((checked: number) => void) | undefined) {
+    this.#ground = ground;
+    this.#onProgress = onProgress;
+  }
+
+  async run(only: SessionId | undefined): Promise<Verdict> {
+    const { store } = this.#ground;
+    // Before the ends they are compared with: those may move on meanwhile.
+    let anchors: Witnesses = noWitnesses;
+    if (only === undefined) {
+      await this.#guard({}, async () => {
+        anchors = await store.anchors();
+        for (const message of await store.check()) this.#find({ code: "STORE", message });
+      });
+    }
+    await this.#guard({}, async () => {
+      for (const line of await store.lines(only === undefined ? { all: true } : { session: only })) await this.#line(line);
+    });
+    await this.#guard({}, () => this.#sessions(only));
+    if (only === undefined) await this.#guard({}, () => this.#documents());
+    await this.#guard({}, () => this.#anchors(anchors));
+    return { ok: this.#findings.length === 0, checked: this.#checked, findings: this.#findings };
+  }
+
+  async #line(row: LineRow): Promise<void> {
+    if (row.owned && row.session === null) {
+      this.#find({ code: "CORRUPT", line: row.id, message: `Line ${row.id} belongs to a session whose row is missing.` });
+    }
+    const where = { ...(row.session === null ? undefined : { sessionId: row.session }), line: row.id };
+    const whole = await this.#guard(where, async () => {
+      const doc = lineOf(row);
+      const origin = doc.origin;
+      if (origin === null ? doc.prev !== rootDigest(doc.id) : (await this.#ground.journal.saveAt(origin))?.digest !== doc.prev) {
+        this.#find({ code: "BROKEN_CHAIN", ...where, seq: origin?.seq ?? 0, message: `Line ${row.id} does not follow what it begins at.` });
+      }
+      const past = this.#ground.journal.past(row.id);
+      let follows: Digest | undefined = doc.prev;
+      let next = (origin?.seq ?? 0) + 1;
+      for (;;) {
+        await breathe();
+        const saves = await this.#ground.store.saves(row.id, { from: next, to: MAX_SEQ, limit: ROWS, items: true, state: true });
+        for (const save of saves) {
+          if (save.seq < next) throw hole(row.id, next);
+          if (firstSeq(save) !== next || (follows !== undefined && !save.prev.startsWith(follows))) {
+            this.#find({
+              code: "BROKEN_CHAIN",
+              ...where,
+              seq: save.seq,
+              message: `The save at ${row.id}-${save.seq} does not follow the one before it: something in between is missing or was exchanged.`,
+            });
+          }
+          follows = undefined;
+          await this.#guard({ ...where, seq: save.seq }, async () => {
+            follows = await this.#save(save, past);
+          });
+          this.#ends.set(row.id, save);
+          next = save.seq + 1;
+        }
+        this.#onProgress?.(this.#checked);
+        if (saves.length < ROWS) return;
+      }
+    });
+    if (!whole) this.#unread.add(row.id);
+  }
+
+  /** Answers what the next save must follow: of a gap only the beginning of that is known. */
+  async #save(save: Save, past: Past): Promise<string> {
+    this.#checked += 1;
+    if (isGap(save)) return save.check;
+    const { digest, items, state } = open(save, { items: save.items !== null, state: save.state !== null, mark: true });
+    checkSave(save, items, state);
+    const known = new Map<Digest, KnownBlob>();
+    let messages = 0;
+    for (const record of [...items, ...state]) {
+      if (record.append !== undefined || record.item !== undefined) messages += 1;
+      for (const name of refsOf(record)) if (!known.has(name)) known.set(name, knowBlob(await this.#ground.journal.blob(name)));
+      checkBodies(record, (name) => known.get(name));
+      for (const [line, from, to] of record.base?.lines ?? []) {
+        const [there] = await past.stretches(from, to);
+        if (there?.line !== line || there.to !== to)
+          throw new HoldfastError(
+            "CORRUPT",
+            `The base at ${save.line}-${save.seq} says that its messages stand on line ${line}, from ${from} to ${to}. They do not.`,
+            { line: save.line, seq: save.seq },
+          );
+      }
+    }
+    if (save.items !== null && messages !== save.nMessages)
+      throw new HoldfastError("CORRUPT", `The save at ${save.line}-${save.seq} miscounts its messages.`, {
+        line: save.line,
+        seq: save.seq,
+      });
+    return digest;
+  }
+
+  async #sessions(only: SessionId | undefined): Promise<void> {
+    const { store } = this.#ground;
+    if (only !== undefined) return this.#session(only);
+    for (let before: number | undefined; ; ) {
+      const rows: readonly SessionRow[] = await store.sessions({ ...(before === undefined ? undefined : { before }), limit: SESSIONS });
+      for (const { id } of rows) await this.#session(id as SessionId);
+      before = rows.at(-1)?.no;
+      if (rows.length < SESSIONS) return;
+    }
+  }
+
+  async #session(id: SessionId): Promise<void> {
+    await this.#guard({ sessionId: id }, async () => {
+      const present = await this.#ground.journal.present(id);
+      // It may have been deleted since.
+      if (present === undefined) return;
+      const { row, head } = present;
+      labelOf(row);
+      leaseOf(row);
+      await readMail(this.#ground, id, Number.MAX_SAFE_INTEGER);
+      const { fold } = await this.#ground.loader.tail(present, { sized: false });
+      if (fold.status !== head.status) {
+        this.#find({
+          code: "STATUS_DIFFERS",
+          sessionId: id,
+          seq: fold.seq,
+          message: `Session ${quote(id)} is listed as ${head.status}, and its journal says ${fold.status}.`,
+        });
+      }
+    });
+  }
+
+  /** Agents' records, policies, and snapshots with all that they point at. */
+  async #documents(): Promise<void> {
+    for await (const row of documents(this.#ground.store, { kind: AGENT })) await this.#guard({}, async () => void agentOf(row));
+    for (const kind of [RETENTION, STORE_RETENTION])
+      for await (const row of documents(this.#ground.store, { kind: kind })) await this.#guard({}, async () => void policyOf(row));
+    for await (const row of documents(this.#ground.store, { kind: ACTED })) await this.#guard({}, async () => void actedOf(row));
+    for await (const row of documents(this.#ground.store, { kind: REDACTED })) await this.#guard({}, async () => verifyRedacted(row));
+    for await (const { id } of documents(this.#ground.store, { kind: RECEIPT }))
+      await this.#guard({}, () => verifyReceipt(this.#ground, id));
+    for await (const { id } of documents(this.#ground.store, { kind: SNAPSHOT })) {
+      const row = await this.#ground.store.doc(SNAPSHOT, id);
+      if (row !== undefined) await this.#guard({}, () => this.#snapshot(row));
+    }
+  }
+
+  async #snapshot(row: DocRow & { readonly body: string | null }): Promise<void> {
+    for (const { id, place, digest } of contentsOf(row).sessions) {
+      await breathe();
+      await this.#guard({ sessionId: id }, async () => {
+        if (place === null || (await this.#ground.journal.saveAt(place))?.digest === digest) return;
+        this.#find({
+          code: "BROKEN_CHAIN",
+          sessionId: id,
+          ...place,
+          message: `Snapshot ${quote(row.id)} points at ${placeId(place.line, place.seq)}, and what stands there is something else.`,
+        });
+      });
+    }
+  }
+
+  async #anchors(anchors: Witnesses): Promise<void> {
+    for (const { line, seq, check } of anchors) {
+      // Where it ends is not known, and what stopped the reading has been said.
+      if (this.#unread.has(line)) continue;
+      const end = this.#ends.get(line);
+      if (end === undefined && (await this.#ground.store.anchors()).of(line) === undefined) continue;
+      const row = await this.#ground.store.line(line as LineId);
+      if (end !== undefined && (end.seq > seq || (end.seq === seq && end.check === check))) continue;
+      this.#find({
+        code: "LOST_TAIL",
+        ...(row?.session == null ? undefined : { sessionId: row.session }),
+        line,
+        seq,
+        message: `Line ${line} was at ${seq} when the store was last closed, and now ends at ${end?.seq ?? 0}.`,
+      });
+    }
+  }
+
+  /** Damage met on the way becomes a finding, and false; what is no damage goes on to the caller. */
+  async #guard(
+    where: { readonly sessionId?: string; readonly line?: string; readonly seq?: number },
+    run: () => Promise<void>,
+  ): Promise<boolean> {
+    try {
+      await run();
+      return true;
+    } catch (error) {
+      const damage = damageIn(error);
+      if (damage === undefined) throw error;
+      const { seq, line } = damage.details;
+      this.#find({
+        code: "CORRUPT",
+        ...where,
+        ...(line === undefined ? undefined : { line }),
+        ...(seq === undefined ? undefined : { seq }),
+        message: damage.message,
+      });
+      return false;
+    }
+  }
+
+  #find(finding: Finding): void {
+    if (!this.#findings.some((known) => known.message === finding.message)) this.#findings.push(finding);
+  }
+}
+
+/** What an error says of damage; undefined where it is none. Content over which a reader stumbles is damage, too. */
+function damageIn(error: unknown): HoldfastError | undefined {
+  if (error instanceof HoldfastError) return error.code === "CORRUPT" ? error : undefined;
+  if (!(error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError)) return undefined;
+  return new HoldfastError("CORRUPT", `Something stored cannot be read (${error.message}).`, {}, error);
+}

@@ -1,0 +1,79 @@
+/** Sessions that nobody may work on while what they share is changed: whoever held one before has read what is no more, and is fenced. */
+import { type Lease, releaseLease } from "../../core/sessions/lease.js";
+import type { HoldfastError } from "../../core/values/errors.js";
+import type { SessionId } from "../../core/values/ids.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import type { Holder } from "../../engine/journal/lease-keeper.js";
+import { takeLeaseToFree } from "../../engine/lifecycle/acquire-lease.js";
+import { leaseRow } from "../../engine/records/rows.js";
+
+class Taken implements Holder {
+  readonly id: SessionId;
+  readonly leaseMs: number;
+  lease: Lease;
+  lost: HoldfastError | undefined;
+
+  constructor(id: SessionId, lease: Lease, leaseMs: number) {
+    this.id = id;
+    this.lease = lease;
+    this.leaseMs = leaseMs;
+  }
+
+  superseded(error: HoldfastError): void {
+    this.lost ??= error;
+  }
+
+  /** Letters wait until it is let go of. */
+  takeMailSoon(): void {}
+
+  async close(): Promise<void> {}
+}
+
+export class Leases {
+  readonly #ground: Ground;
+  readonly #waitMs: number;
+  readonly #signal: AbortSignal | undefined;
+  readonly #taken = new Map<SessionId, Taken>();
+
+  constructor(ground: Ground, waitMs: number, signal: AbortSignal | undefined) {
+    this.#ground = ground;
+    this.#waitMs = waitMs;
+    this.#signal = signal;
+  }
+
+  /** Takes those that are not taken yet, in one order, so that two who want the same do not wait for each other. Answers whether there were any. */
+  async take(sessions: readonly SessionId[]): Promise<boolean> {
+    const fresh = sessions.filter((id) => !this.#taken.has(id)).toSorted();
+    for (const id of fresh) {
+      const lease = await takeLeaseToFree(this.#ground, id, this.#waitMs, this.#signal);
+      const taken = new Taken(id, lease, this.#ground.leaseMs);
+      this.#taken.set(id, taken);
+      this.#ground.keeper.add(taken);
+    }
+    return fresh.length > 0;
+  }
+
+  /** Throws where one of them was lost. */
+  check(): void {
+    for (const { lost } of this.#taken.values()) if (lost !== undefined) throw lost;
+  }
+
+  epoch(id: SessionId): number {
+    return (this.#taken.get(id) as Taken).lease.epoch;
+  }
+
+  async release(): Promise<void> {
+    for (const [id, { lease, lost }] of this.#taken) {
+      const taken = this.#taken.get(id) as Taken;
+      this.#ground.keeper.remove(taken);
+      if (lost === undefined) {
+        const free = leaseRow(id, releaseLease(lease));
+        // Where that cannot be said, it runs out by itself.
+        await this.#ground.store.apply([{ session: id, when: { epoch: lease.epoch }, lease: free }], [], "frees").catch(() => {});
+        await this.#ground.released(id);
+      }
+      this.#ground.watchers.changed(id);
+    }
+    this.#taken.clear();
+  }
+}

@@ -1,0 +1,345 @@
+/**
+ * Going over the saves of a session, from the newest to the oldest, and putting others in their place.
+ *
+ * Newest first, because what is copied from a record stands behind it: whoever is killed in between leaves the record itself as it was, and
+ * the next one still knows from it what the copies are to become.
+ */
+import { markOf, markText } from "../../core/journal/checkpoint.js";
+import type { JournalRecord } from "../../core/journal/record.js";
+import { refsOf } from "../../core/journal/refs.js";
+import { firstSeq, isGap, open, recordTexts, rewrite, type Save } from "../../core/journal/save.js";
+import type { Blob, MessageInput } from "../../core/messages/message.js";
+import { titleOf } from "../../core/messages/title.js";
+import { editCopies, editMark, editRecord, type RecordEdit } from "../../core/redaction/redact-record.js";
+import type { NameKind } from "../../core/redaction/redact-text.js";
+import { type Digest, digest } from "../../core/values/digest.js";
+import { type LineId, MAX_SEQ, placeId, type SessionId } from "../../core/values/ids.js";
+import { textBytes } from "../../core/values/json.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { hole } from "../../engine/journal/journal.js";
+import { Absent, rememberAbsent, rememberSaves } from "../../engine/journal/remembered.js";
+import { breathe } from "../../engine/util/breathe.js";
+import type { Replacement } from "../../store/port.js";
+import { Bodies } from "./bodies.js";
+import { OwnWordsOf } from "./own-words.js";
+import type { OpenCalls, Stretch } from "./reach.js";
+import type { What } from "./what.js";
+
+const ROWS = 100;
+const AT_ONCE = 200;
+const BYTES_AT_ONCE = 8 * 1024 * 1024;
+const MAX_NAMES = 100;
+/** Saves that are edited together, with one bound on the time of a pattern: no more of them, and no more text. */
+const TOGETHER = 100;
+const TOGETHER_BYTES = 256 * 1024;
+
+export interface Name {
+  readonly what: NameKind;
+  /** The record that it stands in, or the session. */
+  readonly at: string;
+}
+
+/** What was seen on the way. */
+export interface Seen {
+  saves: number;
+  records: number;
+  /** Bodies and files that others are put in the place of. */
+  readonly blobs: Set<Digest>;
+  readonly exempt: Set<string>;
+  readonly names: Name[];
+  /** The lowest number that is changed on each line. */
+  readonly first: Map<string, number>;
+  /** Whether the message that was asked for is there. */
+  isMessageThere: boolean;
+  /** Titles that were taken from messages which are changed, and what they become. */
+  readonly titles: Map<string, string>;
+  /** Who else holds it in words of their own. Null: a session that was deleted. */
+  readonly others: Set<SessionId | null>;
+}
+
+const nothingSeen = (): Seen => ({
+  saves: 0,
+  records: 0,
+  blobs: new Set(),
+  exempt: new Set(),
+  names: [],
+  first: new Map(),
+  isMessageThere: false,
+  titles: new Map(),
+  others: new Set(),
+});
+
+export class Rewriting {
+  readonly #ground: Ground;
+  readonly #what: What;
+  readonly #calls: OpenCalls;
+  readonly #bodies: Bodies;
+  readonly #tick: () => void;
+  /** Of all that was seen so far: digests of what is edited, and values of a message that goes whole. */
+  readonly #forgotten = new Set<string>();
+  readonly #messageValues = new Set<string>();
+  readonly #values = new Set<string>();
+  /** Whether a message that goes whole is left for the last: what it says elsewhere is known from it. */
+  #leavesMessage = false;
+  readonly #ownWords = new OwnWordsOf();
+  readonly #absent = new Map<LineId, Absent>();
+  #isSurvey = true;
+  seen = nothingSeen();
+
+  /** `tick` is called at every save, and may throw. */
+  constructor(ground: Ground, what: What, calls: OpenCalls, tick: () => void) {
+    this.#ground = ground;
+    this.#what = what;
+    this.#calls = calls;
+    this.#bodies = new Bodies(ground.journal);
+    this.#tick = tick;
+  }
+
+  /** Looks at everything, and changes nothing. */
+  async survey(stretches: readonly Stretch[]): Promise<Seen> {
+    for (const stretch of stretches)
+      if (stretch.others === "copies")
+        for await (const save of this.#saves(stretch)) {
+          const { items, state } = isGap(save) ? NO_RECORDS : openWhole(save);
+          this.#ownWords.note(stretch, save, [...items, ...state]);
+        }
+    for (const stretch of stretches) for await (const _ of this.#edits(stretch));
+    return this.seen;
+  }
+
+  /** Changes everything, after a survey that found something. False: another process changed a line meanwhile, or began one on it. Look again. */
+  async rewrite(stretches: readonly Stretch[]): Promise<boolean> {
+    this.#isSurvey = false;
+    for (const [line, absent] of this.#absent) await rememberAbsent(this.#ground, line, absent);
+    for (const leavesMessage of this.#what.message === undefined ? [false] : [true, false]) {
+      this.#leavesMessage = leavesMessage;
+      for (const stretch of stretches) if (!(await this.#rewrite(stretch))) return false;
+    }
+    return true;
+  }
+
+  async #rewrite(stretch: Stretch): Promise<boolean> {
+    let batch: Replacement[] = [];
+    let bytes = 0;
+    // What is pinned stays where it is, and loads: only words change.
+    const known = { line: stretch.forks, doc: Number.MAX_SAFE_INTEGER };
+    const flush = async (): Promise<boolean> => {
+      await rememberSaves(
+        this.#ground,
+        stretch.line,
+        batch.map(({ save }) => save),
+      );
+      const replaced = batch.length === 0 || (await this.#ground.store.replace(stretch.line, batch, known));
+      batch = [];
+      bytes = 0;
+      return replaced;
+    };
+    if (!this.seen.first.has(stretch.line)) return true;
+    for await (const replacement of this.#edits(stretch)) {
+      batch.push(replacement);
+      bytes += sizeOf(replacement);
+      if ((batch.length >= AT_ONCE || bytes >= BYTES_AT_ONCE) && !(await flush())) return false;
+    }
+    return flush();
+  }
+
+  async *#saves({ line, row, from, to }: Stretch): AsyncGenerator<Save> {
+    const checkEnd = await this.#ground.journal.endCheck();
+    for (let at = to; at >= from; ) {
+      await breathe();
+      const saves = await this.#ground.store.saves(line, { from, to: at, limit: ROWS, newestFirst: true, items: true, state: true });
+      const [newest] = saves;
+      // The end of a line is wherever it is, unless an anchor knows better; any other place must be there.
+      if (at === MAX_SEQ && row.session !== null) checkEnd(line, newest);
+      if (newest === undefined && at === MAX_SEQ) return;
+      if (newest === undefined) throw hole(line, at);
+      for (const save of saves) {
+        if (at !== MAX_SEQ && (save.seq < at || firstSeq(save) > at)) throw hole(line, at);
+        this.#tick();
+        yield save;
+        at = firstSeq(save) - 1;
+      }
+    }
+  }
+
+  /** What is to stand in the place of saves. Those without bodies are edited together, up to one that has some. */
+  async *#edits(stretch: Stretch): AsyncGenerator<Replacement> {
+    let group: Opened[] = [];
+    let size = 0;
+    for await (const save of this.#saves(stretch)) {
+      if (this.#isSurvey && stretch.others === undefined) this.#absentOn(stretch.line).note(save);
+      if (isGap(save)) continue;
+      const opened = openWhole(save);
+      group.push(opened);
+      size += sizeOf({ save });
+      if (opened.refs.length === 0 && group.length < TOGETHER && size < TOGETHER_BYTES) continue;
+      yield* await this.#editTogether(group, size, stretch);
+      group = [];
+      size = 0;
+    }
+    yield* await this.#editTogether(group, size, stretch);
+  }
+
+  #absentOn(line: LineId): Absent {
+    const absent = this.#absent.get(line) ?? new Absent();
+    this.#absent.set(line, absent);
+    return absent;
+  }
+
+  async #editTogether(group: readonly Opened[], size: number, stretch: Stretch): Promise<readonly Replacement[]> {
+    const refs = group.flatMap((opened) => opened.refs);
+    await this.#bodies.fetch(refs);
+    const bytes = refs.reduce((sum, name) => sum + this.#bodies.get(name).length, size);
+    return this.#what.bounded(bytes, () => group.flatMap((opened) => this.#edited(opened, stretch) ?? []));
+  }
+
+  /** What is to stand in the place of a save; undefined where it stays. */
+  #edited({ save, items, state, refs }: Opened, stretch: Stretch): Replacement | undefined {
+    const { others } = stretch;
+    const first = firstSeq(save);
+    const edit = this.#edit(save);
+    if (others !== undefined && this.#isSurvey) this.#lookAt(save, stretch, [...items, ...state]);
+    const own = others === "copies" ? this.#ownWords.before(save, () => this.#isOthers(stretch)) : undefined;
+    const after = (record: JournalRecord, seq: number): JournalRecord => {
+      if (others === undefined) return editRecord(record, seq, edit(seq));
+      return own === undefined ? record : editCopies(record, edit(seq), own);
+    };
+    const texts = (records: readonly JournalRecord[], section: string | null, from: number): readonly string[] | undefined => {
+      const edited = records.map((record, i) => {
+        const made = after(record, from + i);
+        if (made !== record) this.seen.records += 1;
+        return made;
+      });
+      if (edited.every((record, i) => record === records[i])) return undefined;
+      const before = recordTexts(section);
+      return edited.map((record, i) => (record === records[i] ? (before[i] as string) : JSON.stringify(record)));
+    };
+    // What is said elsewhere of a message is known from the items.
+    const newItems = texts(items, save.items, first);
+    const newState = texts(state, save.state, first + save.nItems);
+    const mark = save.mark === null || others !== undefined ? undefined : this.#mark(save.mark);
+    if (newItems === undefined && newState === undefined && mark === undefined) {
+      this.#bodies.take([]);
+      return undefined;
+    }
+    this.seen.saves += 1;
+    const lowest = newItems !== undefined || newState !== undefined ? first : save.seq;
+    this.seen.first.set(save.line, Math.min(this.seen.first.get(save.line) ?? lowest, lowest));
+    const salt = () => this.#ground.salts.next();
+    const made = rewrite(save, { ...(newItems && { items: newItems }), ...(newState && { state: newState }), ...(mark && { mark }), salt });
+    return this.#replacement(made, save, refs);
+  }
+
+  /** Whether others hold it in words of their own. Their bases are asked for copies, where these are edited. */
+  #lookAt(save: Save, stretch: Stretch, records: readonly JournalRecord[]): void {
+    if (this.#what.message !== undefined || this.seen.others.has(ownerOf(stretch))) return;
+    const edit = this.#looking(() => this.#isOthers(stretch));
+    const holds = (record: JournalRecord): boolean =>
+      (record.base === undefined || stretch.others === "looked at") && editRecord(record, 0, edit) !== record;
+    const mark = save.mark === null ? undefined : markOf(save.mark);
+    if (records.some(holds) || (mark !== undefined && editMark(mark, edit) !== mark)) this.#isOthers(stretch);
+  }
+
+  #isOthers(stretch: Stretch): void {
+    this.seen.others.add(ownerOf(stretch));
+  }
+
+  /** Edits as any other does, and leaves no trace. `named` is told of names that hold the text. */
+  #looking(named: () => void): RecordEdit {
+    const name = (given: string): void => void (this.#what.holds(given) && named());
+    return {
+      texts: { text: this.#what.text, numbers: true, name },
+      body: (name) => this.#bodies.get(name),
+      keep: (bytes) => ({ digest: digest(bytes), bytes: bytes.length }),
+      file: this.#what.file,
+      openCall: () => undefined,
+      isOpen: () => false,
+      exempt: () => {},
+      edited: () => {},
+      forgotten: new Set(),
+      values: new Set(),
+    };
+  }
+
+  #replacement(save: Save, was: Save, before: readonly Digest[]): Replacement {
+    const refs = [...new Set(openWhole(save).refs)];
+    for (const name of before) if (!refs.includes(name)) this.seen.blobs.add(name);
+    return { save, refs, was: [was], blobs: this.#bodies.take(refs) };
+  }
+
+  #mark(text: string): string | undefined {
+    const checkpoint = markOf(text);
+    const edited = editMark(checkpoint, { texts: { text: this.#what.text, numbers: true } });
+    if (edited === checkpoint) return undefined;
+    this.seen.records += 1;
+    return markText(edited, () => this.#ground.salts.next());
+  }
+
+  #edit({ line }: Save): (seq: number) => RecordEdit {
+    const what = this.#what;
+    const isMessage = (message: MessageInput, seq: number): boolean => (message.id ?? placeId(line, seq)) === what.message;
+    const all = () => what.replacement;
+    const whole =
+      what.message === undefined ? undefined : { edit: { text: all, numbers: true }, file: () => Buffer.from(what.replacement) };
+    return (seq) => ({
+      texts: {
+        text: what.text,
+        numbers: true,
+        name: (name, kind) => this.#name(name, kind, placeId(line, seq)),
+      },
+      body: (name) => this.#bodies.get(name),
+      keep: (bytes) => this.#bodies.keep(bytes),
+      file: what.file,
+      openCall: (reply, index) => this.#calls.at(line, reply, index),
+      isOpen: (id) => this.#calls.ids.has(id),
+      exempt: (id) => void this.seen.exempt.add(id),
+      edited: (before, after) => this.#title(before, after),
+      forgotten: this.#forgotten,
+      values: this.#values,
+      ...(whole && {
+        whole: {
+          ...whole,
+          values: this.#messageValues,
+          is: (message: MessageInput, at: number) => {
+            if (!isMessage(message, at)) return false;
+            this.seen.isMessageThere = true;
+            return !this.#leavesMessage;
+          },
+        },
+      }),
+    });
+  }
+
+  #title(before: MessageInput, after: MessageInput): void {
+    const title = titleOf(before);
+    if (title !== undefined) this.seen.titles.set(title, titleOf(after) ?? this.#what.replacement);
+  }
+
+  #name(name: string, what: NameKind, at: string): void {
+    const { names } = this.seen;
+    if (names.length >= MAX_NAMES || !this.#what.holds(name)) return;
+    if (!names.some((known) => known.at === at && known.what === what)) names.push({ what, at });
+  }
+}
+
+const ownerOf = ({ row }: Stretch): SessionId | null => row.session as SessionId | null;
+
+interface Opened {
+  readonly save: Save;
+  readonly items: readonly JournalRecord[];
+  readonly state: readonly JournalRecord[];
+  readonly refs: readonly Digest[];
+}
+
+const NO_RECORDS = { items: [], state: [] };
+
+function openWhole(save: Save): Opened {
+  const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
+  return { save, items, state, refs: [...items, ...state].flatMap(refsOf) };
+}
+
+const sizeOf = ({ save, blobs = [] }: Pick<Replacement, "save" | "blobs">): number =>
+  textBytes(save.items) +
+  textBytes(save.state) +
+  textBytes(save.mark) +
+  blobs.reduce((sum: number, { bytes }: Blob) => sum + bytes.length, 0);

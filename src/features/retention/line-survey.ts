@@ -1,0 +1,85 @@
+/** What there is on a line, from the heads of its saves alone: checkpoints, its end, and who begins on it. */
+import { markOf } from "../../core/journal/checkpoint.js";
+import { firstSeq, isGap, open, priorOf, type Save } from "../../core/journal/save.js";
+import type { Dated } from "../../core/retention/policy.js";
+import { highest } from "../../core/values/highest.js";
+import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { hole } from "../../engine/journal/journal.js";
+import type { Past, Segment } from "../../engine/journal/past.js";
+import { Pace } from "../../engine/util/pace.js";
+import type { KnownNeeds, LineRow } from "../../store/port.js";
+
+/** A place that loads, and the save with the newest base at or before it. */
+interface PlaceAt {
+  readonly seq: number;
+  readonly base: number;
+}
+
+/** A checkpoint on a line. */
+export interface MarkAt extends PlaceAt, Dated {}
+
+export interface LineSurvey {
+  readonly line: LineId;
+  /** The line and those it goes back to. */
+  readonly past: Past;
+  /** The line's own part of it. */
+  readonly own: Segment;
+  /** The number of its first record. */
+  readonly from: number;
+  /** By rising number. */
+  readonly marks: readonly MarkAt[];
+  /** Where a list goes on that has come to the line's beginning. */
+  readonly priorToAll: number;
+  readonly end: Save | undefined;
+  /** Lines that begin on it, newest first, looked at before the checkpoints were; and where they begin. */
+  readonly forks: readonly LineRow[];
+  /** Places that documents pin, and where lines begin, by rising number: they load also where there is no checkpoint. */
+  readonly pinned: readonly PlaceAt[];
+  /** The newest line and document that were known of when the rest was looked at. */
+  readonly known: KnownNeeds;
+  readonly origins: ReadonlySet<number>;
+}
+
+export async function surveyLine({ store, journal }: Ground, line: LineId, signal?: AbortSignal): Promise<LineSurvey> {
+  // In this order: a line that began where something was pinned is there before the pin can be gone.
+  const pins = await store.pins(line);
+  const forks = await store.lines({ origin: line });
+  const origins = new Set(forks.flatMap(({ origin }) => origin?.seq ?? []));
+  const others = new Set([...pins.map(({ seq }) => seq), ...origins]);
+  const docs = pins.map(({ doc }) => doc);
+  const known = { line: forks[0]?.no ?? 0, doc: highest(0, docs) };
+  const past = journal.past(line);
+  const own = (await past.downTo(MAX_SEQ))[0] as Segment;
+  const { from } = own;
+  const pace = new Pace(store, { least: 20, most: 1_000, first: 100, rests: false, signal });
+  const marks: MarkAt[] = [];
+  const pinned: PlaceAt[] = [];
+  let end: Save | undefined;
+  let priorToAll: number | undefined;
+  let at = from;
+  const checkEnd = await journal.endCheck();
+  const look = async (limit: number): Promise<boolean> => {
+    const saves = await store.saves(line, { from: at, to: MAX_SEQ, limit, items: false, state: false });
+    for (const save of saves) {
+      if (firstSeq(save) !== at) throw hole(line, at);
+      at = save.seq + 1;
+      end = save;
+      priorToAll ??= priorOf(save);
+      if (isGap(save)) continue;
+      open(save, {});
+      if (save.mark !== null) marks.push(markAt(save, save.mark));
+      if (others.has(save.seq)) pinned.push({ seq: save.seq, base: save.base });
+    }
+    return saves.length > 0;
+  };
+  while (await pace.step(look));
+  // The end of a line that no session owns may have been freed.
+  if (own.session !== null) checkEnd(line, end);
+  return { line, past, own, from, marks, priorToAll: priorToAll ?? 0, end, forks, pinned, known, origins };
+}
+
+function markAt({ seq, at, base }: Save, text: string): MarkAt {
+  const { kind = "manual", label } = markOf(text);
+  return { seq, at, base, kind, labelled: label !== undefined };
+}

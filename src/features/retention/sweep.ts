@@ -1,0 +1,24 @@
+/** The automatic sweep. */
+import { type EveryOptions, every, type Repeating } from "../../engine/util/every.js";
+import { callback, invalid, options } from "../../engine/util/options.js";
+import type { RetentionReport } from "./tally.js";
+
+export interface SweepOptions extends EveryOptions {
+  /** Told what every sweep has removed from which sessions, also where that is nothing. */
+  readonly onSwept: (report: RetentionReport) => void;
+}
+
+/** Stopped, it sweeps no more; one that is under way ends with its next step. */
+export type Sweep = Repeating;
+
+interface Work {
+  readonly run: (signal: AbortSignal) => Promise<RetentionReport>;
+  readonly stopped: () => void;
+}
+
+export function sweepEvery(given: SweepOptions, { run, stopped }: Work): Sweep {
+  const o = options(given, "retention.sweep", ["everyMs", "onSwept", "onError"]);
+  const onSwept = callback(o.onSwept, "onSwept");
+  if (onSwept === undefined) throw invalid("onSwept", "it must be given: nothing is removed without a word");
+  return every(o, { run: async (signal) => onSwept(await run(signal)), stopped, failed: "A sweep by the retention policies failed" });
+}

@@ -1,0 +1,134 @@
+/** An agent bound to a store. */
+import { randomUUID } from "node:crypto";
+import type { AgentEvent } from "../../core/messages/agent-event.js";
+import { turnMailId } from "../../engine/calls/restored.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { ensureSession } from "../../engine/lifecycle/create-session.js";
+import { drawId, idAndInput } from "../../engine/lifecycle/session-ids.js";
+import { options, signalOf, wholeNumber } from "../../engine/util/options.js";
+import { askingOf, turnLetter } from "./asking.js";
+import { type Definition, definedOf, definitionOf } from "./define/define.js";
+import type { Agent, Input, RunOptions, SubmitOptions, Types } from "./define/definition.js";
+import type { RunResult } from "./define/result.js";
+import { ensureAgent } from "./ensure.js";
+import { EventQueue } from "./events.js";
+import type { Runs } from "./runs.js";
+import { endOfTurn } from "./turn-end.js";
+
+/** A turn that was given to an agent. */
+export interface Turn<O = unknown> {
+  readonly sessionId: string;
+  readonly turnId: string;
+  /** Resolves when the turn has ended, or waits for somebody. */
+  result(o?: { readonly signal?: AbortSignal; readonly timeoutMs?: number }): Promise<RunResult<O>>;
+  cancel(reason?: string): Promise<void>;
+}
+
+/** A run whose events can be read while it goes, once. */
+export interface RunStream<O = unknown> extends AsyncIterable<AgentEvent>, Pick<Turn<O>, "sessionId"> {
+  /** Resolves when the run has ended; events that were not read are dropped. */
+  result(): Promise<RunResult<O>>;
+  cancel(reason?: string): Promise<void>;
+}
+
+/** An input with its options, in one object. A session that is left out is a new one. */
+export type Ask<O> = O & { readonly input: Input; readonly session?: string };
+
+export interface BoundAgent<C = any, S = any, O = any> extends Agent<C, S, O> {
+  /** Goes on with the latest turn if it has this input (or key), else begins one; answers when it has ended or waits for somebody. */
+  run(id: string, input: Input, o?: RunOptions<C>): Promise<RunResult<O>>;
+  /** Without `session` the turn has a new session, whose id the answer tells. Under the same key it is the same session. */
+  run(ask: Ask<RunOptions<C>>): Promise<RunResult<O>>;
+  stream(id: string, input: Input, o?: RunOptions<C>): RunStream<O>;
+  stream(ask: Ask<RunOptions<C>>): RunStream<O>;
+  /** Records a turn; some worker takes it. */
+  submit(id: string, input: Input, o?: SubmitOptions): Promise<Turn<O>>;
+  submit(ask: Ask<SubmitOptions>): Promise<Turn<O>>;
+  /** Goes on with the latest turn, whatever it is. */
+  resume(id: string, o?: RunOptions<C>): Promise<RunResult<O>>;
+}
+
+export function bind(ground: Ground, runs: Runs, given: unknown): BoundAgent {
+  const agent = definedOf(given);
+  return new Binding(ground, runs, definitionOf(agent), agent) as Omit<BoundAgent, Types> as BoundAgent;
+}
+
+class Binding implements Omit<BoundAgent, Types> {
+  readonly name: string;
+  /** What it was made of: binding it again binds the same. */
+  readonly agent: unknown;
+  readonly #ground: Ground;
+  readonly #runs: Runs;
+  readonly #definition: Definition;
+
+  constructor(ground: Ground, runs: Runs, definition: Definition, agent: unknown) {
+    this.name = definition.name;
+    this.agent = agent;
+    this.#ground = ground;
+    this.#runs = runs;
+    this.#definition = definition;
+  }
+
+  async run(...given: readonly unknown[]): Promise<RunResult> {
+    const { id, input, o } = this.#asked<RunOptions>(given);
+    return this.#runs.run(this.#runs.request(this, id, input, o));
+  }
+
+  async resume(id: string, o?: RunOptions): Promise<RunResult> {
+    return this.#runs.run(this.#runs.request(this, id, undefined, o));
+  }
+
+  #asked<O extends object>(given: readonly unknown[]) {
+    return idAndInput<Input, O>(given, (key) => drawId(this.#ground, `agent ${this.name}`, key));
+  }
+
+  stream(...given: readonly unknown[]): RunStream {
+    const { id, input, o } = this.#asked<RunOptions>(given);
+    const queue = new EventQueue();
+    const request = this.#runs.request(this, id, input, o);
+    const result = this.#runs.run(request, (event) => queue.push(event)).finally(() => queue.end());
+    // Whoever only reads events learns of a failure when they end.
+    result.catch(() => {});
+    return {
+      sessionId: request.id,
+      result: () => result,
+      cancel: (reason) => this.#runs.cancel(request.id, reason),
+      async *[Symbol.asyncIterator]() {
+        yield* queue;
+        await result;
+      },
+    };
+  }
+
+  async submit(...given: readonly unknown[]): Promise<Turn> {
+    const asked = this.#asked<SubmitOptions>(given);
+    const o = options(asked.o, "submit", ["key", "tags", "title", "metadata", "atMs"]);
+    const { message, key } = askingOf(asked.input, o.key, this.#ground.redactor);
+    const due = o.atMs === undefined ? 0 : wholeNumber(o.atMs, "atMs", 0, 8.64e15);
+    const turn = key ?? randomUUID();
+    const doc = turnLetter(turn, key, message);
+    await ensureAgent(this.#ground, this.#definition);
+    const session = await ensureSession(this.#ground, asked.id, {
+      agent: this.name,
+      ...(o.title !== undefined && { title: o.title }),
+      ...(o.tags !== undefined && { tags: o.tags }),
+      ...(o.metadata !== undefined && { metadata: o.metadata }),
+    });
+    await this.#runs.waiting.post(session, doc, { id: await turnMailId(this.#ground, turn), due });
+    return this.turn(session, turn);
+  }
+
+  /** A turn that was submitted, or run, before. */
+  turn(session: string, turnId: string): Turn {
+    return {
+      sessionId: session,
+      turnId,
+      result: async (o) => {
+        const { signal, timeoutMs } = options(o, "result", ["signal", "timeoutMs"]);
+        const most = timeoutMs === undefined ? undefined : wholeNumber(timeoutMs, "timeoutMs", 0, Number.MAX_SAFE_INTEGER);
+        return endOfTurn(this.#ground, this.#definition, session, turnId, signalOf(signal), most);
+      },
+      cancel: (reason) => this.#runs.cancel(session, reason, turnId),
+    };
+  }
+}

@@ -1,0 +1,59 @@
+/** The answer of a run, from where its session stands. */
+import type { Fold } from "../../core/journal/fold.js";
+import type { Message } from "../../core/messages/message.js";
+import { words } from "../../engine/calls/caller.js";
+import { pendingOf } from "../../engine/calls/pending.js";
+import type { Holding } from "../../engine/session/holding.js";
+import type { Definition } from "./define/define.js";
+import type { RunResult } from "./define/result.js";
+import type { LoopEnd } from "./loop.js";
+import { outputOf } from "./output.js";
+import { backwards } from "./reply.js";
+
+export async function resultOf(held: Holding, definition: Definition, end: LoopEnd, replayed: boolean): Promise<RunResult> {
+  const { fold, past } = held.work;
+  const message = lastReply(fold);
+  const about = {
+    sessionId: held.id,
+    turnId: fold.course.turn?.id ?? "",
+    usage: fold.usage,
+    ...(message !== undefined && { message }),
+  };
+  if (end.is === "stopped") return { ...about, status: "stopped", reason: whyStopped(held) };
+  switch (fold.status) {
+    case "completed":
+      return { ...about, status: "completed", output: await outputOf(definition, fold.output), replayed };
+    case "failed":
+      return { ...about, status: "failed", error: errorOf(end.is === "ended" ? end.error : undefined, fold.reason) };
+    case "halted":
+      return { ...about, status: "halted", reason: fold.reason ?? "" };
+    case "cancelled":
+      return { ...about, status: "stopped", reason: "cancelled" };
+    default: {
+      const open = fold.course.open.filter(({ phase }) => phase === "waiting" || phase === "doubt");
+      const pending = await Promise.all(open.map((effect) => pendingOf(held.ground, held.id, past, effect)));
+      return { ...about, status: fold.status === "in-doubt" ? "in-doubt" : "waiting", pending };
+    }
+  }
+}
+
+/** The agent's last message. */
+export function lastReply(fold: Fold): Message | undefined {
+  for (const message of backwards(fold)) if (message.role === "assistant") return message;
+  return undefined;
+}
+
+function whyStopped({ ended, work }: Holding): "aborted" | "cancelled" | "superseded" {
+  // What a call answered after the cancel may have been staged, as work that is never saved.
+  if (work.fold.status === "cancelled" || ended?.details.found === "cancelled") return "cancelled";
+  return ended?.code === "STALE_LEASE" ? "superseded" : "aborted";
+}
+
+function errorOf(error: unknown, reason: string | undefined): { readonly name: string; readonly message: string; readonly code?: string } {
+  const { name, code } = (error ?? {}) as { readonly name?: unknown; readonly code?: unknown };
+  return {
+    name: typeof name === "string" ? name : "Error",
+    message: reason ?? words(error),
+    ...(typeof code === "string" && { code }),
+  };
+}

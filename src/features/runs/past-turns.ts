@@ -1,0 +1,109 @@
+/** Turns before the latest, found in the journal: which there were, and how they ended. */
+import type { Course, Turn } from "../../core/effects/course.js";
+import type { JournalRecord } from "../../core/journal/record.js";
+import { firstSeq, isGap, open } from "../../core/journal/save.js";
+import { HoldfastError, quote } from "../../core/values/errors.js";
+import { type LineId, MAX_SEQ, type SessionId } from "../../core/values/ids.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { hole } from "../../engine/journal/journal.js";
+import { type Asking, isMeant } from "./asking.js";
+import type { Definition } from "./define/define.js";
+import type { RunResult } from "./define/result.js";
+import { outputOf } from "./output.js";
+
+const ROWS = 100;
+
+/** The answer of a turn before the latest, which is asked for again under its key; undefined where there was none, or it is the latest. */
+export async function earlierTurn(
+  ground: Ground,
+  definition: Definition,
+  { session, line, course }: { readonly session: SessionId; readonly line: LineId; readonly course: Course },
+  asking: Asking | undefined,
+): Promise<RunResult | undefined> {
+  const { key } = asking ?? {};
+  if (asking === undefined || key === undefined || course.turn?.key === key || !course.hadTurn(key)) return undefined;
+  const past = await pastTurn(ground, line, key);
+  if (past === undefined) throw forgotten(session, key);
+  if (!past.isOver || !isMeant(past.turn, asking, session)) return undefined;
+  const { status = "", reason, output } = past.end ?? {};
+  return endedAs(definition, { sessionId: session, turnId: key, usage: {} }, status, reason, output);
+}
+
+/** It was run, and must not be run again: but what became of it is not there any more. */
+export const forgotten = (session: string, turn: string): HoldfastError =>
+  new HoldfastError("NOT_FOUND", `The turn ${quote(turn)} of session ${quote(session)} was run before, and its record has been pruned.`, {
+    sessionId: session,
+  });
+
+interface Past {
+  readonly turn: Turn;
+  /** Another was begun behind it. */
+  readonly isOver: boolean;
+  readonly end: JournalRecord | undefined;
+}
+
+/** A turn before the latest, and how it ended: the last status before the next turn began. */
+export async function pastTurn(ground: Ground, line: LineId, turnId: string): Promise<Past | undefined> {
+  let last: JournalRecord | undefined;
+  let isOver = false;
+  let isKnown = true;
+  const checkEnd = await ground.journal.endCheck();
+  for await (const segment of ground.journal.past(line)) {
+    for (let to = segment.to; to >= segment.from; ) {
+      const saves = await ground.store.saves(segment.line, {
+        from: segment.from,
+        to,
+        limit: ROWS,
+        newestFirst: true,
+        items: true,
+        state: true,
+      });
+      const [newest] = saves;
+      // The end of the newest line is wherever it is, unless an anchor knows better.
+      if (to === MAX_SEQ) checkEnd(segment.line, newest);
+      else if (newest === undefined) throw hole(segment.line, to);
+      if (newest === undefined) break;
+      for (const save of saves) {
+        if (to !== MAX_SEQ && (save.seq < to || firstSeq(save) > to)) throw hole(segment.line, to);
+        to = firstSeq(save) - 1;
+        // What begins a turn is in its state, and how it ended among its items: where one was dropped, nobody can tell whose end it is.
+        if (isGap(save) || (save.nState > 0 && save.state === null) || (save.nItems > 0 && save.items === null)) {
+          last = undefined;
+          isKnown = false;
+          continue;
+        }
+        const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
+        const turn = state.find((record) => record.turn !== undefined)?.turn;
+        const status = items.findLast((record) => record.status !== undefined && record.status !== "in-progress");
+        // A save that begins a turn may hold the status that goes with it, and never the end of the one before.
+        if (turn?.id === turnId) return isKnown ? { turn, isOver, end: last } : undefined;
+        if (turn !== undefined) {
+          last = undefined;
+          isOver = true;
+          isKnown = true;
+        } else last ??= status;
+      }
+    }
+  }
+  return undefined;
+}
+
+/** How a turn that has ended is answered for. */
+export async function endedAs(
+  definition: Definition,
+  about: { readonly sessionId: string; readonly turnId: string; readonly usage: RunResult["usage"] },
+  status: string,
+  reason: string | undefined,
+  output: unknown,
+): Promise<RunResult> {
+  switch (status) {
+    case "completed":
+      return { ...about, status: "completed", output: await outputOf(definition, output), replayed: true };
+    case "failed":
+      return { ...about, status: "failed", error: { name: "Error", message: reason ?? "" } };
+    case "halted":
+      return { ...about, status: "halted", reason: reason ?? "" };
+    default:
+      return { ...about, status: "stopped", reason: "cancelled" };
+  }
+}

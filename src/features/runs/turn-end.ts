@@ -1,0 +1,106 @@
+/** Waiting for the end of a turn that somebody else runs. Needs no lease. */
+import { HoldfastError, quote } from "../../core/values/errors.js";
+import { type SessionId, sessionId } from "../../core/values/ids.js";
+import { pendingOf } from "../../engine/calls/pending.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import type { Standpoint } from "../../engine/journal/journal.js";
+import { changesCourse, readMail } from "../../engine/journal/read-inbox.js";
+import { BESIDE } from "../../engine/records/letters.js";
+import { headOf, leaseOf } from "../../engine/records/rows.js";
+import { noSession } from "../../engine/util/not-found.js";
+import type { SessionRow } from "../../store/port.js";
+import type { Definition } from "./define/define.js";
+import type { RunResult } from "./define/result.js";
+import { lastReply } from "./outcome.js";
+import { endedAs, forgotten, pastTurn } from "./past-turns.js";
+
+const POLL_MS = 500;
+
+export async function endOfTurn(
+  ground: Ground,
+  definition: Definition,
+  id: string,
+  turnId: string,
+  signal: AbortSignal | undefined,
+  timeoutMs: number | undefined,
+): Promise<RunResult> {
+  const session = sessionId(id);
+  const deadline = timeoutMs === undefined ? Number.POSITIVE_INFINITY : performance.now() + timeoutMs;
+  const abort = signal ?? new AbortController().signal;
+  const watcher = ground.watchers.follow(session);
+  try {
+    for (;;) {
+      abort.throwIfAborted();
+      watcher.looks();
+      const end = await lookAtTurn(ground, definition, session, turnId);
+      if (end !== undefined) return end;
+      const left = deadline - performance.now();
+      if (left <= 0)
+        throw new HoldfastError(
+          "BUSY",
+          `The turn ${quote(turnId)} of session ${quote(id)} has not ended in ${timeoutMs} ms. It goes on; ask again.`,
+          {
+            sessionId: id,
+          },
+        );
+      await watcher.wait(abort, Math.min(POLL_MS, left));
+    }
+  } finally {
+    watcher.leave();
+  }
+}
+
+/** How a turn ended, or that it waits; undefined while it is under way or has not begun. */
+export async function lookAtTurn(
+  ground: Ground,
+  definition: Definition,
+  session: SessionId,
+  turnId: string,
+): Promise<RunResult | undefined> {
+  const present = await ground.journal.present(session);
+  if (present === undefined) throw noSession(session);
+  const course = await ground.loader.courseAt(present);
+  const { status, reason } = headOf(present.row);
+  const about = { sessionId: session, turnId, usage: {} };
+  if (course.turn?.id === turnId) {
+    if (status === "in-progress") return undefined;
+    if (status !== "waiting" && status !== "in-doubt") {
+      const ended = await ground.loader.tail(present, { sized: false });
+      const { fold } = ended;
+      const message = lastReply(fold);
+      const full = { ...about, usage: fold.usage, ...(message !== undefined && { message }) };
+      return endedAs(definition, full, status, reason, fold.output);
+    }
+    // Cancelled just now: its call may say by itself what became of it.
+    if (reason !== undefined && (await isStirring(ground, present.row))) return undefined;
+    // Something may be ready to go on: then somebody takes it up.
+    const open = course.open.filter(({ phase }) => phase === "waiting" || phase === "doubt");
+    if (reason === undefined && course.standstill === undefined && (open.length < course.open.length || open.length === 0))
+      return undefined;
+    const past = ground.journal.pastOf(present);
+    const pending = await Promise.all(open.map((effect) => pendingOf(ground, session, past, effect)));
+    return { ...about, status, pending };
+  }
+  // While its letter is there it has not begun. This comes first: whoever waits looks often, and the past may be long.
+  const mail = await readMail(ground, session, BESIDE);
+  if (mail.some(({ doc }) => doc.kind === "turn" && doc.turn === turnId)) return undefined;
+  const past = await pastTurn(ground, present.head.line, turnId);
+  if (past?.isOver && past.end !== undefined) return endedAs(definition, about, past.end.status ?? "", past.end.reason, past.end.output);
+  // Between two looks it may have been begun, or have ended.
+  if (past?.isOver === false || (await hasMoved(ground, session, present))) return undefined;
+  if (past === undefined && course.hadTurn(turnId)) throw forgotten(session, turnId);
+  // Taken back before it could begin, or given up for another.
+  return { ...about, status: "stopped", reason: "cancelled" };
+}
+
+/** Whether somebody holds it, or something was said to it that is not taken in yet. */
+async function isStirring(ground: Ground, row: SessionRow): Promise<boolean> {
+  const { owner, until } = leaseOf(row);
+  const isHeld = owner !== null && (await ground.now()) < until && !ground.machine.isDead(owner, ground.store.traits.oneMachine);
+  return isHeld || (await readMail(ground, row.id as SessionId)).some(changesCourse);
+}
+
+async function hasMoved(ground: Ground, session: SessionId, { head, tail }: Standpoint): Promise<boolean> {
+  const now = await ground.journal.present(session);
+  return now === undefined || now.head.line !== head.line || now.tail?.save.seq !== tail?.save.seq;
+}

@@ -1,0 +1,42 @@
+/** Bound the turns that wait in a session's inbox. */
+import { HoldfastError, quote } from "../../core/values/errors.js";
+import type { SessionId } from "../../core/values/ids.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import type { PostOptions } from "../../engine/journal/post-inbox.js";
+import { readMail } from "../../engine/journal/read-inbox.js";
+import { Room } from "../../engine/journal/room.js";
+import { BESIDE } from "../../engine/records/letters.js";
+import type { MailDoc } from "../../engine/records/rows.js";
+
+const MAX_WAITING = 1_000;
+/** Sessions whose count is remembered. */
+const MOST_SESSIONS = 1_000;
+
+export class WaitingTurns {
+  readonly #ground: Ground;
+  readonly #rooms = new Map<SessionId, Room>();
+
+  constructor(ground: Ground) {
+    this.#ground = ground;
+  }
+
+  /** Posts a turn. Throws TOO_LARGE where too many wait. */
+  async post(id: SessionId, turn: MailDoc, o: PostOptions): Promise<void> {
+    const room = this.#rooms.get(id) ?? new Room(() => this.#left(id));
+    // Those that were used last are remembered.
+    this.#rooms.delete(id);
+    this.#rooms.set(id, room);
+    const [oldest] = this.#rooms.keys();
+    if (oldest !== undefined && this.#rooms.size > MOST_SESSIONS) this.#rooms.delete(oldest);
+    await room.post(() => this.#ground.post(id, turn, o));
+  }
+
+  async #left(id: SessionId): Promise<number> {
+    const waiting = (await readMail(this.#ground, id, BESIDE)).filter(({ doc }) => doc.kind === "turn").length;
+    if (waiting < MAX_WAITING) return MAX_WAITING - waiting;
+    throw new HoldfastError("TOO_LARGE", `${MAX_WAITING} turns wait in session ${quote(id)} already.`, {
+      sessionId: id,
+      limit: MAX_WAITING,
+    });
+  }
+}

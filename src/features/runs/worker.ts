@@ -1,0 +1,359 @@
+/**
+ * Workers: take turns that were submitted, and sessions whose holder died, and run them.
+ *
+ * W1  what is taken is held by a lease like any other: a worker that dies is taken over from.
+ * W2  a session that ends its process again and again without getting anywhere is set aside, and says so.
+ * W3  agents take turns: none is starved by another's backlog.
+ */
+import { grantLease, type Lease, releaseLease } from "../../core/sessions/lease.js";
+import { HoldfastError } from "../../core/values/errors.js";
+import type { SessionId } from "../../core/values/ids.js";
+import { words } from "../../engine/calls/caller.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { enter } from "../../engine/lifecycle/open-session.js";
+import { checkLeaseMs } from "../../engine/lifecycle/session-options.js";
+import { headOf, headRow, leaseOf, leaseRow } from "../../engine/records/rows.js";
+import type { Holding } from "../../engine/session/holding.js";
+import { abortController } from "../../engine/util/aborting.js";
+import { flag, invalid, listOf, options, wholeNumber } from "../../engine/util/options.js";
+import type { SessionRow } from "../../store/port.js";
+import type { BoundAgent } from "./bound.js";
+import { type Definition, definitionOf } from "./define/define.js";
+import type { Loop } from "./loop.js";
+import type { Runs } from "./runs.js";
+
+export interface WorkerOptions {
+  readonly agents: readonly BoundAgent[];
+  /** How many sessions it runs at once; 8 by default. */
+  readonly concurrency?: number;
+  readonly leaseMs?: number;
+  /** How often it looks for work where nobody wakes it; 1 s by default. */
+  readonly pollMs?: number;
+  /** How often a session may end its process at the same place before it is set aside; 5 by default. */
+  readonly attempts?: number;
+  /** Whether a SIGTERM to the process stops it; it does unless this is false. */
+  readonly onSigterm?: boolean;
+}
+
+export interface WorkerStats {
+  readonly running: number;
+  /** Turns that were run to an end or a wait. */
+  readonly ran: number;
+  /** Sessions that were let go of before that. */
+  readonly handedBack: number;
+  readonly setAside: number;
+  readonly failed: number;
+}
+
+const GRACE_MS = 5_000;
+/** Of the grace, what tools have to end by themselves once they are told to. */
+const LAST_MS = 1_500;
+/** However often it is woken, it looks no more often than this. */
+const LEAST_MS = 20;
+/** A session that could not even be opened so often is not tried any more. */
+const HOPELESS = 3;
+const BACKOFF_MS = 5_000;
+const REST_MS = 1_000;
+const MAX_RESTING = 10_000;
+
+export class Worker {
+  readonly #ground: Ground;
+  readonly #runs: Runs;
+  readonly #agents: readonly Definition[];
+  readonly #concurrency: number;
+  readonly #leaseMs: number;
+  readonly #pollMs: number;
+  readonly #attempts: number;
+  readonly #onSigterm: boolean;
+  readonly #running = new Map<SessionId, Promise<void>>();
+  /** Sessions that could not go on when they were last looked at. What waits in their inbox would have them taken up without end. */
+  readonly #resting = new Map<SessionId, { readonly epoch: number; readonly until: number; readonly evenIfDue: boolean }>();
+  #abort = abortController();
+  #stopping = false;
+  #looking: Promise<void> | undefined;
+  #wake: (() => void) | undefined;
+  #woken = false;
+  #first = 0;
+  #counts = { ran: 0, handedBack: 0, setAside: 0, failed: 0 };
+
+  /** Made by `hold.worker`. */
+  constructor(ground: Ground, runs: Runs, given: WorkerOptions) {
+    const o = options(given, "worker", ["agents", "concurrency", "leaseMs", "pollMs", "attempts", "onSigterm"]);
+    const agents = listOf(o.agents, "agents", "a list of agents that the worker runs");
+    if (agents.length === 0) throw invalid("agents", "a worker needs agents to run");
+    this.#ground = ground;
+    this.#runs = runs;
+    this.#agents = agents.map(definitionOf);
+    if (new Set(this.#agents.map(({ name }) => name)).size < this.#agents.length) throw invalid("agents", "two of them have one name");
+    this.#concurrency = o.concurrency === undefined ? 8 : wholeNumber(o.concurrency, "concurrency", 1, 100_000);
+    this.#leaseMs = checkLeaseMs(o.leaseMs) ?? ground.leaseMs;
+    this.#pollMs = o.pollMs === undefined ? 1_000 : wholeNumber(o.pollMs, "pollMs", 10, 3_600_000);
+    this.#attempts = o.attempts === undefined ? 5 : wholeNumber(o.attempts, "attempts", 1, 1_000);
+    this.#onSigterm = flag(o.onSigterm, "onSigterm") ?? true;
+  }
+
+  stats(): WorkerStats {
+    return { running: this.#running.size, ...this.#counts };
+  }
+
+  /** Begins to take sessions up. Resolves once it has looked for the first time. */
+  async start(): Promise<void> {
+    this.#ground.usable();
+    if (this.#looking !== undefined) return;
+    this.#abort = abortController();
+    this.#stopping = false;
+    const leave = [
+      this.#ground.watchers.followAll(() => this.#look()),
+      this.#ground.store.watchAll(() => this.#look()),
+      ...(this.#onSigterm ? [this.#untilSigterm()] : []),
+    ];
+    const first = this.#takeSome();
+    // From here on it can be stopped, also before it has looked for the first time.
+    this.#looking = first
+      .then(
+        () => this.#lookOn(),
+        () => {
+          this.#looking = undefined;
+        },
+      )
+      .finally(() => leave.forEach((stop) => stop()));
+    await first;
+  }
+
+  /** Takes nothing more up, and lets what it runs come to an end; what has not after the grace is handed back. */
+  async stop(o?: { readonly graceMs?: number }): Promise<void> {
+    const { graceMs } = options(o, "stop", ["graceMs"]);
+    const grace = graceMs === undefined ? GRACE_MS : wholeNumber(graceMs, "graceMs", 0, 3_600_000);
+    const looking = this.#looking;
+    this.#looking = undefined;
+    this.#stopping = true;
+    this.#look();
+    // One that is started again meanwhile has another.
+    const abort = this.#abort;
+    const patience = setTimeout(() => abort.abort(handBack()), Math.max(0, grace - LAST_MS));
+    // What was being claimed when this began is run, or handed back, like the rest.
+    await looking;
+    await Promise.all(this.#running.values());
+    clearTimeout(patience);
+    abort.abort(handBack());
+  }
+
+  /** Runs what there is to do, and no longer than it may: for cron and serverless. */
+  async drain(o?: { readonly maxMs?: number }): Promise<{ readonly ran: number }> {
+    this.#ground.usable();
+    const { maxMs } = options(o, "drain", ["maxMs"]);
+    const most = maxMs === undefined ? Number.POSITIVE_INFINITY : wholeNumber(maxMs, "maxMs", 0, Number.MAX_SAFE_INTEGER);
+    if (this.#looking !== undefined) throw invalid("drain", "the worker has been started; it takes what there is by itself");
+    this.#abort = abortController();
+    this.#stopping = false;
+    const before = this.#counts.ran;
+    const deadline = performance.now() + most;
+    const patience =
+      most === Number.POSITIVE_INFINITY ? undefined : setTimeout(() => this.#abort.abort(handBack()), Math.max(0, most - LAST_MS));
+    const leave = this.#ground.watchers.followAll(() => this.#look());
+    try {
+      while (performance.now() < deadline - LAST_MS || most === Number.POSITIVE_INFINITY) {
+        const took = await this.#takeSome();
+        if (!took && this.#running.size === 0) break;
+        if (this.#running.size > 0) await Promise.race(this.#running.values());
+      }
+      await Promise.all(this.#running.values());
+    } finally {
+      clearTimeout(patience);
+      leave();
+    }
+    return { ran: this.#counts.ran - before };
+  }
+
+  // ---- looking
+
+  #look(): void {
+    this.#woken = true;
+    this.#wake?.();
+  }
+
+  async #lookOn(): Promise<void> {
+    while (this.#looking !== undefined) {
+      this.#woken = false;
+      let took = false;
+      try {
+        took = await this.#takeSome();
+      } catch {
+        // The store is busy or away: the next look tries again. Where its files are gone there is nothing more to take.
+        if (this.#ground.store.gone?.aborted) return;
+      }
+      if (this.#looking === undefined) return;
+      await this.#rest(took ? LEAST_MS : this.#pollMs);
+    }
+  }
+
+  /** Until somebody wakes it, but never less than a moment. */
+  async #rest(ms: number): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, Math.min(ms, LEAST_MS)));
+    if (this.#woken || ms <= LEAST_MS || this.#looking === undefined) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms - LEAST_MS);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    this.#wake = undefined;
+  }
+
+  /** Takes one session of each agent in turn, until there is no room or nothing left (W3). Answers whether it took any. */
+  async #takeSome(): Promise<boolean> {
+    let took = false;
+    let idle = 0;
+    while (this.#running.size < this.#concurrency && idle < this.#agents.length && !this.#stopping && !this.#abort.signal.aborted) {
+      const definition = this.#agents[this.#first % this.#agents.length] as Definition;
+      this.#first += 1;
+      await this.#ground.learnIncarnation();
+      const rows = await this.#ground.store.claim(
+        { agent: definition.name, dueBy: Math.max(0, this.#ground.wallMs()), limit: 1 },
+        (row, now) => this.#grant(row, now),
+      );
+      idle = rows.length === 0 ? idle + 1 : 0;
+      for (const row of rows) {
+        took = true;
+        const id = row.id as SessionId;
+        this.#running.set(
+          id,
+          this.#run(row, definition).finally(() => {
+            this.#running.delete(id);
+            this.#look();
+          }),
+        );
+      }
+    }
+    return took;
+  }
+
+  #grant(row: SessionRow, now: number) {
+    // The calls it is going to make begin by this clock, and nothing else of a claim asks for it.
+    this.#ground.heard(now);
+    if (this.#running.has(row.id as SessionId)) return undefined;
+    let before: Lease;
+    try {
+      before = leaseOf(row);
+      headOf(row);
+    } catch {
+      // Damaged: nothing that could be run, and the others are not held up by it.
+      return undefined;
+    }
+    if (this.#isResting(row, before) || (before.owner === null && this.#isHopeless(before))) return undefined;
+    const { machine, store, incarnation } = this.#ground;
+    const grant = grantLease(before, {
+      owner: machine.self,
+      now,
+      leaseMs: this.#leaseMs,
+      incarnation,
+      dead: (owner) => machine.isDead(owner, store.traits.oneMachine),
+    });
+    if ("heldBy" in grant) return undefined;
+    // A holder that let go has not died of it.
+    const attempts = before.owner === null ? 1 : (before.attempts ?? 0) + 1;
+    const seen = before.seen === undefined ? undefined : { seen: before.seen };
+    return leaseRow(row.id as SessionId, { ...grant.granted, attempts, ...seen });
+  }
+
+  /** Whoever decides something about a session opens it for that, and it does not rest any longer. */
+  #isResting({ id, head: { due } }: SessionRow, { epoch }: Lease): boolean {
+    const rest = this.#resting.get(id as SessionId);
+    if (rest === undefined) return false;
+    const isDue = !rest.evenIfDue && due !== null && due <= this.#ground.wallMs();
+    if (rest.epoch === epoch && performance.now() < rest.until && !isDue) return true;
+    this.#resting.delete(id as SessionId);
+    return false;
+  }
+
+  #rests(id: SessionId, { epoch }: Lease, ms: number, evenIfDue = false): void {
+    this.#resting.set(id, { epoch, until: performance.now() + ms, evenIfDue });
+    const [oldest] = this.#resting.keys();
+    if (this.#resting.size > MAX_RESTING && oldest !== undefined) this.#resting.delete(oldest);
+  }
+
+  // ---- running
+
+  async #run(row: SessionRow, definition: Definition): Promise<void> {
+    const id = row.id as SessionId;
+    const lease = leaseOf(row);
+    let held: Holding | undefined;
+    try {
+      if (this.#isHopeless(lease)) return await this.#giveUp(row, lease);
+      held = await enter(this.#ground, id, lease, this.#leaseMs);
+      const holding = held;
+      const result = await this.#runs.takeUp(holding, definition, this.#abort.signal, (loop) => this.#goesOn(holding, loop));
+      if (holding.work.fold.status === "waiting" || holding.work.fold.status === "in-doubt") this.#rests(id, lease, REST_MS);
+      if (result === undefined) return;
+      if (result.status === "stopped") this.#counts.handedBack += 1;
+      else this.#counts.ran += 1;
+    } catch (error) {
+      this.#counts.failed += 1;
+      // Damaged, or the store is away: the others are not held up by it.
+      if (held === undefined) this.#rests(id, lease, BACKOFF_MS, true);
+      await this.#failed(held, error);
+    } finally {
+      await held?.close({ discard: true }).catch(() => {});
+    }
+  }
+
+  /** W2: counted since the session last got anywhere. */
+  async #goesOn(held: Holding, loop: Loop): Promise<boolean> {
+    const { attempts = 1, seen } = held.lease;
+    if (seen !== held.progress) {
+      // Most sessions are taken up once, and need no note of it.
+      if (attempts > 1) await held.noteAttempts(1);
+      return true;
+    }
+    if (attempts <= this.#attempts) return true;
+    this.#counts.setAside += 1;
+    await loop.halt(
+      `Its process ended ${attempts - 1} times at this place, without getting any further. It was set aside; resume it once the cause is found.`,
+    );
+    return false;
+  }
+
+  /** What goes wrong outside of the turn's own steps: the agent's own code, or the store. */
+  async #failed(held: Holding | undefined, error: unknown): Promise<void> {
+    if (held === undefined || held.ended !== undefined) return;
+    try {
+      const isPassing = error instanceof HoldfastError && error.retryable;
+      if (!isPassing) return await this.#runs.fail(held, words(error));
+      this.#rests(held.id, held.lease, BACKOFF_MS);
+      held.work.due(this.#ground.wallMs() + BACKOFF_MS);
+      await held.commit();
+    } catch {
+      // It stays as it is, and is taken up again later.
+      this.#rests(held.id, held.lease, BACKOFF_MS);
+    }
+  }
+
+  #isHopeless({ attempts = 0 }: Lease): boolean {
+    return attempts > this.#attempts + HOPELESS;
+  }
+
+  /** Opening it ends the process: it is left alone, whatever waits for it, and stays as it is until somebody opens it by hand. */
+  async #giveUp(row: SessionRow, lease: Lease): Promise<void> {
+    this.#counts.setAside += 1;
+    const { due: _due, ...head } = headOf(row);
+    const { attempts = 0 } = lease;
+    const released = leaseRow(row.id as SessionId, { ...releaseLease(lease), attempts });
+    await this.#ground.store.apply([{ session: row.id, when: { epoch: lease.epoch }, head: headRow(head), lease: released }]);
+  }
+
+  // ---- the end
+
+  /** SIGTERM: finishes or hands back, then ends as the process would have without this. */
+  #untilSigterm(): () => void {
+    const terminate = () => {
+      void this.stop().finally(() => {
+        if (process.listenerCount("SIGTERM") === 0) process.kill(process.pid, "SIGTERM");
+      });
+    };
+    process.once("SIGTERM", terminate);
+    return () => process.off("SIGTERM", terminate);
+  }
+}
+
+const handBack = () => new DOMException("The worker is stopping.", "AbortError");

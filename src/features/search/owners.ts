@@ -1,0 +1,53 @@
+/** Which session a text is found in: that which owns its line, or inherits it (`heirs.ts`). Looked up once for each search. */
+import { HoldfastError } from "../../core/values/errors.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { Heirs } from "../../engine/journal/heirs.js";
+import { headOf, labelOf } from "../../engine/records/rows.js";
+import type { SessionRow } from "../../store/port.js";
+import type { Hit } from "../../store/search-port.js";
+
+/** What a session must be. */
+export interface Wanted {
+  readonly agent?: string;
+  readonly tag?: string;
+}
+
+export class Owners {
+  readonly #ground: Ground;
+  readonly #wanted: Wanted;
+  readonly #sessions = new Map<string, SessionRow | undefined>();
+  readonly #heirs: Heirs;
+
+  constructor(ground: Ground, wanted: Wanted) {
+    this.#ground = ground;
+    this.#heirs = new Heirs(ground.store);
+    this.#wanted = wanted;
+  }
+
+  /** Undefined where there is none, or it is not one that was asked for. */
+  async of(hit: Hit): Promise<string | undefined> {
+    const id = hit.kind === "title" ? hit.session.id : (hit.line.session ?? (await this.#heirs.of(hit.line.id, hit.seq)));
+    const { agent, tag } = this.#wanted;
+    if (id === undefined || (agent === undefined && tag === undefined)) return id;
+    return (await this.wanted(id))?.id;
+  }
+
+  /** The row of a session; undefined as above. */
+  async wanted(id: string): Promise<SessionRow | undefined> {
+    if (!this.#sessions.has(id)) {
+      const row = await this.#ground.store.session(id);
+      this.#sessions.set(id, row && isWanted(row, this.#wanted) ? row : undefined);
+    }
+    return this.#sessions.get(id);
+  }
+}
+
+/** What is damaged is nobody's that was asked for. */
+function isWanted(row: SessionRow, { agent, tag }: Wanted): boolean {
+  try {
+    return (agent === undefined || headOf(row).agent === agent) && (tag === undefined || labelOf(row).tags.includes(tag));
+  } catch (error) {
+    if (error instanceof HoldfastError && error.code === "CORRUPT") return false;
+    throw error;
+  }
+}

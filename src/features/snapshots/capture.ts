@@ -1,0 +1,61 @@
+/** Deciding about an agent's sessions at one moment, with errors that go to whoever asked. */
+import { HoldfastError, quote } from "../../core/values/errors.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { MAX_SESSIONS } from "../../engine/records/snapshot-record.js";
+import type { Applied, Decision, Present, SessionRow } from "../../store/port.js";
+
+const AT_ONCE = 1_000;
+
+interface Capture {
+  readonly agent: string;
+  readonly hold: boolean;
+  readonly also?: readonly string[];
+  readonly how?: "frees";
+}
+
+/**
+ * Looks at the agent's sessions and applies what is decided. `decide` may throw: then nothing is changed, and the error is thrown here. It
+ * may be called again.
+ */
+export async function capture(
+  { store }: Ground,
+  { agent, hold, also, how }: Capture,
+  decide: (sessions: readonly Present[]) => Decision | undefined,
+): Promise<Applied> {
+  let thrown: unknown;
+  const query = { agent, hold, limit: MAX_SESSIONS + 1, ...(also && { also }), ...(how && { how }) };
+  const applied = await store.capture(query, (sessions) => {
+    thrown = undefined;
+    try {
+      if (sessions.length > MAX_SESSIONS) throw tooMany(agent);
+      return decide(sessions);
+    } catch (error) {
+      thrown = error;
+      return undefined;
+    }
+  });
+  if (thrown !== undefined) throw thrown;
+  return applied;
+}
+
+/** Looks at the agent's sessions one after the other, for a caller that changes nothing: a store that cannot be written answers, too. */
+export async function lookAt({ store }: Ground, agent: string): Promise<readonly Present[]> {
+  const found: Present[] = [];
+  for (let before: number | undefined; ; ) {
+    const rows: readonly SessionRow[] = await store.sessions({ agent, limit: AT_ONCE, ...(before !== undefined && { before }) });
+    for (const { id } of rows) {
+      const present = await store.present(id);
+      if (present !== undefined) found.push(present);
+    }
+    if (found.length > MAX_SESSIONS) throw tooMany(agent);
+    if (rows.length < AT_ONCE) return found;
+    before = rows.at(-1)?.no;
+  }
+}
+
+const tooMany = (agent: string): HoldfastError =>
+  new HoldfastError(
+    "TOO_LARGE",
+    `Agent ${quote(agent)} has more than ${MAX_SESSIONS} sessions: too many for one step. Delete some, or do without.`,
+    { found: agent, limit: MAX_SESSIONS },
+  );

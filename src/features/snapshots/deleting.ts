@@ -1,0 +1,117 @@
+/** Deleting an agent with all that is its own, and nothing else. */
+import { HoldfastError, quote } from "../../core/values/errors.js";
+import type { SessionId } from "../../core/values/ids.js";
+import type { JsonObject } from "../../core/values/json.js";
+import { Acted } from "../../engine/calls/acted.js";
+import { cutLines } from "../../engine/journal/cut-lines.js";
+import { descendants } from "../../engine/journal/family.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import type { Receipt } from "../../engine/journal/receipts.js";
+import { childrenOf } from "../../engine/lifecycle/outside.js";
+import { noAgent } from "../../engine/records/agent-record.js";
+import { unlessDamaged } from "../../engine/records/damage.js";
+import { snapshotsOf } from "../../engine/records/snapshot-record.js";
+import { RETENTION } from "../../engine/records/stored-policy.js";
+import { AGENT, type LineRow, type SessionRow, SNAPSHOT } from "../../store/port.js";
+import { capture } from "./capture.js";
+
+export interface DeletedAgent {
+  readonly sessions: number;
+  readonly snapshots: number;
+  /** Sessions of other agents for which something shared is kept. */
+  readonly keptFor: readonly string[];
+}
+
+const AT_ONCE = 1_000;
+const TRIES = 10;
+
+/** In one step; what that leaves without an owner is freed after it. */
+export async function deleteAgent(ground: Ground, agent: string, receipt: Receipt<JsonObject>): Promise<DeletedAgent> {
+  const { store } = ground;
+  for (let tries = 0; tries < TRIES; tries++) {
+    // By their rows: what is damaged goes like the rest.
+    const record = await store.doc(AGENT, agent);
+    const snapshots = await snapshotsOf(store, agent);
+    const policy = await store.doc(RETENTION, agent);
+    const { children, lines } = await belongings(ground, agent);
+    const family = await descendants(ground, lines);
+    const owners = new Set(lines.map(({ session }) => session));
+    const acted = await Acted.of(ground, lines, withoutOwners(family, owners), new Set(snapshots.map(({ no }) => no)));
+    const left = await acted.docs();
+    const gone = new Set<string>();
+    let before = 0;
+    const applied = await capture(ground, { agent, hold: true, also: children, how: "frees" }, (sessions) => {
+      gone.clear();
+      for (const { session } of sessions) gone.add(session.id);
+      for (const child of children) gone.add(child);
+      if (record === undefined && snapshots.length === 0 && gone.size === 0) throw noAgent(agent);
+      const docs = [...snapshots, ...(policy === undefined ? [] : [policy]), ...(record === undefined ? [] : [record])];
+      const answer = { sessions: gone.size, snapshots: snapshots.length, keptFor: keptFor(family, gone) };
+      const removals = docs.map(({ kind, id }) => ({ kind, id, when: {}, remove: true as const }));
+      before = gone.size + removals.length + left.length;
+      return {
+        changes: [...gone].map((session) => ({ session, when: {}, remove: true as const })),
+        docs: [...removals, ...left, ...receipt.docs(answer)],
+      };
+    });
+    receipt.check(applied, before);
+    // A child, or a snapshot, went in between.
+    if (!applied.ok) continue;
+    await acted.keepMore();
+    await removeSnapshots(ground, agent);
+    ground.knownAgents.delete(agent);
+    for (const session of gone) ground.watchers.changed(session as SessionId);
+    return { sessions: gone.size, snapshots: snapshots.length, keptFor: await free(ground, lines, gone) };
+  }
+  throw new HoldfastError("BUSY", `Agent ${quote(agent)} was changed again and again while it was deleted. Try again.`, {});
+}
+
+/** Those that were taken while it was being deleted: they would bring it back. Without sessions and a record no more can be. */
+async function removeSnapshots({ store }: Ground, agent: string): Promise<void> {
+  for (const { id } of await snapshotsOf(store, agent)) await store.apply([], [{ kind: SNAPSHOT, id, when: {}, remove: true }]);
+}
+
+/** Sessions that calls of an agent's sessions run, be it under other agents, and the lines of all of them. */
+async function belongings(
+  ground: Ground,
+  agent: string,
+): Promise<{ readonly children: readonly string[]; readonly lines: readonly LineRow[] }> {
+  const { store } = ground;
+  const children = new Set<string>();
+  const lines: LineRow[] = [];
+  for (let before: number | undefined; ; ) {
+    const rows: readonly SessionRow[] = await store.sessions({ agent, limit: AT_ONCE, ...(before === undefined ? undefined : { before }) });
+    for (const { id } of rows) {
+      lines.push(...(await store.lines({ session: id })));
+      await addChildren(ground, id as SessionId, children);
+    }
+    before = rows.at(-1)?.no;
+    if (rows.length < AT_ONCE) break;
+  }
+  for (const child of children) lines.push(...(await store.lines({ session: child })));
+  return { children: [...children], lines };
+}
+
+async function addChildren(ground: Ground, id: SessionId, found: Set<string>): Promise<void> {
+  for (const child of await childrenOf(ground, id)) {
+    if (found.has(child)) continue;
+    found.add(child);
+    await addChildren(ground, child, found);
+  }
+}
+
+/** Frees what nobody needs of lines whose sessions are gone. Answers for whom some of it was kept. */
+async function free(ground: Ground, lines: readonly LineRow[], gone: ReadonlySet<string>): Promise<readonly string[]> {
+  const now = await descendants(ground, lines);
+  const family = withoutOwners(now, gone);
+  // The agent is deleted. What something damaged may need is freed by `gc`, once that is mended or gone.
+  await unlessDamaged(() => cutLines(ground, lines, family, { dryRun: false }));
+  return keptFor(now, gone);
+}
+
+const withoutOwners = (family: readonly LineRow[], gone: ReadonlySet<string | null>): readonly LineRow[] =>
+  family.map((line) => (line.session === null || gone.has(line.session) ? { ...line, owned: false, session: null } : line));
+
+/** Those of other agents that share something with what is gone. */
+const keptFor = (family: readonly LineRow[], gone: ReadonlySet<string>): readonly string[] =>
+  [...new Set(family.flatMap(({ session }) => (session === null || gone.has(session) ? [] : session)))].sort();

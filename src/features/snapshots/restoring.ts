@@ -1,0 +1,451 @@
+/**
+ * Putting an agent and its sessions back to where a snapshot found them.
+ *
+ * R1  everything the snapshot points at is read and verified before anything is changed.
+ * R2  the change is one step: a snapshot of what is there now (`recovery`), the agent's record, and every session on its new line. It is
+ *     made whole or not at all, and no one who held a session before can write to it after.
+ * R3  nothing is lost by it: sessions go to new lines and keep the old ones, those begun later are archived, those deleted come back.
+ */
+import { describeOwner, freeLease, grantLease, type Lease, releaseLease } from "../../core/sessions/lease.js";
+import type { SessionStatus } from "../../core/sessions/status.js";
+import { HoldfastError, quote } from "../../core/values/errors.js";
+import { placeId, type SessionId } from "../../core/values/ids.js";
+import { equal, type JsonObject } from "../../core/values/json.js";
+import { unsettled } from "../../engine/calls/pending.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import type { Receipt } from "../../engine/journal/receipts.js";
+import { inThisIncarnation } from "../../engine/lifecycle/acquire-lease.js";
+import { type AgentRecord, putAgent, recordOf, soundAgent, versionIn } from "../../engine/records/agent-record.js";
+import {
+  type HeadDoc,
+  headOf,
+  headRow,
+  type LabelDoc,
+  labelOf,
+  labelRow,
+  leaseOf,
+  leaseRow,
+  newLine,
+  rootDigest,
+} from "../../engine/records/rows.js";
+import {
+  type Contents,
+  contentsOf,
+  type Entry,
+  entryOf,
+  newSnapshot,
+  noSnapshot,
+  type Snapshot,
+  snapshotOf,
+} from "../../engine/records/snapshot-record.js";
+import { breathe } from "../../engine/util/breathe.js";
+import type { KeyOption } from "../../engine/util/options.js";
+import { AGENT, type Change, type Decision, type DocChange, type DocRow, type Present, SNAPSHOT } from "../../store/port.js";
+import { capture, lookAt } from "./capture.js";
+
+export interface RestoreOptions extends KeyOption {
+  /** Takes sessions from those who hold them, instead of refusing with LEASE_HELD. */
+  readonly takeOver?: boolean;
+  /** Says what would change, and changes nothing. */
+  readonly dryRun?: boolean;
+  readonly signal?: AbortSignal;
+  /** Told how many sessions of the snapshot have been verified, and of how many. */
+  readonly onProgress?: (verified: number, of: number) => void;
+}
+
+/**
+ * What becomes of a session. `moved`: it goes back to where it was. `made`: it was deleted, and is there again. `labelled`: only its
+ * title, tags or metadata change. `archived`: it was begun later, and is kept. `same`: it stands where it stood.
+ */
+export type Restoring = "moved" | "made" | "labelled" | "archived" | "same";
+
+export interface RestoreReport {
+  readonly snapshot: Snapshot;
+  /** What was there before, to go back to; absent in a dry run. */
+  readonly recovery?: Snapshot;
+  /** The record as it is afterwards; absent where the snapshot had none. */
+  readonly agent?: AgentRecord;
+  readonly sessions: readonly { readonly id: string; readonly outcome: Restoring }[];
+  /** Sessions that others hold and that would change; absent where there are none, or after they were taken over. */
+  readonly held?: readonly string[];
+}
+
+const keptOf = ({
+  snapshot: { name: _name, description: _description, ...snapshot },
+  recovery,
+  sessions,
+}: RestoreReport): RestoredKept => ({
+  // The digest is of texts that may be redacted later: it is forgotten here.
+  snapshot: { ...snapshot, digest: "", metadata: {} },
+  recovery: recovery?.id ?? "",
+  sessions: sessions.map(({ id, outcome }) => [id, outcome] as const),
+});
+
+/** What is kept of a restore under a key. */
+export interface RestoredKept extends JsonObject {
+  /** Without what somebody called it. */
+  readonly snapshot: JsonObject;
+  readonly recovery: string;
+  readonly sessions: readonly (readonly [id: string, outcome: string])[];
+}
+
+/** What the journal says at a place where a session is to go on. */
+interface Verified {
+  readonly entry: Entry;
+  readonly status: SessionStatus;
+  readonly reason: string | undefined;
+}
+
+/** For how long sessions are kept from others while they are looked at before they are moved. */
+const SEIZED_MS = 120_000;
+
+type Options = { readonly takeOver: boolean; readonly renew?: () => Promise<void> } & Pick<RestoreOptions, "signal" | "onProgress">;
+
+export class Restore {
+  readonly #ground: Ground;
+  readonly #contents: Contents;
+  readonly #snapshot: Snapshot;
+  readonly #o: Options;
+
+  constructor(ground: Ground, row: DocRow & { readonly body: string | null }, o: Options) {
+    this.#ground = ground;
+    this.#snapshot = snapshotOf(row);
+    this.#contents = contentsOf(row);
+    this.#o = o;
+  }
+
+  /** Says what would change. */
+  async look(): Promise<RestoreReport> {
+    const verified = await this.#verify();
+    const now = await this.#ground.now();
+    await this.#ground.learnIncarnation();
+    const sessions = await lookAt(this.#ground, this.#snapshot.agent);
+    const outcomes = this.#outcomes(sessions, verified);
+    const held = sessions.filter((present) => this.#holderOf(present, now) && outcomes.get(present.session.id) === "moved");
+    return this.#report(outcomes, held.length === 0 ? undefined : { held: held.map(({ session }) => session.id) });
+  }
+
+  async run(newId: () => string, receipt: Receipt<RestoredKept>): Promise<RestoreReport> {
+    const verified = await this.#verify();
+    for (let tries = 0; tries < TRIES; tries++) {
+      this.#o.signal?.throwIfAborted();
+      const seized = await this.#seize(verified);
+      try {
+        await this.#refuseOpenCalls(seized);
+        const report = await this.#apply(verified, seized, newId, receipt);
+        if (report !== undefined) return report;
+      } catch (error) {
+        await this.#letGo(seized);
+        throw error;
+      }
+      await this.#letGo(seized);
+    }
+    throw goesOn(this.#snapshot.agent);
+  }
+
+  /** R1 */
+  async #verify(): Promise<ReadonlyMap<string, Verified>> {
+    const verified = new Map<string, Verified>();
+    const { sessions } = this.#contents;
+    for (const entry of sessions) {
+      this.#o.signal?.throwIfAborted();
+      await breathe();
+      await this.#o.renew?.();
+      const { place, digest } = entry;
+      if (place === null) verified.set(entry.id, { entry, status: "in-progress", reason: undefined });
+      else {
+        const { fold, end } = await this.#ground.loader.place(place, { sized: false });
+        if (end !== digest)
+          throw new HoldfastError(
+            "CORRUPT",
+            `What stands at ${placeId(place.line, place.seq)} is not what snapshot ${quote(this.#snapshot.id)} points at. Nothing was changed.`,
+            { sessionId: entry.id, line: place.line, seq: place.seq },
+          );
+        fold.leaveLine();
+        verified.set(entry.id, { entry, status: fold.status, reason: fold.reason });
+      }
+      this.#o.onProgress?.(verified.size, sessions.length);
+    }
+    return verified;
+  }
+
+  #outcomes(sessions: readonly Present[], verified: ReadonlyMap<string, Verified>): ReadonlyMap<string, Restoring> {
+    const outcomes = new Map<string, Restoring>();
+    for (const present of sessions) {
+      const was = verified.get(present.session.id)?.entry;
+      const label = labelOf(present.session);
+      if (was === undefined) outcomes.set(present.session.id, label.archived ? "same" : "archived");
+      else if (!isAt(present, was)) outcomes.set(present.session.id, "moved");
+      else outcomes.set(present.session.id, isLabelled(label, was) ? "same" : "labelled");
+    }
+    for (const id of verified.keys()) if (!outcomes.has(id)) outcomes.set(id, "made");
+    return outcomes;
+  }
+
+  /** Nobody writes to what is to be moved from here on. */
+  async #seize(verified: ReadonlyMap<string, Verified>): Promise<ReadonlyMap<string, Lease>> {
+    const now = await this.#ground.now();
+    const incarnation = await inThisIncarnation(this.#ground);
+    const seized = new Map<string, Lease>();
+    await capture(this.#ground, { agent: this.#snapshot.agent, hold: true }, (sessions) => {
+      seized.clear();
+      const outcomes = this.#outcomes(sessions, verified);
+      const changes: Change[] = [];
+      for (const present of sessions) {
+        const { id } = present.session;
+        if (outcomes.get(id) !== "moved") continue;
+        const holder = this.#holderOf(present, now);
+        if (holder !== undefined && !this.#o.takeOver) throw held(id, holder);
+        const before = leaseOf(present.session);
+        const lease: Lease = { epoch: before.epoch + 1, owner: this.#ground.machine.self, until: now + SEIZED_MS, ...incarnation };
+        seized.set(id, lease);
+        changes.push({ session: id, when: { epoch: before.epoch }, lease: leaseRow(id as SessionId, lease) });
+      }
+      return { changes, docs: [] };
+    });
+    return seized;
+  }
+
+  #holderOf({ session }: Present, now: number): string | undefined {
+    const { machine, store } = this.#ground;
+    const grant = grantLease(leaseOf(session), {
+      owner: machine.self,
+      now,
+      incarnation: this.#ground.incarnation,
+      leaseMs: SEIZED_MS,
+      dead: (owner) => machine.isDead(owner, store.traits.oneMachine),
+    });
+    return "heldBy" in grant ? describeOwner(grant.heldBy) : undefined;
+  }
+
+  /** A line that is left must not take calls with it of which nobody knows what becomes. */
+  async #refuseOpenCalls(seized: ReadonlyMap<string, Lease>): Promise<void> {
+    for (const id of seized.keys()) {
+      await breathe();
+      const present = await this.#ground.journal.present(id as SessionId);
+      const [open] = present === undefined ? [] : unsettled((await this.#ground.loader.courseAt(present)).open);
+      if (open === undefined) continue;
+      throw new HoldfastError(
+        "BAD_STATUS",
+        `The call of ${quote(open.name)} (${open.id}) in session ${quote(id)} is not over: the session cannot be put back before it is. Settle it, or let it finish.`,
+        { sessionId: id, effectId: open.id },
+      );
+    }
+  }
+
+  /** R2. Undefined where a session is to be moved that is not seized, or not any more: then all of them are seized anew. */
+  async #apply(
+    verified: ReadonlyMap<string, Verified>,
+    seized: ReadonlyMap<string, Lease>,
+    newId: () => string,
+    receipt: Receipt<RestoredKept>,
+  ): Promise<RestoreReport | undefined> {
+    const { store } = this.#ground;
+    const { agent } = this.#snapshot;
+    for (let tries = 0; tries < TRIES; tries++) {
+      const row = await store.doc(AGENT, agent);
+      const still = await this.#still();
+      const buried = new Map<string, number>();
+      for (const id of verified.keys()) {
+        const there = await store.session(id);
+        if (there === undefined) buried.set(id, await store.buriedEpoch(id));
+        else if (there.head.agent !== agent) throw another(id, agent);
+      }
+      let report: RestoreReport | undefined;
+      let isSeized = true;
+      let before = 0;
+      const applied = await capture(this.#ground, { agent, hold: true, also: [...buried.keys()] }, (sessions) => {
+        report = undefined;
+        isSeized = this.#isSeized(sessions, verified, seized);
+        if (!isSeized) return undefined;
+        const decided = this.#decide(sessions, verified, seized, buried, row, newId());
+        report = decided?.report;
+        if (report === undefined || decided === undefined) return undefined;
+        const { changes } = decided.decision;
+        const docs = [...decided.decision.docs, still];
+        before = changes.length + docs.length;
+        return { changes, docs: [...docs, ...receipt.docs(keptOf(report))] };
+      });
+      receipt.check(applied, before);
+      if (!isSeized) return undefined;
+      if (report !== undefined && applied.ok) {
+        for (const { id } of report.sessions) this.#ground.watchers.changed(id as SessionId);
+        return report;
+      }
+      // Its record was saved, or a session deleted, in between.
+    }
+    throw new HoldfastError("BUSY", `Agent ${quote(agent)} was changed again and again while it was restored. Try again.`, {});
+  }
+
+  /** That the snapshot says what it said when it was read: a redaction may have taken a text out of it since, which must not come back. */
+  async #still(): Promise<DocChange> {
+    const { id, digest } = this.#snapshot;
+    const row = await this.#ground.store.doc(SNAPSHOT, id);
+    if (row === undefined) throw noSnapshot(id);
+    if (snapshotOf(row).digest !== digest)
+      throw new HoldfastError("BUSY", `Snapshot ${quote(id)} was redacted while it was restored. Nothing was changed. Try again.`, {});
+    return { kind: SNAPSHOT, id, when: { version: row.version } };
+  }
+
+  /** One that stood where it should may have gone on since, and one that was seized may have been taken over. */
+  #isSeized(sessions: readonly Present[], verified: ReadonlyMap<string, Verified>, seized: ReadonlyMap<string, Lease>): boolean {
+    const outcomes = this.#outcomes(sessions, verified);
+    return sessions.every(
+      ({ session }) => outcomes.get(session.id) !== "moved" || seized.get(session.id)?.epoch === leaseOf(session).epoch,
+    );
+  }
+
+  /** Undefined where something has changed since it was looked at. */
+  #decide(
+    sessions: readonly Present[],
+    verified: ReadonlyMap<string, Verified>,
+    seized: ReadonlyMap<string, Lease>,
+    buried: ReadonlyMap<string, number>,
+    row: DocRow | undefined,
+    recoveryId: string,
+  ): { readonly decision: Decision; readonly report: RestoreReport } | undefined {
+    const outcomes = this.#outcomes(sessions, verified);
+    const changes: Change[] = [];
+    for (const present of sessions) {
+      const { id } = present.session;
+      const outcome = outcomes.get(id);
+      if (outcome === "moved") changes.push(this.#moved(present, verified.get(id) as Verified, seized.get(id) as Lease));
+      else if (outcome === "labelled" || outcome === "archived") changes.push(relabelled(present, verified.get(id)?.entry));
+    }
+    for (const [id, { entry, status, reason }] of verified) {
+      if (outcomes.get(id) !== "made") continue;
+      const epoch = buried.get(id);
+      if (epoch === undefined) return undefined;
+      changes.push(this.#made(entry, status, reason, epoch));
+    }
+    const now = this.#ground.wallMs();
+    const about = { id: recoveryId, agent: this.#snapshot.agent, kind: "recovery", createdAt: now, metadata: {} } as const;
+    const name = `before ${this.#snapshot.name ?? this.#snapshot.id} was restored`.slice(0, 200).toWellFormed();
+    const record = row && soundAgent(row);
+    const left = row !== undefined && record === undefined ? { damaged: row.text } : undefined;
+    const contents = { agent: record ?? null, ...left, sessions: sessions.map(entryOf) };
+    const recovery = newSnapshot({ ...about, name, ...(left && { description: LEFT }) }, contents);
+    const docs = [recovery.change];
+    const was = this.#contents.agent;
+    const version = record?.version ?? Math.max(was?.version ?? 0, row === undefined ? 0 : versionIn(row));
+    const next = was && { ...was, version: version + 1, updatedAt: now };
+    if (next !== null) docs.push(putAgent(next, row));
+    const report = this.#report(outcomes, { recovery: recovery.snapshot, ...(next === null ? undefined : { agent: recordOf(next) }) });
+    return { decision: { changes, docs }, report };
+  }
+
+  #report(outcomes: ReadonlyMap<string, Restoring>, more: Partial<RestoreReport> | undefined): RestoreReport {
+    const { agent } = this.#contents;
+    return {
+      snapshot: this.#snapshot,
+      ...(agent === null ? undefined : { agent: recordOf(agent) }),
+      sessions: [...outcomes].map(([id, outcome]) => ({ id, outcome })).sort((a, b) => (a.id < b.id ? -1 : 1)),
+      ...more,
+    };
+  }
+
+  #moved({ session }: Present, { entry, status, reason }: Verified, lease: Lease): Change {
+    // Whoever restores says that the session goes on here, wherever the store it is in came from.
+    const { reason: _reason, due: _due, incarnation: _before, ...rest } = headOf(session);
+    const begun = this.#line(entry);
+    const head: HeadDoc = {
+      ...rest,
+      line: begun.id,
+      status,
+      ...(reason === undefined ? undefined : { reason }),
+      ...this.#incarnation,
+    };
+    const label = labelOf(session);
+    return {
+      session: session.id,
+      when: { epoch: lease.epoch },
+      line: begun,
+      head: headRow(head),
+      lease: leaseRow(head.id, releaseLease(lease)),
+      ...(isLabelled(label, entry) ? undefined : { label: labelRow({ ...entry.label, id: head.id, version: label.version + 1 }) }),
+    };
+  }
+
+  /** R3: deleted, it is there again, from the part that the snapshot has kept. */
+  #made(entry: Entry, status: SessionStatus, reason: string | undefined, buried: number): Change {
+    const id = entry.id as SessionId;
+    const begun = this.#line(entry);
+    const head: HeadDoc = {
+      id,
+      line: begun.id,
+      status,
+      ...(reason === undefined ? undefined : { reason }),
+      agent: this.#snapshot.agent,
+      ...entry.head,
+      ...this.#incarnation,
+    };
+    return {
+      session: id,
+      when: { absent: true, buried },
+      line: begun,
+      head: headRow(head),
+      label: labelRow({ ...entry.label, id, version: 1 }),
+      lease: leaseRow(id, { ...freeLease, epoch: buried + 1 }),
+    };
+  }
+
+  get #incarnation(): { readonly incarnation?: string } {
+    const { incarnation } = this.#ground;
+    return incarnation === "" ? {} : { incarnation };
+  }
+
+  #line({ place, digest }: Entry) {
+    const id = this.#ground.newLineId();
+    return newLine({ id, origin: place, prev: digest ?? rootDigest(id) });
+  }
+
+  async #letGo(seized: ReadonlyMap<string, Lease>): Promise<void> {
+    for (const [id, lease] of seized)
+      await this.#ground.store
+        .apply([{ session: id, when: { epoch: lease.epoch }, lease: leaseRow(id as SessionId, releaseLease(lease)) }])
+        .catch(() => {});
+  }
+}
+
+const TRIES = 10;
+
+const LEFT = "The record of the agent was damaged. What was left of its text is kept here, and is not put back.";
+
+const isAt = ({ session, end, line }: Present, { place, digest }: Entry): boolean =>
+  end === undefined
+    ? place === null
+      ? line?.origin === null
+      : line?.origin?.line === place.line && line.origin.seq === place.seq
+    : place !== null && digest !== null && end.line === place.line && end.seq === place.seq && session.head.line === place.line;
+
+function isLabelled(label: LabelDoc, { label: was }: Entry): boolean {
+  const { id: _id, version: _version, ...own } = label;
+  return equal(own, was);
+}
+
+function relabelled({ session }: Present, was: Entry | undefined): Change {
+  const before = labelOf(session);
+  const next: LabelDoc = { ...(was === undefined ? { ...before, archived: true } : was.label), id: before.id, version: before.version + 1 };
+  return { session: session.id, when: { version: before.version }, label: labelRow(next) };
+}
+
+const goesOn = (agent: string): HoldfastError =>
+  new HoldfastError(
+    "CONFLICT",
+    `Sessions of agent ${quote(agent)} went on, or were taken over, again and again while they were to be put back. None was. Stop whoever works on them, and try again.`,
+    { found: agent },
+  );
+
+const another = (id: string, agent: string): HoldfastError =>
+  new HoldfastError(
+    "CONFLICT",
+    `Session ${quote(id)} was deleted, and made again by another than agent ${quote(agent)}: it cannot be put back. Delete it, or rename it by a fork.`,
+    { sessionId: id },
+  );
+
+const held = (id: string, holder: string): HoldfastError =>
+  new HoldfastError(
+    "LEASE_HELD",
+    `Session ${quote(id)} is held by ${holder}: it cannot be put back meanwhile. Let it finish, or restore with takeOver.`,
+    { sessionId: id, holder },
+  );

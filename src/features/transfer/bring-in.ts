@@ -1,0 +1,417 @@
+/**
+ * What came with one session, brought into the target: its lines belong to nobody until one apply makes the session and gives them to it.
+ * A session that is small enough is brought in whole by that one apply. Others leave lines that nobody owns if the import is killed; the
+ * next one goes on from where those end, and `gc` frees them if there is none.
+ */
+import { refsIn } from "../../core/journal/refs.js";
+import { firstSeq, isGap, isUnredacted, open, rewrittenSections, type Save } from "../../core/journal/save.js";
+import type { Blob } from "../../core/messages/message.js";
+import { freeLease } from "../../core/sessions/lease.js";
+import { type Digest, digest } from "../../core/values/digest.js";
+import { type ErrorCode, HoldfastError, quote } from "../../core/values/errors.js";
+import { type LineId, MAX_SEQ, type Place, placeId, type SessionId } from "../../core/values/ids.js";
+import { textBytes } from "../../core/values/json.js";
+import { freeLines } from "../../engine/journal/cut-lines.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { isStale, type Remembered, rememberedOf, rememberSaves } from "../../engine/journal/remembered.js";
+import { headOf, type LineDoc, leaseRow } from "../../engine/records/rows.js";
+import type { Change, Head, Label, NewLine, NewSave, SaveQuery } from "../../store/port.js";
+
+/** What a stream says, verified: a line begins or goes on, a save follows on it, and at the end comes the session. */
+export type Brought =
+  | { readonly line: NewLine; readonly doc: LineDoc; readonly of: SessionId | null; readonly after: number }
+  | NewSave
+  | { readonly session: SessionId; readonly head: Head; readonly label: Label };
+
+export type Outcome = "imported" | "known";
+
+/** Somebody else changed the target meanwhile: the session is begun again. */
+export class Again extends Error {}
+
+/** The session cannot be brought in as it is; others can. */
+export class Refused extends Error {
+  readonly code: ErrorCode;
+  constructor(code: ErrorCode, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** What all sessions of one import share. */
+export interface Target {
+  readonly ground: Ground;
+  readonly dryRun: boolean;
+  /** What the heads of sessions say that they are of. */
+  readonly incarnation: string;
+  /** The blobs that came so far: a dry run would have brought them in. */
+  readonly came: ReadonlyMap<Digest, unknown>;
+  /** Lines that were brought in and that gc must leave alone meanwhile. */
+  readonly pinned: Set<string>;
+  readonly wrote: { saves: number; blobs: number };
+  /** Lines that came, with what they begin on, and those of them from which the target has removed texts that came. */
+  readonly origins: Map<LineId, Place | null>;
+  /** From which record on. */
+  readonly stale: Map<LineId, number>;
+}
+
+interface TargetLine {
+  readonly line: NewLine;
+  readonly of: SessionId | null;
+  /** Who owns it in the target; undefined where nobody does, so that it can be added to. */
+  readonly owner: string | null | undefined;
+  /** Where it ended in the target before. */
+  readonly tail: Save | undefined;
+  /** Where it ends, as far as it came, and the save that came last. */
+  end: number;
+  last: NewSave | undefined;
+  /** The session it is brought in for: its own, which is not there yet, or one that cannot be. */
+  readonly home: string;
+  /** In the target, which owns it, it is not what came. */
+  differs: boolean;
+  /** The target, where it belongs to nobody, has dropped something of it that came. */
+  lacks: boolean;
+  /** What the target has of it, read a few saves ahead of what comes. */
+  ahead: Save[];
+  /** What the target has redacted on it, be it that the line is gone. */
+  readonly redacted: Remembered | undefined;
+  /** What was redacted where it comes from, without texts. */
+  readonly rewritten: Save[];
+}
+
+const SAVES_AT_ONCE = 200;
+const BYTES_AT_ONCE = 4 * 1024 * 1024;
+const HEADER = { items: false, state: false } as const;
+
+const WHOLE = { items: true, state: true, limit: 50 } as const;
+
+export class BringIn {
+  readonly #target: Target;
+  readonly #lines = new Map<LineId, TargetLine>();
+  #current: TargetLine | undefined;
+  /** Changes that have not been applied yet, and what they hold. */
+  #pending: (Change & { readonly loose: NewLine; readonly saves: NewSave[] })[] = [];
+  #saves = 0;
+  #newBlobs = 0;
+  #bytes = 0;
+  /** Blobs that saves brought in here refer to: as long as those saves are there, so are they. */
+  readonly #sure = new Set<Digest>();
+
+  constructor(target: Target) {
+    this.#target = target;
+  }
+
+  /** Lines that were brought in and belong to nobody, unless the session came after them. */
+  get loose(): readonly LineId[] {
+    return [...this.#lines.values()].flatMap(({ line, owner }) => (owner === undefined ? line.id : []));
+  }
+
+  async take(brought: Brought): Promise<Outcome | undefined> {
+    if ("save" in brought) {
+      await this.#save(brought);
+      return undefined;
+    }
+    await this.#leaveLine();
+    if ("session" in brought) return this.#session(brought.session, brought.head, brought.label);
+    await this.#line(brought);
+    return undefined;
+  }
+
+  // ---- lines
+
+  async #line({ line, doc, of, after }: Extract<Brought, { line: NewLine }>): Promise<void> {
+    const { store } = this.#target.ground;
+    const known = this.#lines.get(line.id);
+    if (known === undefined) {
+      const row = await store.line(line.id);
+      if (row !== undefined && row.text !== line.text)
+        throw new Refused("CONFLICT", `Line ${line.id} is another one here. Import it into another store.`);
+      const owner = row?.owned ? row.session : undefined;
+      this.#target.origins.set(line.id, doc.origin);
+      if (owner === undefined) this.#refuseStale(line.id);
+      if (row === undefined && doc.origin !== null) await this.#checkOrigin(doc.origin, doc);
+      const tail = row === undefined ? undefined : await this.#tailOf(line.id);
+      const home = of !== null && (await store.session(of)) === undefined ? of : nobodys(line.id);
+      const redacted = await this.#orRefused(() => rememberedOf(this.#target.ground, line.id));
+      const nothing = { end: after, last: undefined, differs: false, lacks: false, ahead: [], rewritten: [] };
+      this.#lines.set(line.id, { line, of, home, owner, tail, redacted, ...nothing });
+      if (owner === undefined) this.#target.pinned.add(line.id);
+    } else if (of !== null) this.#lines.set(line.id, { ...known, of });
+    this.#current = this.#lines.get(line.id) as TargetLine;
+    // Also one with no saves yet has to be there.
+    if (this.#current.owner === undefined) this.#open(this.#current);
+  }
+
+  /** What a line begins at must be in the target, the same. */
+  async #checkOrigin(origin: Place, { prev }: LineDoc): Promise<void> {
+    const { store } = this.#target.ground;
+    if (this.#pending.some(({ saves }) => saves.some(({ save }) => save.line === origin.line && save.seq === origin.seq))) return;
+    const found = await this.#at(origin);
+    const isPlace = found !== undefined && found.seq === origin.seq && !isGap(found);
+    if (isPlace && open(found, {}).digest === prev && (found.mark !== null || (await this.#loads(origin)))) return;
+    // A dry run has not brought it in; and what belongs to nobody may have been freed since it was.
+    if (!isPlace && this.#target.dryRun) return;
+    if (!isPlace && (await store.line(origin.line))?.owned !== true) throw new Again();
+    throw new Refused(
+      "CONFLICT",
+      `It begins at ${placeId(origin.line, origin.seq)}, and that is not there, or another. Delete the session that owns line ${origin.line} here, or import into another tenant or store.`,
+    );
+  }
+
+  /** Where its checkpoint is gone, or never was, what it needs may have been pruned here. */
+  async #loads(place: Place): Promise<boolean> {
+    try {
+      await this.#target.ground.loader.place(place, { sized: false });
+      return true;
+    } catch (error) {
+      if (error instanceof HoldfastError && error.code === "CORRUPT") return false;
+      throw error;
+    }
+  }
+
+  /** The save that holds a record, without its sections. */
+  async #at({ line, seq }: Place): Promise<Save | undefined> {
+    const [save] = await this.#target.ground.store.saves(line, { from: seq, to: seq, limit: 1, ...HEADER });
+    if (save !== undefined && firstSeq(save) <= seq) return save;
+    await this.#checkAbsent({ line, seq });
+    return undefined;
+  }
+
+  /** Damage of the target is not taken for another history: the import names the place. */
+  #checkAbsent(place: Place): Promise<void> {
+    return this.#orRefused(() => this.#target.ground.journal.checkAbsent(place));
+  }
+
+  async #orRefused<T>(look: () => Promise<T>): Promise<T> {
+    try {
+      return await look();
+    } catch (error) {
+      throw error instanceof HoldfastError && error.code === "CORRUPT" ? new Refused("CORRUPT", error.message) : error;
+    }
+  }
+
+  /** Compares what came of a line with what the target had of it. */
+  async #leaveLine(): Promise<void> {
+    const current = this.#current;
+    this.#current = undefined;
+    if (current === undefined) return;
+    const { line, of, owner, tail, end, last } = current;
+    if (owner !== undefined) {
+      current.differs = last !== undefined && !(await this.#isThere(last.save, true));
+      if (current.differs && of === null)
+        throw new Refused(
+          "CONFLICT",
+          `It shares line ${line.id} with session ${quote(owner ?? "?")}, which has gone another way here. Delete that one, or import into another tenant or store.`,
+        );
+    } else if (tail !== undefined && tail.seq > end) {
+      // More than came is right only where it is not to be given to this session.
+      if (of !== null || (last !== undefined && !(await this.#isThere(last.save, false)))) await this.#free(current);
+    }
+  }
+
+  /** Whether the target holds this save. One that went in a gap is taken for the same: what stands around it is chained to it. */
+  async #isThere(save: Save, orGap: boolean): Promise<boolean> {
+    const there = await this.#at(save);
+    if (there === undefined) return false;
+    return there.seq === save.seq ? there.check === save.check : orGap && isGap(there);
+  }
+
+  /** A line that nobody owns holds something else, or more: what an import has left of another export. It goes, and all begins again. */
+  async #free({ line, tail }: TargetLine): Promise<void> {
+    const { ground, dryRun } = this.#target;
+    if (dryRun) return;
+    await freeLines(ground, [line.id]);
+    const left = await this.#tailOf(line.id);
+    if (left !== undefined && left.seq === tail?.seq)
+      throw new Refused(
+        "CONFLICT",
+        `Line ${line.id} is kept here for a fork, and is not as it was exported. Export the session anew, or import into another tenant or store.`,
+      );
+    throw new Again();
+  }
+
+  // ---- saves
+
+  async #save(fresh: NewSave): Promise<void> {
+    const current = this.#current as TargetLine;
+    const { save } = fresh;
+    const { owner, tail } = current;
+    if (rewrittenSections(save) !== undefined) current.rewritten.push({ ...save, items: null, state: null, mark: null });
+    current.last = fresh;
+    current.end = save.seq;
+    if (current.redacted !== undefined && isStale(current.redacted, save)) await this.#noteStale(save);
+    // A line that a session owns here is not added to; but others that begin on it may be.
+    if (owner !== undefined) return;
+    if (tail !== undefined && firstSeq(save) <= tail.seq) return this.#compare(current, fresh);
+    // What follows may need what was dropped before it, and may repeat what was redacted.
+    if (current.lacks) await this.#free(current);
+    this.#refuseStale(save.line);
+    const blobs = await this.#blobs(fresh);
+    const sent = { ...fresh, blobs };
+    current.last = sent;
+    this.#open(current).push(sent);
+    this.#saves += 1;
+    this.#newBlobs += fresh.blobs.length;
+    this.#bytes += textBytes(save.items) + textBytes(save.state) + blobs.reduce((sum, { bytes }) => sum + bytes.length, 0);
+    if (this.#saves >= SAVES_AT_ONCE || this.#bytes >= BYTES_AT_ONCE) await this.#flush();
+  }
+
+  /** A save that is there already, on a line that belongs to nobody: the same, and with as much of it. */
+  async #compare(current: TargetLine, { save, refs }: NewSave): Promise<void> {
+    const { line, of, tail } = current;
+    const there = await this.#ahead(current, save);
+    if (there === undefined || save.seq > (tail as Save).seq || (there.seq === save.seq ? there.check !== save.check : !isGap(there)))
+      return this.#free(current);
+    for (const name of refs) this.#sure.add(name);
+    const sections = ["items", "state", "mark"] as const;
+    if (sections.some((section) => there[section] === null && save[section] !== null)) {
+      current.lacks = true;
+      if (of !== null) await this.#free(current);
+    } else if (
+      of !== null &&
+      !this.#target.dryRun &&
+      (sections.some((section) => there[section] !== null && save[section] === null) || isUnredacted(there, rewrittenSections(save) ?? {}))
+    ) {
+      // What was dropped or redacted where it comes from is not brought back, unless a fork here needs it.
+      await freeLines(this.#target.ground, [line.id]);
+      if ((await this.#tailOf(line.id))?.seq !== tail?.seq) throw new Again();
+    }
+  }
+
+  /** The save of the target that holds the last record of one that came. */
+  async #ahead(current: TargetLine, { line, seq }: Save): Promise<Save | undefined> {
+    while ((current.ahead[0]?.seq ?? seq) < seq) current.ahead.shift();
+    if (current.ahead.length === 0)
+      current.ahead = [...(await this.#target.ground.store.saves(line, { from: seq, to: MAX_SEQ, ...WHOLE }))];
+    return current.ahead[0];
+  }
+
+  /** What came before stays, for forks that begin there. */
+  async #noteStale({ line, ...save }: Save): Promise<void> {
+    const { stale } = this.#target;
+    const from = firstSeq({ ...save });
+    if (!stale.has(line)) await this.#flush();
+    stale.set(line, Math.min(stale.get(line) ?? from, from));
+  }
+
+  /** What was redacted here since it was exported must not come back with what goes on from it. */
+  #refuseStale(line: LineId): void {
+    const { stale, origins } = this.#target;
+    let to = MAX_SEQ;
+    for (let id: LineId | undefined = line; id !== undefined && stale.size > 0; ) {
+      if ((stale.get(id) ?? Number.POSITIVE_INFINITY) <= to)
+        throw new Refused(
+          "CONFLICT",
+          `It was redacted here after it was exported (line ${id}), and the export may hold the text. Nothing of it was imported. Export it anew.`,
+        );
+      const origin: Place | null | undefined = origins.get(id);
+      to = origin?.seq ?? 0;
+      id = origin?.line;
+    }
+  }
+
+  async #tailOf(line: LineId, wants: Pick<SaveQuery, "items" | "state"> = HEADER): Promise<Save | undefined> {
+    return (await this.#target.ground.store.saves(line, { from: 1, to: MAX_SEQ, limit: 1, newestFirst: true, ...wants }))[0];
+  }
+
+  /** Every blob that a save refers to comes with it, unless a save before it holds it there: none can be swept in between. */
+  async #blobs({ refs, blobs }: NewSave): Promise<readonly Blob[]> {
+    const { ground, dryRun, came } = this.#target;
+    const all = [...blobs];
+    const brought = new Set(blobs.map((blob) => blob.digest));
+    for (const name of refs) {
+      if (!this.#sure.has(name) && !brought.has(name) && !(dryRun && came.has(name))) {
+        const bytes = await ground.store.blob(name);
+        if (bytes === undefined || digest(bytes) !== name)
+          throw new Refused(
+            "CONFLICT",
+            `The blob ${name} came with another session, and is not here: that one was not imported, or was pruned here. Export this session alone, and import that.`,
+          );
+        all.push({ digest: name, bytes });
+      }
+      this.#sure.add(name);
+    }
+    return all;
+  }
+
+  /** The saves of a line that are to be applied next. Each batch says that the line belongs to nobody: else it is not added to. */
+  #open({ line, home }: TargetLine): NewSave[] {
+    const last = this.#pending.at(-1);
+    if (last?.loose.id === line.id) return last.saves;
+    const saves: NewSave[] = [];
+    this.#pending.push({ session: home, when: { absent: true }, loose: line, saves });
+    return saves;
+  }
+
+  async #flush(): Promise<void> {
+    if (this.#pending.length > 0) await this.#apply(this.#pending);
+    this.#pending = [];
+    this.#saves = 0;
+    this.#newBlobs = 0;
+    this.#bytes = 0;
+  }
+
+  async #apply(changes: readonly Change[]): Promise<void> {
+    const { ground, dryRun, wrote } = this.#target;
+    if (!dryRun && !(await ground.store.apply(changes)).ok) throw new Again();
+    wrote.saves += this.#saves;
+    wrote.blobs += this.#newBlobs;
+  }
+
+  // ---- the session
+
+  async #session(id: SessionId, head: Head, label: Label): Promise<Outcome> {
+    const { ground, dryRun } = this.#target;
+    const own = [...this.#lines.values()].filter(({ of }) => of === id);
+    if ((await ground.store.session(id)) !== undefined) {
+      if (own.every(({ owner, differs }) => owner === id && !differs)) return "known";
+      // Its lines are brought in all the same: forks that come with it may begin on them.
+      await this.#flush();
+      throw new Refused(
+        "CONFLICT",
+        `There is a session ${quote(id)} here already, and its history is another one: it is behind the export, it has gone another way, or it is another session. Delete it here and import again, or import into another tenant or store.`,
+      );
+    }
+    const taken = own.find(({ owner }) => owner !== undefined);
+    if (taken !== undefined)
+      throw new Refused("CONFLICT", `Line ${taken.line.id} of session ${quote(id)} belongs to session ${quote(taken.owner ?? "?")} here.`);
+    // Its title, tags and metadata come as they were.
+    const { title = null } = headOf({ id, head });
+    for (const { line, redacted, end } of own) {
+      const was = line.id === head.line && redacted?.head !== undefined && end <= redacted.head.seq ? redacted.head : undefined;
+      if ((redacted?.label ?? 0) > label.version || (was !== undefined && title !== null && title !== was.title))
+        this.#target.stale.set(line.id, 0);
+      this.#refuseStale(line.id);
+    }
+    if (dryRun) await this.#flush();
+    else await this.#make(id, head, label, own);
+    return "imported";
+  }
+
+  /** One apply: what is left to bring in, and the session, which is given its lines if each still ends where it should. */
+  async #make(id: SessionId, head: Head, label: Label, own: readonly TargetLine[]): Promise<void> {
+    const { store } = this.#target.ground;
+    const ends: NewSave[] = [];
+    for (const { line, tail, last } of own) {
+      const isPending = last !== undefined && this.#pending.some(({ saves }) => saves.includes(last));
+      const end = last ?? (tail && (await this.#stored(line.id)));
+      if (end !== undefined && !isPending) ends.push(end);
+    }
+    // It is known by now that the session will be here.
+    for (const { line, rewritten } of this.#lines.values()) await rememberSaves(this.#target.ground, line.id, rewritten);
+    const claims = own.map(({ line }) => line.id);
+    const buried = await store.buriedEpoch(id);
+    const lease = leaseRow(id, { ...freeLease, epoch: buried + 1 });
+    await this.#apply([...this.#pending, { session: id, when: { absent: true, buried }, head, label, lease, claims, saves: ends }]);
+    this.#target.ground.journal.forgetEnds();
+  }
+
+  /** The last save of a line of which nothing came with this session: it came before, with another that begins on it. */
+  async #stored(line: LineId): Promise<NewSave> {
+    const save = await this.#tailOf(line, { items: true, state: true });
+    if (save === undefined) throw new Again();
+    return { save, refs: refsIn(save), blobs: [] };
+  }
+}
+
+/** A name that no session can have: only lines come with it. */
+const nobodys = (line: LineId): string => `\u0001import ${line}`;

@@ -1,0 +1,100 @@
+/**
+ * A session as it was at one of its checkpoints, for an export. What came after is left out, but for one thing: the outcomes of calls that
+ * were open there and have ended since. They go along as letters, so that the imported session does not make those calls again.
+ */
+import { acts, type Effect } from "../../core/effects/effect.js";
+import type { Message } from "../../core/messages/message.js";
+import { titleOf } from "../../core/messages/title.js";
+import { type LetterText, MAX_LETTER_CHARS, MAX_LETTERS, type SessionText } from "../../core/transfer/transfer.js";
+import { type Place, placeId } from "../../core/values/ids.js";
+import { answerOf } from "../../engine/calls/bodies.js";
+import { decisionId, lateId } from "../../engine/calls/decisions.js";
+import { LeftBehind } from "../../engine/calls/left-behind.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { historyOf } from "../../engine/journal/history.js";
+import type { Standpoint } from "../../engine/journal/journal.js";
+import type { Past } from "../../engine/journal/past.js";
+import { type HeadDoc, headRow, labelOf, type MailDoc, mailText, type Settlement } from "../../engine/records/rows.js";
+import { notFound } from "../../engine/util/not-found.js";
+import type { LineRow } from "../../store/port.js";
+
+/** What goes out of a session: its row, and each of its lines up to a record. */
+export interface Moment {
+  readonly session: Omit<SessionText, "lines">;
+  readonly lines: readonly { readonly row: LineRow; readonly to: number }[];
+}
+
+const MESSAGES = 20;
+
+export async function momentAt(ground: Ground, place: Place): Promise<Moment> {
+  const { journal, loader, store } = ground;
+  const found = await journal.checkpointAt(place);
+  const row = await store.line(place.line);
+  const present = found && (await journal.present(found.checkpoint.sessionId));
+  if (found === undefined || row === undefined || present === undefined) throw notFound(placeId(place.line, place.seq));
+  const { checkpoint } = found;
+  labelOf(present.row);
+  const { incarnation: _incarnation, due: _due, reason: _reason, title, origin, ...rest } = present.head;
+  const head: HeadDoc = {
+    ...rest,
+    line: place.line,
+    status: checkpoint.status,
+    ...(checkpoint.reason !== undefined && { reason: checkpoint.reason }),
+    // The first words may have come after the checkpoint.
+    ...(title !== undefined && (await hasWords(ground, found.past, place.seq)) && { title }),
+    // On a line that it has inherited, it stands before the place at which it began.
+    ...(origin !== undefined && row.session === rest.id && { origin }),
+  };
+  const goneOn = hasGoneOn(present, place);
+  const letters = goneOn ? await endedSince(ground, row, place.seq, (await loader.course(found)).open) : [];
+  const session = {
+    session: rest.id,
+    on: place.line,
+    head: headRow(head).text,
+    label: present.row.label.text,
+    ...(goneOn && { goneOn: true as const }),
+    ...(letters.length > 0 && { letters }),
+  };
+  return { session, lines: [{ row, to: place.seq }] };
+}
+
+const hasGoneOn = ({ head, tail }: Standpoint, { line, seq }: Place): boolean => head.line !== line || tail?.save.seq !== seq;
+
+/** Whether a message that a title is made from stands on a past, up to a record. It is looked for page by page: no session is held in memory. */
+async function hasWords(ground: Ground, past: Past, seq: number): Promise<boolean> {
+  for (let upTo = seq; ; ) {
+    const { items, next } = await historyOf(ground, past, upTo, MESSAGES);
+    if (items.some((message) => titleOf(message) !== undefined)) return true;
+    if (next === undefined) return false;
+    upTo = (items.at(-1) as Message).seq - 1;
+  }
+}
+
+/** The outcomes of calls that are open at a place, as the line tells them behind it. */
+async function endedSince(ground: Ground, row: LineRow, seq: number, open: readonly Effect[]): Promise<readonly LetterText[]> {
+  const acting = open.filter(acts);
+  if (acting.length === 0) return [];
+  const later = await (await LeftBehind.beyond(ground, [row], new Map([[row.id, seq]]))).all();
+  const letters: LetterText[] = [];
+  for (const before of acting) {
+    // Outcomes beyond these, and longer ones, stay behind: their calls are in doubt then.
+    if (letters.length >= MAX_LETTERS) break;
+    const ended = later.find(({ id, phase }) => id === before.id && phase === "done");
+    const letter = ended && (await letterOf(ground, before, ended));
+    if (letter !== undefined && letter.text.length <= MAX_LETTER_CHARS) letters.push(letter);
+  }
+  return letters;
+}
+
+async function letterOf(ground: Ground, before: Effect, ended: Effect): Promise<LetterText | undefined> {
+  const answer = await answerOf(ground, ended);
+  // Pruned.
+  if (answer === undefined) return undefined;
+  const as: Settlement = ended.outcome === "ok" ? { result: answer } : { error: String(answer), ...(ended.happened && { happened: true }) };
+  const { id, phase, asked = 0 } = before;
+  const attempt = ended.attempt?.no ?? 1;
+  if (phase === "waiting") return { id: decisionId(id, asked, 0), text: mailText({ kind: "settle", effect: id, asked, as }) };
+  return phase === "ready"
+    ? undefined
+    : { id: lateId(id, attempt), text: mailText({ kind: "late", effect: id, attempt, as } satisfies MailDoc) };
+}

@@ -1,0 +1,357 @@
+/**
+ * Sessions as one stream of rows (core/transfer says how it looks). Everything is verified on the way out, read in pages, and each session
+ * is shown as it was at one moment, however it goes on meanwhile.
+ *
+ * What is remembered while the stream lasts are ids of lines and names of blobs, so that each goes out once; never what they hold.
+ */
+import { begunAt, follow, type LineEnd, originEnd, rootEnd } from "../../core/journal/follow.js";
+import { firstSeq, isGap, type Save } from "../../core/journal/save.js";
+import {
+  type AgentText,
+  blobRows,
+  firstRow,
+  isSession,
+  type LeftOut,
+  RowWriter,
+  saveRows,
+  type TransferRow,
+} from "../../core/transfer/transfer.js";
+import type { Digest } from "../../core/values/digest.js";
+import { HoldfastError, quote } from "../../core/values/errors.js";
+import { checkName, checkpointPlace, type Place, placeId, type SessionId, sessionId } from "../../core/values/ids.js";
+import { textBytes } from "../../core/values/json.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { hole } from "../../engine/journal/journal.js";
+import { lost } from "../../engine/journal/past.js";
+import { takeInWhatIsLeft } from "../../engine/lifecycle/outside.js";
+import { agentOf } from "../../engine/records/agent-record.js";
+import { documents } from "../../engine/records/documents.js";
+import { headOf, headRow, labelOf, lineOf, rootDigest } from "../../engine/records/rows.js";
+import { breathe } from "../../engine/util/breathe.js";
+import { noSession, notFound } from "../../engine/util/not-found.js";
+import { callback, invalid, options, scopeOf, signalOf } from "../../engine/util/options.js";
+import { AGENT, type DocRow, type LineRow, type SessionRow } from "../../store/port.js";
+import { type Moment, momentAt } from "./export-checkpoint.js";
+
+/** One session, those of an agent, a session as it was at one of its checkpoints, or, with none of them, all. */
+export interface ExportFilter {
+  readonly session?: string;
+  readonly agent?: string;
+  /** The session that owns this checkpoint, as it was there: without what came after, its other lines, and its forks. */
+  readonly checkpoint?: string;
+}
+
+export interface TransferProgress {
+  /** Sessions that are done. */
+  readonly sessions: number;
+  readonly saves: number;
+  readonly bytes: number;
+  /** How many sessions there are in all. */
+  readonly of: number;
+}
+
+export interface ExportOptions {
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: TransferProgress) => void;
+  /**
+   * Told of each session that could not be exported; the stream names it too, and goes on with the others. Without this function the
+   * stream ends with an error, after its last row, that names them.
+   */
+  readonly onLeftOut?: (left: LeftOut) => void;
+}
+
+const SESSIONS = 200;
+const LINES = 256;
+const MOST_ROWS = 200;
+/** What a page of saves should hold, more or less. */
+const PAGE_BYTES = 4 * 1024 * 1024;
+/** How often a session is begun again that was pruned while it was read, and one that seems damaged: it may only have changed. */
+const TRIES = { BUSY: 5, CORRUPT: 2 };
+
+export async function* exportRows(
+  ground: Ground,
+  filter: ExportFilter | undefined,
+  given: ExportOptions | undefined,
+): AsyncGenerator<string> {
+  const fields = options(filter, "export", ["session", "agent", "checkpoint"]);
+  const [session, agent, checkpoint] = [scopeOf(fields, "session"), scopeOf(fields, "agent"), scopeOf(fields, "checkpoint")];
+  const o = options(given, "export", ["signal", "onProgress", "onLeftOut"]);
+  if ([session, agent, checkpoint].filter((one) => one !== undefined).length > 1)
+    throw invalid("export", "it takes one of a session, an agent and a checkpoint");
+  const signal = signalOf(o.signal);
+  const onProgress = callback(o.onProgress, "onProgress");
+  const onLeftOut = callback(o.onLeftOut, "onLeftOut");
+  const only = session === undefined ? undefined : sessionId(session);
+  await ground.takeInPosted();
+  if (only !== undefined && (await ground.store.session(only)) === undefined) throw noSession(only);
+  if (checkpoint !== undefined) {
+    const place = checkpointPlace(checkpoint);
+    const found = place && (await ground.journal.checkpointAt(place));
+    if (found === undefined) throw notFound(checkpoint);
+    yield* new Export(ground, [found.checkpoint.sessionId], { signal, onProgress, onLeftOut }, place).rows([]);
+    return;
+  }
+  const whose = agent === undefined ? undefined : checkName(agent, "agent");
+  const ids = only === undefined ? await idsOf(ground, whose) : [only];
+  const agents = only === undefined ? await agentsOf(ground, whose) : [];
+  yield* new Export(ground, ids, { signal, onProgress, onLeftOut }).rows(agents);
+}
+
+/** Records of agents, oldest first. One that is damaged stays behind: `verify` names it. */
+async function agentsOf({ store }: Ground, only: string | undefined): Promise<readonly AgentText[]> {
+  const texts: AgentText[] = [];
+  const add = (row: DocRow) => {
+    try {
+      texts.push({ agent: agentOf(row).id, text: row.text });
+    } catch (error) {
+      if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
+    }
+  };
+  if (only !== undefined) {
+    const row = await store.doc(AGENT, only);
+    if (row !== undefined) add(row);
+    return texts;
+  }
+  for await (const row of documents(store, { kind: AGENT })) add(row);
+  return texts.reverse();
+}
+
+/** Oldest first: a fork comes after the session it began on. */
+async function idsOf({ store }: Ground, agent: string | undefined): Promise<readonly SessionId[]> {
+  const ids: SessionId[] = [];
+  for (let before: number | undefined; ; ) {
+    const filter = { ...(agent === undefined ? undefined : { agent }), ...(before === undefined ? undefined : { before }) };
+    const rows: readonly SessionRow[] = await store.sessions({ ...filter, limit: SESSIONS });
+    for (const { id } of rows) ids.push(id as SessionId);
+    before = rows.at(-1)?.no;
+    if (rows.length < SESSIONS) return ids.reverse();
+    await breathe();
+  }
+}
+
+interface Hearers {
+  readonly signal: AbortSignal | undefined;
+  readonly onProgress: ((progress: TransferProgress) => void) | undefined;
+  readonly onLeftOut: ((left: LeftOut) => void) | undefined;
+}
+
+/** How far a line has gone out, and as whose. */
+interface Sent {
+  readonly of: SessionId | null;
+  readonly end: LineEnd;
+}
+
+class Export {
+  readonly #ground: Ground;
+  readonly #ids: readonly SessionId[];
+  readonly #hearers: Hearers;
+  /** The checkpoint at which the session is exported; its end where there is none. */
+  readonly #at: Place | undefined;
+  readonly #writer = new RowWriter();
+  #lines = new Map<string, Sent>();
+  #blobs = new Set<Digest>();
+  /** What went out since the last session: it is void if that is begun again. */
+  #newLines = new Map<string, Sent>();
+  #newBlobs = new Set<Digest>();
+  readonly #leftOut: LeftOut[] = [];
+  #sessions = 0;
+  #saves = 0;
+  #pageRows = 16;
+
+  constructor(ground: Ground, ids: readonly SessionId[], hearers: Hearers, at?: Place) {
+    this.#at = at;
+    this.#ground = ground;
+    this.#ids = ids;
+    this.#hearers = hearers;
+  }
+
+  async *rows(agents: readonly AgentText[]): AsyncGenerator<string> {
+    yield this.#writer.write(firstRow(this.#ids.length));
+    for (const agent of agents) yield this.#writer.write(agent);
+    for (const id of this.#ids) {
+      for await (const row of this.#tries(id)) yield this.#writer.write(row);
+      this.#tell();
+    }
+    yield this.#writer.write({ end: { rows: this.#writer.rows + 1, sessions: this.#sessions } });
+    this.#tell();
+    if (this.#leftOut.length > 0 && this.#hearers.onLeftOut === undefined) throw incomplete(this.#leftOut);
+  }
+
+  #tell(): void {
+    this.#hearers.signal?.throwIfAborted();
+    this.#hearers.onProgress?.({ sessions: this.#sessions, saves: this.#saves, bytes: this.#writer.bytes, of: this.#ids.length });
+  }
+
+  async *#tries(id: SessionId): AsyncGenerator<TransferRow> {
+    // Damage has taken its name: it cannot be looked up, and no row can name it.
+    if (!isSession(id)) return this.#leave({ id, code: "CORRUPT", message: "The row of a session is damaged. Run verify." });
+    // Letters do not travel. What another process has just sent comes along, if the session can be opened.
+    await takeInWhatIsLeft(this.#ground, id);
+    for (let tries = 1; ; tries++) {
+      try {
+        yield* this.#session(id);
+        for (const [line, sent] of this.#newLines) this.#lines.set(line, sent);
+        for (const name of this.#newBlobs) this.#blobs.add(name);
+        this.#forget();
+        return;
+      } catch (error) {
+        if (!(error instanceof HoldfastError) || (error.code !== "CORRUPT" && error.code !== "BUSY")) throw error;
+        this.#forget();
+        const isThere = (await this.#ground.store.session(id)) !== undefined;
+        if (isThere && tries >= TRIES[error.code]) {
+          const message = error.message.slice(0, 1_000).toWellFormed();
+          this.#leave({ id, code: error.code, message });
+          yield { left: id, code: error.code, message };
+          return;
+        }
+        yield { again: id };
+        // Deleted meanwhile: then it is not there to be exported.
+        if (!isThere) return;
+      }
+    }
+  }
+
+  #leave(left: LeftOut): void {
+    this.#leftOut.push(Object.freeze(left));
+    this.#hearers.onLeftOut?.(left);
+  }
+
+  #forget(): void {
+    this.#newLines = new Map();
+    this.#newBlobs = new Set();
+  }
+
+  async *#session(id: SessionId): AsyncGenerator<TransferRow> {
+    const moment = this.#at === undefined ? await this.#moment(id) : await momentAt(this.#ground, this.#at);
+    if (moment === undefined) return;
+    const { session, lines } = moment;
+    for (const line of lines) {
+      yield* this.#past(line.row);
+      yield* this.#line(line.row, id, line.to);
+    }
+    yield { ...session, lines: lines.map((line) => line.row.id) };
+    this.#sessions += 1;
+  }
+
+  /**
+   * What the session is at one moment: its row, and where each of its lines ends. Only the line it is on can grow, so if it is on the same
+   * one before and after the others were looked at, they ended there all the while.
+   */
+  async #moment(id: SessionId): Promise<Moment | undefined> {
+    const { journal, store } = this.#ground;
+    for (;;) {
+      const present = await journal.present(id);
+      if (present === undefined) return undefined;
+      labelOf(present.row);
+      const lines: { readonly row: LineRow; readonly to: number }[] = [];
+      for (const row of (await store.lines({ session: id })).toReversed()) {
+        const end = row.id === present.head.line ? present.tail : await journal.tail(row.id);
+        lines.push({ row, to: end?.save.seq ?? row.origin?.seq ?? 0 });
+      }
+      const after = await store.session(id);
+      if (after === undefined) return undefined;
+      if (after.head.text === present.row.head.text) {
+        if (!lines.some(({ row }) => row.id === present.head.line))
+          throw new HoldfastError("CORRUPT", `Session ${quote(id)} is on a line that is not its own.`, { sessionId: id });
+        const { row, head } = present;
+        return { session: { session: id, on: head.line, head: withoutIncarnation(row), label: row.label.text }, lines };
+      }
+      await breathe();
+      this.#hearers.signal?.throwIfAborted();
+    }
+  }
+
+  // ---- lines
+
+  /** What a line goes back to, oldest first, as far as it has not gone out yet. */
+  async *#past(line: LineRow): AsyncGenerator<TransferRow> {
+    const shared: { readonly row: LineRow; readonly to: number }[] = [];
+    let place: Place | null = line.origin;
+    let rows: readonly LineRow[] = [];
+    for (; place !== null && !this.#has(place); ) {
+      if (rows.length === 0) rows = await this.#ground.store.past(place.line, LINES);
+      const [row, ...rest] = rows;
+      if (row?.id !== place.line || (row.origin !== null && row.origin.seq >= place.seq)) throw lost(place.line);
+      shared.push({ row, to: place.seq });
+      place = row.origin;
+      rows = rest;
+    }
+    for (const { row, to } of shared.toReversed()) yield* this.#line(row, null, to);
+  }
+
+  #sent(line: string): Sent | undefined {
+    return this.#newLines.get(line) ?? this.#lines.get(line);
+  }
+
+  #has({ line, seq }: Place): boolean {
+    return (this.#sent(line)?.end.seq ?? 0) >= seq;
+  }
+
+  async *#line(row: LineRow, of: SessionId | null, to: number): AsyncGenerator<TransferRow> {
+    const sent = this.#sent(row.id);
+    // It went out with its session, as it was then: what is wanted of it now was added since, and begun on by another of the same name.
+    if (sent !== undefined && (sent.of !== null || sent.end.seq > to)) throw changed(row, to);
+    let end = sent?.end ?? (await this.#beginning(row));
+    yield { line: row.id, of, origin: row.origin, after: end.seq, text: row.text };
+    while (end.seq < to) {
+      await breathe();
+      const saves = await this.#ground.store.saves(row.id, { from: end.seq + 1, to, limit: this.#pageRows, items: true, state: true });
+      if (saves.length === 0) throw hole(row.id, end.seq + 1);
+      let bytes = 0;
+      for (const save of saves) {
+        // A gap that reaches over what has been read: the line was pruned in between.
+        if (save.seq > to || (firstSeq(save) <= end.seq && isGap(save))) throw changed(row, to);
+        const followed = follow(end, save);
+        for (const name of followed.refs) yield* this.#blob(name);
+        yield* saveRows(save);
+        end = followed.end;
+        bytes += bytesOf(save);
+        this.#saves += 1;
+      }
+      this.#pageRows = Math.max(1, Math.min(MOST_ROWS, Math.floor((PAGE_BYTES * saves.length) / Math.max(1, bytes))));
+      this.#tell();
+    }
+    this.#newLines.set(row.id, { of, end });
+  }
+
+  async #beginning(row: LineRow): Promise<LineEnd> {
+    const { id, origin, prev } = lineOf(row);
+    if (origin === null && prev === rootDigest(id)) return rootEnd(prev);
+    const found = origin === null ? undefined : await this.#ground.journal.saveAt(origin);
+    if (found === undefined || found.digest !== prev)
+      throw new HoldfastError("CORRUPT", `Line ${id} does not follow what it begins at.`, { line: id, seq: origin?.seq ?? 0 });
+    return begunAt(originEnd(found.save, found.digest));
+  }
+
+  async *#blob(name: Digest): AsyncGenerator<TransferRow> {
+    if (this.#blobs.has(name) || this.#newBlobs.has(name)) return;
+    yield* blobRows(name, await this.#ground.journal.blob(name));
+    this.#newBlobs.add(name);
+  }
+}
+
+const bytesOf = ({ items, state, mark }: Save): number => textBytes(items) + textBytes(state) + textBytes(mark);
+
+function changed({ id, session }: LineRow, to: number): HoldfastError {
+  return new HoldfastError("BUSY", `The past up to ${placeId(id, to)} was changed while it was exported. Export it again.`, {
+    line: id,
+    ...(session === null ? undefined : { sessionId: session }),
+  });
+}
+
+function incomplete(left: readonly LeftOut[]): HoldfastError {
+  const named = left.slice(0, 10).map(({ id }) => quote(id));
+  const more = left.length > named.length ? ` and ${left.length - named.length} more` : "";
+  const [first] = left as readonly [LeftOut, ...LeftOut[]];
+  return new HoldfastError(
+    first.code,
+    `The export is complete but for ${left.length === 1 ? "session" : "sessions"} ${named.join(", ")}${more}, left out because of this: ${first.message} All the others can be imported. Pass onLeftOut to be told instead of this error.`,
+    { sessionId: first.id },
+  );
+}
+
+/** The head as it stands but for what concerns this store alone. */
+function withoutIncarnation(row: SessionRow): string {
+  const { incarnation, ...head } = headOf(row);
+  return incarnation === undefined ? row.head.text : headRow(head).text;
+}

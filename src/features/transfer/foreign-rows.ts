@@ -1,0 +1,100 @@
+/** Texts of rows that came from outside: sealed by somebody, vouched for by nobody. They are believed in nothing. */
+import { isEffectId } from "../../core/effects/effect.js";
+import { checkMetadata, checkText, MAX_REASON } from "../../core/journal/checkpoint.js";
+import { type LetterText, MAX_LETTER_CHARS, MAX_LETTERS } from "../../core/transfer/transfer.js";
+import { isDigest } from "../../core/values/digest.js";
+import { checkName, type SessionId, sessionId } from "../../core/values/ids.js";
+import { equal, holdsHalf, isDeeper, MAX_DEPTH } from "../../core/values/json.js";
+import { isTime } from "../../core/values/shapes.js";
+import { decisionId, lateId } from "../../engine/calls/decisions.js";
+import { checkTags, MAX_TITLE_CHARS } from "../../engine/lifecycle/session-options.js";
+import {
+  damaged,
+  type HeadDoc,
+  headRow,
+  isHead,
+  isLabel,
+  type LabelDoc,
+  type LineDoc,
+  labelRow,
+  lineOf,
+  type MailDoc,
+  mailOf,
+  mailText,
+  newLine,
+  rootDigest,
+  unsealed,
+} from "../../engine/records/rows.js";
+import type { Head, Label, NewLine } from "../../store/port.js";
+
+/**
+ * The head in a text, as one of an incarnation. What is brought in is not due, whatever it was where it came from: two stores would go on
+ * with it.
+ */
+export function headFrom(id: SessionId, text: string, incarnation: string): { readonly doc: HeadDoc; readonly row: Head } {
+  const doc = unsealed<HeadDoc>(text, "head", id);
+  const { status, agent, reason, title, due, origin, parent } = doc;
+  const isFit =
+    doc.id === id &&
+    isHead(doc) &&
+    (agent === undefined || checkName(agent, "agent") === agent) &&
+    (reason === undefined || checkText(reason, "reason", MAX_REASON) === reason) &&
+    (title === undefined || checkText(title, "title", MAX_TITLE_CHARS) === title) &&
+    (due === undefined || isTime(due)) &&
+    (origin === undefined || sessionId(origin.sessionId) === origin.sessionId) &&
+    (parent === undefined || sessionId(parent) === parent);
+  if (!isFit || headRow(doc).text !== text) throw damaged("head", id);
+  const { due: _due, incarnation: _there, ...idle } = doc;
+  // What is over needs nobody's word to be what it is.
+  const isOver = status === "completed" || status === "cancelled";
+  return { doc: idle, row: headRow(isOver || incarnation === "" ? idle : { ...idle, incarnation }) };
+}
+
+/** The label in a text. */
+export function labelFrom(id: SessionId, text: string): Label {
+  const doc = unsealed<LabelDoc>(text, "label", id);
+  const { version, title, tags, metadata } = doc;
+  const isFit =
+    doc.id === id &&
+    isLabel(doc) &&
+    version >= 1 &&
+    (title === undefined || checkText(title, "title", MAX_TITLE_CHARS) === title) &&
+    checkTags(tags, "tags").length === tags.length &&
+    equal(checkMetadata(metadata, "metadata"), metadata);
+  const row = labelRow(doc);
+  if (!isFit || row.text !== text) throw damaged("label", id);
+  return row;
+}
+
+/**
+ * The letters that came with a session, as `export` writes them: each tells the outcome of another call, under the id of such a letter, and
+ * says nothing else. A person's name stays where it was said.
+ */
+export function lettersFrom(id: SessionId, letters: readonly LetterText[]): readonly { readonly id: string; readonly doc: MailDoc }[] {
+  if (letters.length > MAX_LETTERS) throw damaged("inbox", id);
+  const calls = new Set<string>();
+  return letters.map((letter) => {
+    const doc = letter.text.length <= MAX_LETTER_CHARS ? mailOf(letter.text, id) : undefined;
+    if ((doc?.kind !== "late" && doc?.kind !== "settle") || mailText(doc) !== letter.text) throw damaged("inbox", id);
+    const named = doc.kind === "late" ? lateId(doc.effect, doc.attempt) : decisionId(doc.effect, doc.asked, 0);
+    const isFit =
+      letter.id === named &&
+      isEffectId(doc.effect) &&
+      !calls.has(doc.effect) &&
+      !("by" in doc) &&
+      !("retry" in doc.as) &&
+      !("result" in doc.as && isDeeper(doc.as.result, MAX_DEPTH)) &&
+      !holdsHalf(letter.text);
+    if (!isFit) throw damaged("inbox", id);
+    calls.add(doc.effect);
+    return { id: letter.id, doc };
+  });
+}
+
+/** The line in a text. */
+export function lineFrom(line: NewLine): LineDoc {
+  const doc = lineOf({ ...line, no: 0, owned: false, session: null });
+  const isRoot = doc.origin === null && doc.prev === rootDigest(doc.id);
+  if ((doc.origin === null ? !isRoot : !isDigest(doc.prev)) || newLine(doc).text !== line.text) throw damaged("line", "(imported)");
+  return doc;
+}

@@ -1,0 +1,116 @@
+/** What a claim may take: sessions that the index knows to be due, and those that mail waits for. */
+import { join } from "node:path";
+import { monotonicMs } from "../../machine.js";
+import { type ClaimQuery, type Granting, isForNow, MAX_CANDIDATES, type SessionRow } from "../../port.js";
+import { nameOf, pathOfName } from "../files/names.js";
+import type { IndexFile } from "../index/index-file.js";
+import { Inbox } from "../sessions/inbox.js";
+import { type SessionDoc, sessionRow } from "../sessions/session-file.js";
+import type { Found, SessionFiles } from "../sessions/session-files.js";
+import type { Waiting } from "./waiting.js";
+
+interface Candidate {
+  readonly id: string;
+  readonly no: number;
+  /** The first of what its head and its mail say. */
+  readonly due: number;
+  readonly mailDue: number;
+}
+
+const NEVER = Number.POSITIVE_INFINITY;
+
+export class Due {
+  readonly #root: string;
+  readonly #sessions: SessionFiles;
+  readonly #index: IndexFile;
+  readonly #waiting: Waiting;
+
+  constructor(root: string, sessions: SessionFiles, index: IndexFile, waiting: Waiting) {
+    this.#root = root;
+    this.#sessions = sessions;
+    this.#index = index;
+    this.#waiting = waiting;
+  }
+
+  /**
+   * The rows of what is due, in the order of a claim, read as they are asked for. `idle` is told of markers behind which nothing waits. A
+   * session whose file is damaged is not offered.
+   */
+  *find({ agent, dueBy }: ClaimQuery, idle: (name: string) => void = () => {}): Generator<SessionRow> {
+    const found = new Map<string, Candidate>();
+    for (const { id, no, due } of this.#index.catalogue.due(agent))
+      if (due !== null && due <= dueBy) found.set(id, { id, no, due, mailDue: NEVER });
+    for (const { id, no, head, mailDue } of this.#mailed(agent, idle)) {
+      const due = Math.min(head?.due ?? NEVER, mailDue);
+      if (due <= dueBy) found.set(id, { id, no, due, mailDue });
+    }
+    const inOrder = [...found.values()].sort((a, b) => a.due - b.due || a.no - b.no);
+    for (const { id, mailDue } of inOrder.slice(0, MAX_CANDIDATES)) {
+      const doc = this.#sessions.find(id);
+      const row = doc === undefined || doc === "damaged" ? undefined : sessionRow(doc);
+      // Its own file is believed, where the index runs ahead of it.
+      if (row?.head.agent === agent && Math.min(row.head.due ?? NEVER, mailDue) <= dueBy) yield row;
+    }
+  }
+
+  /**
+   * Whether a claim would take something: `grant` passes over sessions that living owners hold. With `settles` also whether it would find a
+   * marker behind which nothing waits: one who writes removes it.
+   */
+  isWorth(query: ClaimQuery, grant: Granting, { settles }: { readonly settles: boolean }): boolean {
+    if (query.limit <= 0) return false;
+    let isIdle = false;
+    const now = monotonicMs();
+    for (const row of this.find(query, () => {
+      isIdle = true;
+    }))
+      if (grant(row, now) !== undefined) return true;
+    return settles && isIdle;
+  }
+
+  /** The agent's sessions that mail waits for, and from when on. */
+  *#mailed(agent: string, idle: (name: string) => void): Generator<SessionDoc & { readonly mailDue: number }> {
+    for (const name of this.#waiting.names()) {
+      const doc = this.#docOf(name);
+      // What is damaged, or is not there, may be restored: its marker stays. Of another agent's the inbox need not be read.
+      if (doc === undefined || doc === "damaged" || (doc.head !== null && doc.head.agent !== agent)) continue;
+      const mailDue = this.#firstDue(doc);
+      if (mailDue === undefined) idle(name);
+      else yield { ...doc, mailDue };
+    }
+  }
+
+  /** Removes the marker of a session, unless something waits for it (K2). */
+  settle(name: string): void {
+    this.#waiting.settle(name, () => {
+      const doc = this.#docOf(name);
+      if (doc === undefined || doc === "damaged") return true;
+      // In this order: a draft that is gone by now has become mail.
+      return this.#inbox(doc).hasDraft() || this.#firstDue(doc) !== undefined;
+    });
+  }
+
+  /** Whether mail waits for a session without a marker that says so: workers would not find it. */
+  isUnmarked(doc: SessionDoc): boolean {
+    const name = nameOf(doc.id);
+    // Looked at again: between the two looks it may have been taken in, and its marker removed.
+    return this.#firstDue(doc) !== undefined && !this.#waiting.has(name) && this.#firstDue(doc) !== undefined;
+  }
+
+  #firstDue(doc: SessionDoc): number | undefined {
+    const { head, drained } = doc;
+    return head === null ? undefined : this.#inbox(doc).firstDue(drained, (mail) => isForNow(head, mail));
+  }
+
+  /** A name that is no id says which directory it is, and the file there says whose. */
+  #docOf(name: string): Found {
+    if (nameOf(name) === name) return this.#sessions.find(name);
+    const found = this.#sessions.at(join(this.#root, pathOfName(name)));
+    if (found === undefined || found === "damaged") return found;
+    return nameOf(found.id) === name ? this.#sessions.find(found.id) : "damaged";
+  }
+
+  #inbox({ id, no }: SessionDoc): Inbox {
+    return new Inbox(this.#sessions.directory(id), no);
+  }
+}

@@ -1,0 +1,194 @@
+/** What there is in a store, without its texts: enough to list and find. It follows the index, and the index follows the sessions' files. */
+import type { LineId, Place } from "../../../core/values/ids.js";
+import type { SessionQuery } from "../../port.js";
+import type { SessionDoc } from "../sessions/session-file.js";
+
+export interface LineEntry {
+  readonly no: number;
+  readonly id: LineId;
+  readonly origin: Place | null;
+  readonly owner: string | null;
+}
+
+export interface Entry {
+  readonly id: string;
+  readonly no: number;
+  /** Null where there is no such session now. */
+  readonly status: string | null;
+  readonly agent: string | null;
+  readonly due: number | null;
+  readonly archived: boolean;
+  readonly tags: readonly string[];
+  readonly lines: readonly LineEntry[];
+  readonly lastLine: number;
+  readonly cut: readonly string[];
+}
+
+export const entryOf = ({ id, no, head, label, lines, lastLine, cut }: SessionDoc): Entry => ({
+  id,
+  no,
+  status: head?.status ?? null,
+  agent: head?.agent ?? null,
+  due: head?.due ?? null,
+  archived: label?.archived ?? false,
+  tags: label?.tags ?? [],
+  lines,
+  lastLine,
+  cut,
+});
+
+export function isSameEntry(a: Entry, b: Entry): boolean {
+  return (
+    a.no === b.no &&
+    a.status === b.status &&
+    a.agent === b.agent &&
+    a.due === b.due &&
+    a.archived === b.archived &&
+    a.lastLine === b.lastLine &&
+    a.cut.length === b.cut.length &&
+    a.tags.length === b.tags.length &&
+    a.tags.every((tag, i) => tag === b.tags[i]) &&
+    a.lines.length === b.lines.length &&
+    a.lines.every((line, i) => line.id === b.lines[i]?.id && line.owner === b.lines[i]?.owner)
+  );
+}
+
+export interface Standing extends LineEntry {
+  /** The session in whose directory its journal stands. */
+  readonly home: string;
+}
+
+const noLines: ReadonlySet<string> = new Set();
+
+export class Catalogue {
+  readonly #entries = new Map<string, Entry>();
+  readonly #lines = new Map<string, Standing>();
+  /** Lines by the line they begin on, and by the session they belong to where they stand in another's directory. */
+  readonly #forks = new Map<string, Set<string>>();
+  readonly #away = new Map<string, Set<string>>();
+  readonly #cut = new Set<string>();
+  /** Sessions that are, or will be, due, by their agent. */
+  readonly #due = new Map<string, Set<string>>();
+  /** Sessions by rising number, each number once while `#sorted`. One that was made anew is skipped where it stood before. */
+  #order: { readonly no: number; readonly id: string }[] = [];
+  #sorted = true;
+  lastSession = 0;
+  lastLine = 0;
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  entries(): IterableIterator<Entry> {
+    return this.#entries.values();
+  }
+
+  entry(id: string): Entry | undefined {
+    return this.#entries.get(id);
+  }
+
+  line(id: string): Standing | undefined {
+    return this.#lines.get(id);
+  }
+
+  wasCut(line: string): boolean {
+    return this.#cut.has(line);
+  }
+
+  forksOf(line: string): Standing[] {
+    return this.#standing(this.#forks.get(line) ?? noLines);
+  }
+
+  /** Lines of this session that stand in another's directory. */
+  awayOf(session: string): Standing[] {
+    return this.#standing(this.#away.get(session) ?? noLines);
+  }
+
+  #standing(ids: ReadonlySet<string>): Standing[] {
+    return [...ids].map((id) => this.#lines.get(id) as Standing);
+  }
+
+  set(entry: Entry): void {
+    const before = this.#entries.get(entry.id);
+    for (const line of before?.lines ?? []) this.#dropLine(line, entry.id);
+    if (before !== undefined) this.#dropDue(before);
+    this.#entries.set(entry.id, entry);
+    if (entry.agent !== null && entry.due !== null) addTo(this.#due, entry.agent, entry.id);
+    for (const line of entry.lines) this.#addLine(line, entry.id);
+    for (const line of entry.cut) this.#cut.add(line);
+    this.lastSession = Math.max(this.lastSession, entry.no);
+    this.lastLine = Math.max(this.lastLine, entry.lastLine);
+    if (entry.status === null || (before?.status != null && before.no === entry.no)) return;
+    // X4: a number that is not above all others may be in the order already. Then the order is made again before it is read.
+    if (entry.no <= (this.#order.at(-1)?.no ?? Number.NEGATIVE_INFINITY)) this.#sorted = false;
+    this.#order.push(entry);
+  }
+
+  #dropDue({ id, agent }: Entry): void {
+    if (agent === null) return;
+    const ids = this.#due.get(agent);
+    ids?.delete(id);
+    if (ids?.size === 0) this.#due.delete(agent);
+  }
+
+  /** An agent's sessions that are due at some time, in no order. */
+  due(agent: string): Entry[] {
+    return [...(this.#due.get(agent) ?? [])].map((id) => this.#entries.get(id) as Entry);
+  }
+
+  #addLine(line: LineEntry, home: string): void {
+    const { no, id, origin, owner } = line;
+    this.#lines.set(id, { no, id, origin, owner, home });
+    if (origin !== null) addTo(this.#forks, origin.line, id);
+    if (owner !== null && owner !== home) addTo(this.#away, owner, id);
+  }
+
+  #dropLine({ id, origin, owner }: LineEntry, home: string): void {
+    // Where two directories name one line, the other has it now.
+    if (this.#lines.get(id)?.home !== home) return;
+    this.#lines.delete(id);
+    if (origin !== null) this.#forks.get(origin.line)?.delete(id);
+    if (owner !== null) this.#away.get(owner)?.delete(id);
+  }
+
+  /** Sessions that fit, newest first. */
+  *sessions(query: SessionQuery): Generator<Entry> {
+    if (!this.#sorted || this.#order.length > 2 * this.#entries.size + 1_000) this.#sort();
+    const order = this.#order;
+    for (let i = this.#before(query.before ?? Number.POSITIVE_INFINITY) - 1; i >= 0; i--) {
+      const { no, id } = order[i] as { no: number; id: string };
+      const entry = this.#entries.get(id);
+      if (entry?.no === no && entry.status !== null && fits(entry, query)) yield entry;
+    }
+  }
+
+  #before(no: number): number {
+    let low = 0;
+    let high = this.#order.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#order[middle] as { no: number }).no < no) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  #sort(): void {
+    this.#order = [...this.#entries.values()].filter(({ status }) => status !== null).sort((a, b) => a.no - b.no);
+    this.#sorted = true;
+  }
+}
+
+export function fits(entry: Pick<Entry, "agent" | "status" | "tags" | "archived">, query: SessionQuery): boolean {
+  const { agent, status, tag, archived } = query;
+  if (agent !== undefined && entry.agent !== agent) return false;
+  if (status !== undefined && entry.status !== status) return false;
+  if (tag !== undefined && !entry.tags.includes(tag)) return false;
+  return archived === undefined || entry.archived === archived;
+}
+
+function addTo(map: Map<string, Set<string>>, key: string, value: string): void {
+  const set = map.get(key);
+  if (set === undefined) map.set(key, new Set([value]));
+  else set.add(value);
+}

@@ -1,0 +1,83 @@
+/** Makes the index again from the sessions' files. */
+import { closeSync } from "node:fs";
+import { basename, join } from "node:path";
+import { setImmediate as breathe } from "node:timers/promises";
+import type { LineId } from "../../../core/values/ids.js";
+import { isUnseen } from "../files/failures.js";
+import { namesIn, openFile, readRange } from "../files/files.js";
+import { sessionPath } from "../files/names.js";
+import type { SessionFiles } from "../sessions/session-files.js";
+import { type Entry, entryOf } from "./catalogue.js";
+
+const AT_ONCE = 200;
+
+export type Progress = (done: number, total: number) => void;
+
+/** The directories of all sessions. */
+export function sessionDirectories(root: string): string[] {
+  const sessions = join(root, "sessions");
+  return namesIn(sessions)
+    .filter((name) => /^[0-9a-f]{2}$/.test(name))
+    .flatMap((bucket) => namesIn(join(sessions, bucket)).map((name) => join(sessions, bucket, name)));
+}
+
+export async function readAllEntries(root: string, sessions: SessionFiles, onProgress: Progress | undefined): Promise<Entry[]> {
+  const entries: Entry[] = [];
+  // S2: in this order. What is put in its place in between is found there.
+  const directories = [...new Set([...sessions.unfinished, ...sessionDirectories(root)])];
+  let unnumbered = 0;
+  for (const [i, directory] of directories.entries()) {
+    if (i % AT_ONCE === 0) {
+      onProgress?.(i, directories.length);
+      await breathe();
+    }
+    const found = sessions.at(directory);
+    if (found === undefined) continue;
+    // One that cannot be read, or stands where it does not belong, is listed all the same: somebody has to be told.
+    if (found !== "damaged" && directory === join(root, sessionPath(found.id))) entries.push(entryOf(found));
+    else entries.push(damagedEntry(root, directory) ?? { ...nothing, id: basename(directory), no: --unnumbered });
+  }
+  onProgress?.(directories.length, directories.length);
+  return entries;
+}
+
+const nothing = { status: "damaged", agent: null, due: null, archived: false, tags: [], lines: [], lastLine: 0, cut: [] } as const;
+
+interface Header {
+  readonly line: LineId;
+  readonly session: string;
+  readonly number: number;
+  readonly no: number;
+  readonly origin: Entry["lines"][number]["origin"];
+}
+
+/** What the first rows of its journals say of a session whose own file is damaged. */
+function damagedEntry(root: string, directory: string): Entry | undefined {
+  const headers = namesIn(directory)
+    .filter((name) => name.endsWith(".jsonl"))
+    .flatMap((name) => headerOf(join(directory, name)) ?? [])
+    .filter(
+      ({ line, session }) => typeof line === "string" && typeof session === "string" && join(root, sessionPath(session)) === directory,
+    )
+    .sort((a, b) => a.no - b.no);
+  const last = headers.at(-1);
+  if (last === undefined) return undefined;
+  const lines = headers.map(({ line, no, origin, session }) => ({ no, id: line, origin, owner: session }));
+  return { ...nothing, id: last.session, no: last.number, lines, lastLine: last.no };
+}
+
+function headerOf(path: string): Header | undefined {
+  try {
+    const opened = openFile(path);
+    if (opened === undefined) return undefined;
+    try {
+      const [row = ""] = readRange(opened.fd, 0, Math.min(opened.stat.size, 4096)).toString().split("\n", 1);
+      return JSON.parse(row) as Header;
+    } finally {
+      closeSync(opened.fd);
+    }
+  } catch (error) {
+    if (isUnseen(error)) throw error;
+    return undefined;
+  }
+}

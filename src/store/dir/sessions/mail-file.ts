@@ -1,0 +1,70 @@
+/**
+ * A file of mail. Its head says when it is due and what it comes behind, and is read without the rest where that is large. A head alone is
+ * not checked: it says when to look, and what is looked at is read whole, and checked.
+ */
+import { closeSync } from "node:fs";
+import { basename } from "node:path";
+import type { Mail } from "../../port.js";
+import { openFile, readFile, readRange } from "../files/files.js";
+import { nameOf } from "../files/names.js";
+import { DAMAGED, unsealed } from "../files/sealed.js";
+
+export interface MailHead extends Omit<Mail, "text"> {
+  readonly n: number;
+  readonly session: number;
+  /** Absent where it is large, and was not read. */
+  readonly text?: string;
+}
+
+export interface MailFile extends MailHead {
+  readonly text: string;
+}
+
+/** Above that only the head of a file is read, where no more is asked for. */
+const LARGE_BYTES = 64 * 1024;
+const HEAD_BYTES = 4 * 1024;
+const HEAD =
+  /^\{\n(?: {2}"check": "[^"\n]*",\n)+ {2}"n": (\d+),\n {2}"session": (\d+),\n {2}"id": ("(?:[^"\\\n]|\\.)*"),\n {2}"due": (\d+),\n {2}"text": "/;
+
+export const mailName = (id: string): string => `${nameOf(id)}.json`;
+
+/** What the file holds, if it is for this session. One that is damaged may be: its text says that it is. */
+export function readMail(path: string, session: number): MailFile | undefined {
+  const text = readFile(path)?.toString();
+  if (text === undefined) return undefined;
+  // Where its head can be read, it waits for its time, as if it were sound: others need not look at it before.
+  const mail = unsealed<MailFile>(text) ?? { n: 0, id: path, due: 0, ...headIn(text, path), session, text: DAMAGED };
+  // Before there was mail for later, its files did not say that it is due.
+  return mail.session === session ? { ...mail, due: mail.due ?? 0 } : undefined;
+}
+
+/** The same; without its text where that is large. */
+export function glimpseMail(path: string, session: number): MailHead | undefined {
+  const head = largeHead(path);
+  return head?.session === session ? head : readMail(path, session);
+}
+
+function largeHead(path: string): MailHead | undefined {
+  const opened = openFile(path);
+  if (opened === undefined) return undefined;
+  try {
+    return opened.stat.size <= LARGE_BYTES ? undefined : headIn(readRange(opened.fd, 0, HEAD_BYTES).toString(), path);
+  } finally {
+    closeSync(opened.fd);
+  }
+}
+
+function headIn(text: string, path: string): MailHead | undefined {
+  const [, n, session, named = "", due] = HEAD.exec(text.slice(0, HEAD_BYTES)) ?? [];
+  const head = { n: Number(n), session: Number(session), id: idIn(named), due: Number(due) };
+  const isSound = Number.isSafeInteger(head.n) && Number.isSafeInteger(head.due) && mailName(head.id) === basename(path);
+  return isSound ? head : undefined;
+}
+
+function idIn(named: string): string {
+  try {
+    return JSON.parse(named) as string;
+  } catch {
+    return "";
+  }
+}

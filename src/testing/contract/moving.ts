@@ -1,0 +1,217 @@
+/** Journals that are brought in before anybody owns them, the past of a line, and tenants. */
+import assert from "node:assert/strict";
+import type { Save } from "../../core/journal/save.js";
+import type { Store } from "../../store/port.js";
+import { all, anything, type ContractCase, define, ok, refused } from "./case.js";
+import { begin, digestOf, Fixture, freed, lineOf } from "./fixture.js";
+
+export const moving: readonly ContractCase[] = [
+  define("a journal is brought in line by line, and belongs to nobody until its session is made", {
+    async act(store) {
+      const f = new Fixture("a");
+      const made = f.begin();
+      const absent = { session: "a", when: { absent: true } } as const;
+      ok(await store.apply([{ ...absent, loose: made.line }]));
+      ok(await store.apply([{ ...absent, loose: made.line }]), "again");
+      refused(await store.apply([{ ...absent, loose: { ...made.line, text: "another" } }]), "line");
+      const first = f.save({ items: 2, mark: true, blob: "kept" });
+      ok(await store.apply([{ ...absent, saves: first.saves ?? [] }]));
+      ok(await store.apply([{ ...absent, saves: first.saves ?? [] }]), "P3 again");
+      refused(await store.apply([{ ...absent, saves: f.later(f.peek({ items: 1 }), 1).saves ?? [] }]), "tail");
+      assert.deepEqual([(await store.line(f.line))?.owned, (await store.line(f.line))?.session], [false, null]);
+      assert.equal(await store.session("a"), undefined);
+      assert.deepEqual(await store.sessions({ limit: 10 }), []);
+      // A second line, that begins on the first.
+      const other = f.forked("a", 3);
+      ok(await store.apply([{ ...absent, loose: other.begin().line, saves: other.save({ items: 1, mark: true }).saves ?? [] }]));
+      const { line: _line, ...session } = other.begin();
+      refused(await store.apply([{ ...session, claims: [f.line, "0000000000000000" as never] }]), "line");
+      assert.equal(await store.session("a"), undefined);
+      ok(await store.apply([{ ...session, claims: [f.line, other.line] }]));
+      refused(await store.apply([{ ...absent, loose: made.line }]), "exists");
+      refused(await store.apply([{ ...begin("b"), claims: [f.line] }]), "line");
+      refused(await store.apply([{ session: "b", when: { absent: true }, loose: made.line }]), "line");
+      return { first: f.saves, second: other.saves };
+    },
+    async check(store, { first, second }) {
+      assert.deepEqual(await store.saves(lineOf(first), all), first);
+      assert.deepEqual(await store.saves(lineOf(second), all), second);
+      assert.deepEqual(
+        (await store.lines({ session: "a" })).map(({ id, owned }) => [id, owned]),
+        [
+          [lineOf(second), true],
+          [lineOf(first), true],
+        ],
+      );
+      assert.deepEqual((await store.present("a"))?.end, { ...(second[0] as Save), items: null, state: null });
+      assert.deepEqual(await store.sweep(10, true), freed([]));
+      assert.equal(await store.session("b"), undefined);
+    },
+  }),
+
+  define("lines, their saves and the session that claims them come in one apply, or not at all", {
+    async act(store) {
+      const f = new Fixture("a");
+      const absent = { session: "nobody", when: { absent: true } } as const;
+      const { line, ...session } = f.begin();
+      const first = { ...absent, loose: line, saves: f.save({ items: 1, mark: true }).saves ?? [] };
+      const other = f.forked("a", 2);
+      const second = { ...absent, loose: other.begin().line, saves: other.save({ items: 1, mark: true }).saves ?? [] };
+      const claims = [f.line, other.line];
+      // The end of a line is repeated as a condition: it must be there, or come next.
+      const missing = f.later(f.peek({ items: 1 }), 1).saves ?? [];
+      refused(await store.apply([first, second, { ...session, claims, saves: missing }]), "tail", 2);
+      assert.deepEqual([await store.line(f.line), await store.session("a")], [undefined, undefined]);
+      ok(await store.apply([first, second, { ...session, claims, saves: first.saves }]));
+      return claims;
+    },
+    async check(store, claims) {
+      assert.deepEqual(
+        (await store.lines({ session: "a" })).map(({ id }) => id),
+        claims.toReversed(),
+      );
+      for (const line of claims) assert.equal((await store.saves(line, all)).length, 1);
+      assert.equal(await store.session("nobody"), undefined);
+    },
+  }),
+
+  define("what was brought in and never claimed can be cut", {
+    async act(store) {
+      const f = new Fixture("a");
+      const absent = { session: "a", when: { absent: true } } as const;
+      ok(await store.apply([{ ...absent, loose: f.begin().line, saves: f.save({ items: 1, mark: true, blob: "gone" }).saves ?? [] }]));
+      assert.equal((await store.cut(f.line, -1, 100, false)).count, 1);
+      assert.deepEqual(await store.sweep(10, false), freed(["gone"]));
+      return f.line;
+    },
+    async check(store, line) {
+      assert.equal(await store.line(line), undefined);
+      assert.deepEqual(await store.counts(), { agents: 0, sessions: 0, checkpoints: 0, snapshots: 0, messages: 0, sizeBytes: 0 });
+    },
+  }),
+
+  define("the past of a line is the line and those it goes back to, newest first", {
+    async act(store) {
+      const a = new Fixture("a");
+      ok(await store.apply([a.begin()]));
+      for (let i = 0; i < 3; i++) ok(await store.apply([a.save({ items: 1, mark: true })]));
+      const b = a.forked("b", 4);
+      ok(await store.apply([b.begin(), b.save({ items: 1, mark: true })]));
+      const c = b.forked("c", 6);
+      ok(await store.apply([c.begin()]));
+      const aside = a.forked("d", 2);
+      ok(await store.apply([aside.begin()]));
+      ok(await store.apply([{ session: "b", when: {}, remove: true }]));
+      return { a: a.line, b: b.line, c: c.line };
+    },
+    async check(store, { a, b, c }) {
+      const past = await store.past(c, 10);
+      assert.deepEqual(past, [await store.line(c), await store.line(b), await store.line(a)]);
+      assert.deepEqual(
+        past.map(({ session }) => session),
+        ["c", null, "a"],
+      );
+      assert.deepEqual(await store.past(a, 10), [await store.line(a)]);
+      assert.deepEqual(await store.past(c, 2), past.slice(0, 2));
+      assert.deepEqual(await store.past(c, 1), past.slice(0, 1));
+      assert.deepEqual(await store.past("0000000000000000", 10), []);
+    },
+  }),
+
+  define("a watch can be begun and stopped at any time", {
+    async act(store) {
+      ok(await store.apply([begin("a")]));
+      const stop = store.watch("a", () => {});
+      store.watch("nobody", () => {})();
+      stop();
+      stop();
+      return store.watch("a", () => {});
+    },
+    async check(_store, stop) {
+      stop();
+    },
+  }),
+
+  {
+    name: "P9 tenants do not see each other, whatever they name",
+    async run(make) {
+      const harness = await make();
+      const mine = await harness.open("acme");
+      const theirs = await harness.open("Acme");
+      const plain = await harness.open();
+      const a = new Fixture("a", { agent: "x", due: 5, tags: ["t"] });
+      const b = new Fixture("a", { agent: "y", tags: ["t"] });
+      try {
+        ok(await mine.apply([a.begin({ epoch: 7 })]));
+        ok(await mine.apply([a.save({ items: 2, mark: true, blob: "secret" }, 7)]));
+        assert.equal(await mine.post("a", { id: "m", text: "for acme", due: 0 }), "posted");
+        const before = await whole(mine, a);
+
+        for (const other of [theirs, plain]) {
+          assert.equal(await other.session("a"), undefined);
+          assert.equal(await other.present("a"), undefined);
+          assert.equal(await other.line(a.line), undefined);
+          assert.deepEqual(await other.past(a.line, 10), []);
+          assert.deepEqual(await other.saves(a.line, all), []);
+          for (const of of [{ session: "a" }, { origin: a.line }, { all: true }] as const) assert.deepEqual(await other.lines(of), []);
+          for (const query of [{}, { agent: "x" }, { tag: "t" }, { status: "in-progress" }, { archived: false }])
+            assert.deepEqual(await other.sessions({ limit: 10, ...query }), []);
+          assert.equal(await other.blob(digestOf("secret")), undefined);
+          assert.deepEqual(await other.inbox("a", { dueBy: 0, limit: 10 }), []);
+          assert.deepEqual(await other.claim({ agent: "x", dueBy: 10, limit: 10 }, ({ lease }) => lease), []);
+          assert.equal(await other.post("a", { id: "m", text: "x", due: 0 }), "absent");
+          assert.deepEqual(await other.counts(), { agents: 0, sessions: 0, checkpoints: 0, snapshots: 0, messages: 0, sizeBytes: 0 });
+          assert.deepEqual(await other.sweep(10, false), freed([]));
+          assert.deepEqual(await other.cut(a.line, -1, 10, false), freed([]));
+          assert.equal(await other.replace(a.line, [{ save: a.gapOf(0, 0), refs: [], was: a.saves }], anything), false);
+          refused(await other.apply([a.peek({ items: 1 }, 7)]), "absent");
+          refused(await other.apply([{ session: "a", when: {}, remove: true }]), "absent");
+          refused(await other.apply([begin("fork", { origin: { line: a.line, seq: 3 } })]), "origin");
+          refused(await other.apply([{ ...begin("thief"), claims: [a.line] }]), "line");
+        }
+        assert.deepEqual(await whole(mine, a), before);
+
+        // The same names, another session; and an end for the one leaves the other as it was.
+        ok(await theirs.apply([b.begin()]));
+        ok(await theirs.apply([b.save({ items: 1, mark: true, blob: "secret" })]));
+        assert.deepEqual([(await theirs.counts()).sessions, (await theirs.counts()).messages], [1, 1]);
+        refused(await theirs.apply([b.begin()]), "exists");
+        ok(await theirs.apply([{ session: "a", when: {}, remove: true }]));
+        await theirs.cut(b.line, -1, 10, false);
+        assert.deepEqual(await theirs.sweep(10, false), freed(["secret"]));
+        assert.equal(await theirs.buriedEpoch("a"), 1);
+        assert.equal(await plain.buriedEpoch("a"), 0);
+        assert.deepEqual(await whole(mine, a), before);
+        // A journal brought over keeps the ids of its lines.
+        const absent = { session: "b", when: { absent: true } } as const;
+        ok(await theirs.apply([{ ...absent, loose: a.begin().line, saves: [{ save: a.saves[0] as Save, refs: [], blobs: [] }] }]));
+        assert.equal((await theirs.saves(a.line, all)).length, 1);
+        assert.equal((await theirs.cut(a.line, -1, 10, false)).count, 1);
+        assert.deepEqual(await whole(mine, a), before);
+      } finally {
+        for (const store of [mine, theirs, plain]) await store.close();
+      }
+      if (!harness.traits.durable) return;
+      const again = await harness.open("acme");
+      const plainAgain = await harness.open();
+      try {
+        assert.equal((await again.saves(a.line, all)).length, 1);
+        assert.equal(await plainAgain.session("a"), undefined);
+      } finally {
+        await again.close();
+        await plainAgain.close();
+      }
+    },
+  },
+];
+
+async function whole(store: Store, { id, line }: Fixture): Promise<unknown> {
+  return [
+    await store.session(id),
+    await store.saves(line, all),
+    await store.inbox(id, { dueBy: 0, limit: 10 }),
+    await store.counts(),
+    await store.blob(digestOf("secret")),
+    await store.lines({ all: true }),
+  ];
+}

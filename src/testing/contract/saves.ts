@@ -1,0 +1,289 @@
+/** Applying changes and reading saves back: conditions, order, groups, and what is nobody else's to change. */
+import assert from "node:assert/strict";
+import type { Save } from "../../core/journal/save.js";
+import { HoldfastError } from "../../core/values/errors.js";
+import type { Change, Store } from "../../store/port.js";
+import { all, anything, type ContractCase, define, ok, refused, seqs } from "./case.js";
+import { begin, bytesOf, digestOf, Fixture, lineOf } from "./fixture.js";
+
+export const saves: readonly ContractCase[] = [
+  define("P2 saves are there, section by section", {
+    async act(store) {
+      const f = new Fixture("a");
+      ok(await store.apply([f.begin()]));
+      for (let i = 0; i < 5; i++) ok(await store.apply([f.save({ items: 2, state: i % 2, mark: i !== 3 })]));
+      return f.saves;
+    },
+    async check(store, saves) {
+      const line = lineOf(saves);
+      assert.deepEqual(await store.saves(line, all), saves);
+      const headers = await store.saves(line, { ...all, items: false, state: false });
+      assert.deepEqual(
+        headers,
+        saves.map((save) => ({ ...save, items: null, state: null })),
+      );
+      const items = await store.saves(line, { ...all, state: false });
+      assert.deepEqual(
+        items.map(({ items: text, state }) => [text, state]),
+        saves.map(({ items: text }) => [text, null]),
+      );
+      const state = await store.saves(line, { ...all, items: false });
+      assert.deepEqual(
+        state.map(({ items: text, state: kept }) => [text, kept]),
+        saves.map(({ state: kept }) => [null, kept]),
+      );
+    },
+  }),
+
+  define("P5 ranges give the saves that hold any of their records, in either order, up to a limit", {
+    async act(store) {
+      const f = new Fixture("a");
+      ok(await store.apply([f.begin()]));
+      // Saves end at 3, 6, 9, …
+      for (let i = 0; i < 10; i++) ok(await store.apply([f.save({ items: 2, state: 0, mark: true })]));
+      return lineOf(f.saves);
+    },
+    async check(store, line) {
+      const ask = async (from: number, to: number, more: object = {}) => seqs(await store.saves(line, { ...all, from, to, ...more }));
+      assert.deepEqual(await ask(1, 3), [3]);
+      assert.deepEqual(await ask(3, 3), [3]);
+      assert.deepEqual(await ask(2, 4), [3, 6]);
+      assert.deepEqual(await ask(4, 4), [6]);
+      assert.deepEqual(await ask(7, 13), [9, 12, 15]);
+      assert.deepEqual(await ask(29, 2 ** 32 - 1), [30]);
+      assert.deepEqual(await ask(31, 2 ** 32 - 1), []);
+      assert.deepEqual(await ask(1, 30, { limit: 2 }), [3, 6]);
+      assert.deepEqual(await ask(1, 30, { limit: 2, newestFirst: true }), [30, 27]);
+      assert.deepEqual(await ask(5, 10, { newestFirst: true }), [12, 9, 6]);
+      assert.deepEqual(seqs(await store.saves("0000000000000000" as never, all)), []);
+    },
+  }),
+
+  define("P1 every condition is checked, and a refusal changes nothing", {
+    async act(store) {
+      const f = new Fixture("a");
+      ok(await store.apply([f.begin({ epoch: 5, until: 1_000, version: 3 })]));
+      ok(await store.apply([f.save({ items: 1, state: 0, mark: false }, 5)]));
+      const before = await snapshot(store);
+      refused(await store.apply([begin("a")]), "exists");
+      refused(await store.apply([{ session: "nobody", when: {}, head: begin("nobody").head }]), "absent");
+      refused(await store.apply([f.peek({ items: 1 }, 4)]), "epoch");
+      refused(await store.apply([f.peek({ items: 1 }, 6)]), "epoch");
+      refused(await store.apply([{ session: "a", when: { epoch: 4 }, lease: { epoch: 9, until: 9, text: "x" } }]), "epoch");
+      refused(await store.apply([{ session: "a", when: { epoch: 5, until: 999 }, lease: { epoch: 6, until: 9, text: "x" } }]), "until");
+      refused(await store.apply([{ session: "a", when: { version: 2 }, label: { ...begin("a").label, version: 4 } }]), "version");
+      // No mark there: a fork cannot begin at it.
+      refused(await store.apply([begin("b", { origin: { line: f.line, seq: 1 } })]), "origin");
+      refused(await store.apply([begin("b", { origin: { line: f.line, seq: 2 } })]), "origin");
+      refused(await store.apply([begin("b", { origin: { line: "0000000000000000" as never, seq: 1 } })]), "origin");
+      assert.deepEqual(await snapshot(store), before);
+      return before;
+    },
+    async check(store, before) {
+      assert.deepEqual(await snapshot(store), before);
+    },
+  }),
+
+  define("P1 a save must follow the end of its line", {
+    async act(store) {
+      const f = new Fixture("a");
+      ok(await store.apply([f.begin()]));
+      const skipped = f.peek({ items: 1, text: "another" });
+      ok(await store.apply([f.save({ items: 1 })]));
+      const ahead = f.later(f.peek({ items: 1 }), 1);
+      refused(await store.apply([skipped]), "tail");
+      refused(await store.apply([ahead]), "tail");
+      ok(await store.apply([f.save({ items: 3, mark: true })]));
+      return f.saves;
+    },
+    async check(store, saves) {
+      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
+    },
+  }),
+
+  define("P1 changes applied together stand or fall together", {
+    async act(store) {
+      const a = new Fixture("a");
+      const b = new Fixture("b");
+      ok(await store.apply([a.begin(), b.begin()]));
+      refused(await store.apply([a.peek({ items: 1, blob: "kept?" }), b.peek({ items: 1 }, 7)]), "epoch", 1);
+      refused(await store.apply([begin("c"), a.peek({ items: 1 }, 7)]), "epoch", 1);
+      refused(
+        await store.apply([
+          { ...a.peek({ items: 1 }), head: { status: "failed", agent: null, line: a.line, due: null, text: "x" } },
+          begin("b"),
+        ]),
+        "exists",
+        1,
+      );
+      assert.equal(await store.session("c"), undefined);
+      assert.equal(await store.blob(digestOf("kept?")), undefined);
+      ok(await store.apply([a.save({ items: 1 }), b.save({ items: 2 })]));
+      return { a: a.saves, b: b.saves };
+    },
+    async check(store, { a, b }) {
+      assert.deepEqual(await store.saves(lineOf(a), all), a);
+      assert.deepEqual(await store.saves(lineOf(b), all), b);
+      assert.equal((await store.session("a"))?.head.status, "in-progress");
+      assert.equal((await store.counts()).sessions, 2);
+    },
+  }),
+
+  define("P3 a save that came with a head, or was pruned to a gap since, is known; one in its place is not taken for it", {
+    async act(store) {
+      const f = new Fixture("a");
+      const made = f.begin();
+      ok(await store.apply([made]));
+      ok(await store.apply([f.save({ state: 1 })]));
+      const astray = f.peek({ state: 2 });
+      const first = f.save({ state: 4 });
+      ok(await store.apply([{ ...first, head: { ...made.head, text: "head 2" } }]));
+      ok(await store.apply([first]), "without its head");
+      refused(await store.apply([astray]), "tail");
+      const emptied = f.gapOf(1, 1);
+      assert.equal(await store.replace(f.line, [{ save: emptied, refs: [], was: [f.saves[1] as Save] }], anything), true);
+      ok(await store.apply([first]), "pruned");
+      return f.saves.with(1, emptied);
+    },
+    async check(store, saves) {
+      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
+    },
+  }),
+
+  define("P3 a save that is there already is ok again, and is there once", {
+    async act(store) {
+      const f = new Fixture("a");
+      ok(await store.apply([f.begin()]));
+      const first = f.save({ items: 1, mark: true });
+      ok(await store.apply([first]));
+      const astray = f.peek({ items: 3, text: "follows what was the end" });
+      ok(await store.apply([first]), "at the end of the line");
+      ok(await store.apply([f.save({ items: 1, blob: "body" })]));
+      ok(await store.apply([first]), "further back");
+      const other = f.rewritten(first);
+      refused(await store.apply([other]), "tail");
+      ok(await store.apply([first]));
+      refused(await store.apply([astray]), "tail");
+      ok(await store.apply([f.save({ items: 2 })]));
+      ok(await store.apply([f.save({ items: 2 })]));
+      return f.saves;
+    },
+    async check(store, saves) {
+      assert.deepEqual(await store.saves(lineOf(saves), all), saves);
+    },
+  }),
+
+  define("P4 applies of one tick succeed and fail apart", {
+    async act(store) {
+      const fixtures = Array.from({ length: 20 }, (_, i) => new Fixture(`s${i}`));
+      for (const f of fixtures) ok(await store.apply([f.begin()]));
+      const answers = await Promise.all(
+        fixtures.map((f, i) =>
+          store.apply([i % 3 === 0 ? f.peek({ items: 1 }, 9) : f.save({ items: 1, ...(i % 3 === 1 ? { blob: `blob ${i}` } : {}) })]),
+        ),
+      );
+      answers.forEach((answer, i) => (i % 3 === 0 ? refused(answer, "epoch") : ok(answer)));
+      return fixtures.map((f) => ({ line: f.line, saves: f.saves }));
+    },
+    async check(store, fixtures) {
+      for (const { line, saves } of fixtures) assert.deepEqual(await store.saves(line, all), saves);
+    },
+  }),
+
+  define("P4 applies of one session in one tick keep their order", {
+    async act(store) {
+      const f = new Fixture("a");
+      ok(await store.apply([f.begin()]));
+      const changes = Array.from({ length: 30 }, () => f.save({ items: 1, mark: true }));
+      for (const answer of await Promise.all(changes.map((change) => store.apply([change])))) ok(answer);
+      return f.saves;
+    },
+    async check(store, saves) {
+      assert.deepEqual(seqs(await store.saves(lineOf(saves), all)), seqs(saves));
+    },
+  }),
+
+  define("P6 what is passed in and handed out is nobody's to change", {
+    async act(store) {
+      const f = new Fixture("a");
+      const bytes = new Uint8Array([1, 2, 3]);
+      ok(await store.apply([f.begin()]));
+      ok(await store.apply([f.save({ items: 1, bytes })]));
+      bytes.fill(9);
+      const got = (await store.blob(bytesOf([1, 2, 3]))) as Uint8Array;
+      got.fill(8);
+    },
+    async check(store) {
+      assert.deepEqual([...((await store.blob(bytesOf([1, 2, 3]))) as Uint8Array)], [1, 2, 3]);
+    },
+  }),
+
+  define("long texts and many saves", {
+    async act(store) {
+      const f = new Fixture("a");
+      ok(await store.apply([f.begin()]));
+      ok(await store.apply([f.save({ items: 1, text: "é𝔘\u0000\n".repeat(100_000) })]));
+      for (let i = 0; i < 300; i++) ok(await store.apply([f.save({ items: 3, state: 1, mark: true })]));
+      return f.saves;
+    },
+    async check(store, saves) {
+      const found: Save[] = [];
+      for (let from = 1; ; ) {
+        const page = await store.saves(lineOf(saves), { ...all, from, limit: 100 });
+        if (page.length === 0) break;
+        found.push(...page);
+        from = (page.at(-1) as Save).seq + 1;
+      }
+      assert.deepEqual(found, saves);
+    },
+  }),
+
+  define("the clock of leases does not go back, and a sound store finds no damage", {
+    async act(store) {
+      const before = await store.now();
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      assert.ok((await store.now()) >= before);
+      assert.ok(Number.isFinite(before));
+      ok(await store.apply([begin("a")]));
+      return undefined;
+    },
+    async check(store) {
+      assert.deepEqual(await store.check(), []);
+      const given = await store.compact(10);
+      assert.ok(given.count >= 0 && given.count <= 10 && given.bytes >= 0);
+      assert.equal((await store.session("a"))?.id, "a");
+    },
+  }),
+
+  {
+    name: "a closed store says so, and closing twice is no harm",
+    async run(make) {
+      const store = await (await make()).open();
+      const change: Change = begin("a");
+      await store.close();
+      await store.close();
+      for (const call of [
+        () => store.apply([change]),
+        () => store.session("a"),
+        () => store.sessions({ limit: 1 }),
+        () => store.saves(change.line?.id as never, all),
+        () => store.inbox("a", { dueBy: 0, limit: 1 }),
+        () => store.claim({ agent: "x", dueBy: 0, limit: 1 }, () => undefined),
+        () => store.counts(),
+      ]) {
+        await assert.rejects(call, (error: unknown) => error instanceof HoldfastError && error.code === "CLOSED");
+      }
+    },
+  },
+];
+
+/** Everything a store shows, to compare it before and after. */
+async function snapshot(store: Store): Promise<unknown> {
+  const lines = await store.lines({ all: true });
+  return {
+    sessions: await store.sessions({ limit: 1_000 }),
+    lines,
+    saves: await Promise.all(lines.map(({ id }) => store.saves(id, all))),
+    counts: await store.counts(),
+  };
+}

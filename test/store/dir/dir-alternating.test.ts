@@ -1,0 +1,47 @@
+/** The store contract on a directory that two stores have open. Each call goes to the other one: none may know less than all there is. */
+import { join } from "node:path";
+import { describe, test } from "vitest";
+import { openDir } from "../../../src/store/dir/open.js";
+import type { Store, Traits } from "../../../src/store/port.js";
+import { storeContract } from "../../../src/testing/index.js";
+import { scratch } from "../../support/stores.js";
+
+const traits: Traits = { durable: true, oneMachine: true, shared: true, inBulk: true };
+
+/** Gives each call to the other store. Calls that are made side by side go to one of them: only that one knows their order. */
+function inTurns(stores: readonly [Store, Store]): Store {
+  let turn: 0 | 1 = 0;
+  let running = 0;
+  const get = (_: object, name: keyof Store): unknown => {
+    if (name === "close") return () => Promise.all(stores.map((store) => store.close())).then(() => {});
+    if (typeof stores[0][name] !== "function") return stores[0][name];
+    return (...args: unknown[]) => {
+      if (running === 0) turn = turn === 0 ? 1 : 0;
+      const answer = (stores[turn][name] as (...given: unknown[]) => unknown).call(stores[turn], ...args);
+      if (!(answer instanceof Promise)) return answer;
+      running += 1;
+      return answer.finally(() => {
+        running -= 1;
+      });
+    };
+  };
+  return new Proxy({}, { get } as ProxyHandler<object>) as Store;
+}
+
+/** Each handing over takes some milliseconds: every so many cases in short runs, and all of them in long ones. */
+const step = Number(process.env["HOLDFAST_CONTRACT_STEP"] ?? 4);
+
+describe("the store contract on a directory that two processes write in turns", () => {
+  const root = scratch();
+  let count = 0;
+  test.each(storeContract.filter((_, i) => i % step === 0))("$name", async ({ run }) => {
+    await run(() => {
+      const path = join(root, `store-${++count}`);
+      const open = async (tenant?: string) => {
+        const options = tenant === undefined ? {} : { tenant };
+        return inTurns([await openDir(path, options), await openDir(path, options)]);
+      };
+      return { traits, open };
+    });
+  });
+});
