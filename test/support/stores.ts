@@ -1,4 +1,9 @@
-/** The table of stores that tests run over. A store is known by its traits, never by its name. */
+/**
+ * The table of stores that tests run over. A store is known by its traits, never by its name.
+ *
+ * `npm test` runs the contract on every store, and the features on memory and SQLite. `npm run faults` runs the features on the others. Name
+ * stores in HOLDFAST_STORES to choose (`HOLDFAST_STORES=dir,postgres`), or `all`.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -22,7 +27,7 @@ export interface StoreKind {
 let directory: string | undefined;
 let count = 0;
 
-export const stores: readonly StoreKind[] = [
+export const everyStore: readonly StoreKind[] = [
   { name: "memory", traits: { durable: false, oneMachine: true, shared: false }, address: () => "memory:" },
   {
     name: "sqlite",
@@ -51,3 +56,8 @@ export const stores: readonly StoreKind[] = [
     },
   },
 ];
+
+const chosen = (process.env["HOLDFAST_STORES"] ?? "memory,sqlite").split(",");
+
+/** The stores that the features are tested on in this run. */
+export const stores: readonly StoreKind[] = everyStore.filter(({ name }) => chosen.includes(name) || chosen.includes("all"));
