@@ -8,8 +8,8 @@ import { HoldfastError } from "../../core/values/errors.js";
 import type { LineId } from "../../core/values/ids.js";
 import { deepFreeze, type Json } from "../../core/values/json.js";
 import type { Ground } from "../journal/ground.js";
-import { hole } from "../journal/journal.js";
 import type { Past } from "../journal/past.js";
+import { hole } from "../journal/walk.js";
 
 export async function valueOf({ journal }: Ground, body: Body | undefined): Promise<Json> {
   if (body === undefined) return null;
@@ -42,7 +42,7 @@ export async function resultOf(ground: Ground, effect: Effect): Promise<Json> {
 }
 
 async function messageAt(ground: Ground, line: LineId, seq: number): Promise<Message | undefined> {
-  const [save] = await ground.store.saves(line, { from: seq, to: seq, limit: 1, items: true, state: false });
+  const save = await ground.journal.saves.holding(line, seq, { items: true });
   if (save === undefined || firstSeq(save) > seq) {
     // The end of a line that no session owns may have been freed. Of any other line it must be there.
     if ((await ground.journal.line(line))?.session != null) throw hole(line, seq);

@@ -7,12 +7,10 @@
 import { bodyIn } from "../../core/effects/course.js";
 import { type Effect, type EffectEvent, lineOfEffect } from "../../core/effects/effect.js";
 import type { JournalRecord } from "../../core/journal/record.js";
-import { firstSeq, isGap, open } from "../../core/journal/save.js";
 import { type ErrorDetails, quote } from "../../core/values/errors.js";
 import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
 import { type Json, sortedText } from "../../core/values/json.js";
 import type { Ground } from "../journal/ground.js";
-import { hole } from "../journal/journal.js";
 import type { MailDoc, Settlement } from "../records/rows.js";
 import { valueOf } from "./bodies.js";
 
@@ -78,22 +76,19 @@ export async function standing(
 }
 
 /** What the latest saves say of a call, newest first, back to its intent. */
-async function* recordsOf({ store }: Ground, effectId: string): AsyncGenerator<JournalRecord> {
-  const line = lineOfEffect(effectId) as LineId;
-  let to = MAX_SEQ;
-  for (let looked = 0; looked < LOOK_BACK; looked += ROWS) {
-    const saves = await store.saves(line, { from: 1, to, limit: ROWS, newestFirst: true, items: false, state: true });
-    for (const save of saves) {
-      if (to !== MAX_SEQ && save.seq !== to) throw hole(line, to);
-      to = firstSeq(save) - 1;
-      if (isGap(save) || save.state === null) continue;
-      for (const record of open(save, { state: true }).state.toReversed()) {
+async function* recordsOf({ journal }: Ground, effectId: string): AsyncGenerator<JournalRecord> {
+  const [own] = await journal.past(lineOfEffect(effectId) as LineId).downTo(MAX_SEQ);
+  if (own === undefined) return;
+  let looked = 0;
+  for await (const page of journal.saves.walk([own], { newestFirst: true, state: true, rows: ROWS })) {
+    for (const { state } of page)
+      for (const record of state.toReversed()) {
         if (record.effect?.id !== effectId) continue;
         yield record;
         if (record.effect.is === "intent") return;
       }
-    }
-    if (saves.length < ROWS) return;
+    looked += page.length;
+    if (looked >= LOOK_BACK) return;
   }
 }
 

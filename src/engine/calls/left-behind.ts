@@ -4,23 +4,18 @@
  */
 import { bodyIn } from "../../core/effects/course.js";
 import { acts, applyEvent, type Effect, likeness } from "../../core/effects/effect.js";
-import { firstSeq, isGap, open, type Save } from "../../core/journal/save.js";
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
 import type { LineRow } from "../../store/port.js";
 import type { Ground } from "../journal/ground.js";
-import { hole } from "../journal/journal.js";
 import type { Past, Segment } from "../journal/past.js";
-import { breathe } from "../util/breathe.js";
 
 /** A stretch of a line, read as far as it goes, and the calls that were made on it or were open where it begins. */
 interface Stretch {
   readonly line: LineId;
   readonly to: number;
-  /** Whether a session owns the line: then nothing is cut from its end. */
-  readonly isOwned: boolean;
+  /** The session that owns the line, or null. */
+  readonly session: string | null;
   next: number;
-  /** The last save that was read. */
-  last: Save | undefined;
   readonly calls: Map<string, Effect>;
 }
 
@@ -43,7 +38,7 @@ export class LeftBehind {
     const owners = [session, origin, ...past.map((segment) => segment.session)].flatMap((owner) => owner ?? []);
     for (const owner of new Set<string>(owners)) {
       for (const { id, origin: begins } of await ground.store.lines({ session: owner }))
-        if (!past.some(({ line }) => line === id)) stretches.push(whole(id, begins, true));
+        if (!past.some(({ line }) => line === id)) stretches.push(whole(id, begins, owner));
     }
     return new LeftBehind(ground, stretches);
   }
@@ -53,7 +48,7 @@ export class LeftBehind {
     const stretches: Stretch[] = [];
     for (const { id, origin, session } of lines) {
       const last = kept.get(id);
-      stretches.push(last === undefined ? whole(id, origin, session !== null) : await after(ground, { line: id, session }, last));
+      stretches.push(last === undefined ? whole(id, origin, session) : await after(ground, { line: id, session }, last));
     }
     return new LeftBehind(ground, stretches);
   }
@@ -64,7 +59,7 @@ export class LeftBehind {
     for (const segment of (await past.downTo(seq + 1)).toReversed()) {
       const { line, from, to, session } = segment;
       if (to <= seq) continue;
-      const whole = { line, to, isOwned: session !== null, next: from, last: undefined, calls: new Map<string, Effect>() };
+      const whole = { line, to, session, next: from, calls: new Map<string, Effect>() };
       stretches.push(from <= seq ? { ...(await after(ground, segment, seq)), to } : whole);
     }
     return new LeftBehind(ground, stretches).all();
@@ -90,19 +85,13 @@ export class LeftBehind {
   }
 
   async #read(stretch: Stretch): Promise<void> {
-    const checkEnd = await this.#ground.journal.endCheck();
-    while (stretch.next <= stretch.to) {
-      await breathe();
-      const { line, next, to, calls } = stretch;
-      const saves = await this.#ground.store.saves(line, { from: next, to, limit: ROWS, items: false, state: true });
-      if (saves.length === 0 && to !== MAX_SEQ) throw hole(line, next);
-      for (const save of saves) {
-        if (firstSeq(save) > stretch.next) throw hole(line, stretch.next);
+    const { line, next: from, to, session, calls } = stretch;
+    if (from > to) return;
+    for await (const page of this.#ground.journal.saves.walk([{ line, from, to, session }], { state: true, rows: ROWS })) {
+      for (const { save, state } of page) {
         stretch.next = save.seq + 1;
-        stretch.last = save;
-        // Pruned: no checkpoint is left before it to go back to.
-        if (isGap(save) || save.state === null) continue;
-        for (const record of open(save, { state: true }).state) {
+        // Of what was pruned, no checkpoint is left before it to go back to.
+        for (const record of state) {
           const { effect: event } = record;
           if (event === undefined) continue;
           const about = { at: save.at - (record.ago ?? 0), holder: undefined, body: bodyIn(record) };
@@ -110,19 +99,15 @@ export class LeftBehind {
           if (effect !== undefined && acts(effect)) calls.set(effect.id, effect);
         }
       }
-      if (saves.length === ROWS || to !== MAX_SEQ) continue;
-      if (stretch.isOwned) checkEnd(line, stretch.last);
-      return;
     }
   }
 }
 
-const whole = (line: LineId, origin: Place | null, isOwned: boolean): Stretch => ({
+const whole = (line: LineId, origin: Place | null, session: string | null): Stretch => ({
   line,
   to: MAX_SEQ,
-  isOwned,
+  session,
   next: (origin?.seq ?? 0) + 1,
-  last: undefined,
   calls: new Map(),
 });
 
@@ -132,5 +117,5 @@ async function after({ journal, loader }: Ground, { line, session }: Pick<Segmen
   const course = found && (await loader.course(found));
   const open = (course?.open ?? []).filter(acts);
   const calls = new Map(open.map((effect) => [effect.id, effect]));
-  return { line, to: MAX_SEQ, isOwned: session !== null, next: seq + 1, last: found?.save, calls };
+  return { line, to: MAX_SEQ, session, next: seq + 1, calls };
 }

@@ -10,6 +10,7 @@ import type { LineRow, SessionRow, Store, Witnesses } from "../../store/port.js"
 import { type HeadDoc, headOf, type LineDoc, lineOf } from "../records/rows.js";
 import { Heirs } from "./heirs.js";
 import { FIRST_LINES, lost, Past, type Segment } from "./past.js";
+import { checkAnchor, hole, SaveReader } from "./walk.js";
 
 /** A save whose sections were not read, verified. */
 export interface Read {
@@ -38,10 +39,10 @@ export interface OwnedOptions {
   readonly own?: boolean;
 }
 
-const HEADER = { items: false, state: false } as const;
-
 export class Journal {
   readonly #store: Store;
+  /** The saves of lines. All reading of saves goes through it. */
+  readonly saves: SaveReader;
   readonly #docs = new Map<string, LineDoc>();
   #anchors: Witnesses | Promise<Witnesses> | undefined;
   #hasListed = false;
@@ -52,6 +53,7 @@ export class Journal {
 
   constructor(store: Store) {
     this.#store = store;
+    this.saves = new SaveReader(store, () => this.#knownEnds());
   }
 
   // ---- lines
@@ -103,7 +105,7 @@ export class Journal {
   /** The last save of a line, without its sections, or undefined where it has none. */
   async tail(line: LineId, ends?: Witnesses): Promise<Read | undefined> {
     const anchors = ends ?? (await this.#knownEnds());
-    const [save] = await this.#store.saves(line, { from: 1, to: MAX_SEQ, limit: 1, newestFirst: true, ...HEADER });
+    const save = await this.saves.last(line);
     checkAnchor(anchors, line, save);
     return save && read(save);
   }
@@ -121,12 +123,6 @@ export class Journal {
       },
     );
     return this.#anchors;
-  }
-
-  /** A check of ends that a walk has found. Ask for it before the walk begins: lines only move on, and so do anchors. */
-  async endCheck(): Promise<(line: LineId, last: Save | undefined) => void> {
-    const anchors = await this.#knownEnds();
-    return (line, last) => checkAnchor(anchors, line, last);
   }
 
   /** Whether a line had gone further than a record when its anchor was written. */
@@ -148,7 +144,7 @@ export class Journal {
 
   /** The save that ends at exactly this place, or undefined. */
   async saveAt({ line, seq }: Place): Promise<Read | undefined> {
-    const [save] = await this.#store.saves(line, { from: seq, to: seq, limit: 1, ...HEADER });
+    const save = await this.saves.holding(line, seq);
     if (save !== undefined && isGap(save) && firstSeq(save) <= seq) return undefined;
     // Verified even where it is not the one: a save whose number was changed must not make another seem never to have been.
     const found = save && !isGap(save) ? read(save) : undefined;
@@ -158,8 +154,7 @@ export class Journal {
 
   /** Throws where a record that no save holds must have been there: one behind it is on the same line. */
   async checkAbsent({ line, seq }: Place): Promise<void> {
-    const [after] = await this.#store.saves(line, { from: seq, to: MAX_SEQ, limit: 1, ...HEADER });
-    if (after === undefined) return;
+    if ((await this.saves.firstFrom(line, seq)) === undefined) return;
     const origin = (await this.line(line))?.doc.origin;
     if (seq > (origin?.seq ?? 0)) throw hole(line, seq);
   }
@@ -219,34 +214,27 @@ export class Journal {
     atOnce: number,
     { heirs = new Heirs(this.#store), own = false }: OwnedOptions = {},
   ): AsyncGenerator<Checkpoint> {
-    const anchors = await this.#knownEnds();
     let seq = from;
     while (seq > 0) {
       const segment: Segment | undefined = (await past.downTo(seq)).find(({ from: first, to }) => seq >= first && seq <= to);
       if (segment === undefined) return;
       const { line } = segment;
       if (own && (segment.session ?? (await heirs.of(line, segment.to)) ?? asker) !== asker) return;
-      const saves = await this.#store.saves(line, { from: segment.from, to: seq, limit: atOnce, newestFirst: true, ...HEADER });
-      const [first] = saves;
-      // The end of a line is wherever it is, unless an anchor knows better; any other place must be there.
-      if (seq === MAX_SEQ) checkAnchor(anchors, line, first);
-      else if (first === undefined || first.seq < seq || firstSeq(first) > seq) throw hole(line, seq);
       // A line with no saves yet goes on at its origin.
       let next = segment.from - 1;
-      let after: Save | undefined;
-      for (const save of saves) {
-        if (after !== undefined && save.seq !== firstSeq(after) - 1) throw hole(line, firstSeq(after) - 1);
-        after = save;
-        next = priorOf(save);
-        if (isGap(save) || save.seq > segment.to) continue;
-        const { digest: end } = open(save, { mark: true });
-        // The asker itself goes back to it. The session that inherits it may be deleted by now.
-        const owner = segment.session ?? (save.mark === null ? undefined : await heirs.of(line, save.seq)) ?? asker;
-        const parent = save.prior < segment.from && save.prior > 0 ? await past.lineAt(save.prior) : undefined;
-        const checkpoint = checkpointOf(save, end, owner as SessionId, () => parent ?? line);
-        if (checkpoint) yield checkpoint;
+      // One full page: the pointer of its last save leads on.
+      for await (const page of this.saves.walk([segment], { to: seq, newestFirst: true, rows: atOnce, opens: markOnly })) {
+        for (const { save, digest: end } of page) {
+          next = priorOf(save);
+          if (end === undefined || save.seq > segment.to) continue;
+          // The asker itself goes back to it. The session that inherits it may be deleted by now.
+          const owner = segment.session ?? (save.mark === null ? undefined : await heirs.of(line, save.seq)) ?? asker;
+          const parent = save.prior < segment.from && save.prior > 0 ? await past.lineAt(save.prior) : undefined;
+          const checkpoint = checkpointOf(save, end, owner as SessionId, () => parent ?? line);
+          if (checkpoint) yield checkpoint;
+        }
+        if (page.length === atOnce) break;
       }
-      if (saves.length < atOnce && after !== undefined && firstSeq(after) !== segment.from) throw hole(line, firstSeq(after) - 1);
       if (next >= seq) throw hole(line, seq);
       seq = next;
     }
@@ -269,24 +257,5 @@ export class Journal {
   }
 }
 
+const markOnly = () => ({ mark: true });
 const read = (save: Save): Read => ({ save, digest: open(save, {}).digest });
-
-function checkAnchor(anchors: Witnesses, line: LineId, tail: Save | undefined): void {
-  const anchor = anchors.of(line);
-  if (anchor === undefined) return;
-  if (tail === undefined || tail.seq < anchor.seq || (tail.seq === anchor.seq && tail.check !== anchor.check)) {
-    throw new HoldfastError(
-      "CORRUPT",
-      `Line ${line} was at ${anchor.seq} when its anchor was written, and now ends at ${tail?.seq ?? 0}: its end was lost, or an older copy was put back. Restore the newest backup, or delete the anchors file to accept what is there.`,
-      { line, seq: anchor.seq },
-    );
-  }
-}
-
-export function hole(line: LineId, seq: number): HoldfastError {
-  return new HoldfastError(
-    "CORRUPT",
-    `Record ${seq} of line ${line} is missing. Run verify to see what else is; other sessions are not touched.`,
-    { line, seq },
-  );
-}

@@ -6,16 +6,16 @@ import { bodyIn, Course } from "../../core/effects/course.js";
 import { markOf } from "../../core/journal/checkpoint.js";
 import { type Bodies, Fold } from "../../core/journal/fold.js";
 import { type Base, changesState, type JournalRecord } from "../../core/journal/record.js";
-import { firstSeq, isGap, type Need, type Opened, open, type Save } from "../../core/journal/save.js";
+import { isGap, type Need, type Opened, open, type Save } from "../../core/journal/save.js";
 import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { type LineId, type Place, placeId } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
-import type { SaveQuery, Store } from "../../store/port.js";
-import { breathe } from "../util/breathe.js";
+import type { Store } from "../../store/port.js";
 import { Gate } from "../util/gate.js";
-import { hole, type Journal, type Read, type Standpoint } from "./journal.js";
-import type { Past } from "./past.js";
+import type { Journal, Read, Standpoint } from "./journal.js";
+import type { Past, Segment } from "./past.js";
+import { hole } from "./walk.js";
 
 export interface Loaded {
   readonly fold: Fold;
@@ -34,16 +34,12 @@ const ROWS = 1_000;
  * them last: a third more memory was measured. Over a wire some must wait for answers.
  */
 const AT_ONCE = { here: 2, away: 16 };
-/** Where saves come over a wire, some pages of so many records are on their way while one is verified. */
-const AWAY = { records: 400, pages: 4 };
 
 export class Loader {
-  readonly #store: Store;
   readonly #journal: Journal;
   readonly #gate: Gate;
 
   constructor(store: Store, journal: Journal) {
-    this.#store = store;
     this.#journal = journal;
     this.#gate = new Gate(store.traits.oneMachine ? AT_ONCE.here : AT_ONCE.away);
   }
@@ -100,21 +96,18 @@ export class Loader {
       const { base } = await this.base(past, end.base);
       if (base.course !== undefined) course.applyBase(base.course);
     }
-    let next = end.base + 1;
-    for (const { line, from, to } of await since(past, end)) {
-      if (to < next) continue;
-      if (from > 1 && from > end.base) course.leaveLine();
-      for await (const saves of this.#pages(line, { from: next, to, items: false, state: true })) {
-        for (const save of saves) {
-          if (firstSeq(save) !== next) throw hole(line, next);
-          if (save.nMessages > 0) course.placeChanges();
-          for (const record of openHere(save, { state: true }).state) {
-            if (changesState(record)) course.placeChanges();
-            course.apply(record, bodyIn(record), save.at - (record.ago ?? 0));
-          }
-          course.saveEnds();
-          next = save.seq + 1;
+    let line: LineId | undefined;
+    const stretches = await since(past, end);
+    for await (const page of this.#journal.saves.walk(stretches, { from: end.base + 1, state: true, whole: true, rows: ROWS })) {
+      for (const { save, state } of page) {
+        if (save.line !== line && leavesLine(stretches, save, end)) course.leaveLine();
+        line = save.line;
+        if (save.nMessages > 0) course.placeChanges();
+        for (const record of state) {
+          if (changesState(record)) course.placeChanges();
+          course.apply(record, bodyIn(record), save.at - (record.ago ?? 0));
         }
+        course.saveEnds();
       }
     }
     return course;
@@ -132,56 +125,21 @@ export class Loader {
   /** Applies all that follows the base. Answers the newest checkpoint met on the way. */
   async #loadSince(fold: Fold, past: Past, end: Save): Promise<string | null> {
     let mark: string | null = null;
-    let follows: Digest | undefined;
-    let next = end.base + 1;
-    for (const { line, from, to } of await since(past, end)) {
-      if (to < next) continue;
-      if (from > next) throw hole(line, next);
-      if (from > 1 && from > end.base) fold.leaveLine();
-      for await (const saves of this.#pages(line, { from: next, to, items: true, state: true })) {
-        const opened = saves.map((save) => openHere(save, { items: true, state: true }));
-        const bodies = await this.#bodies(opened.flatMap(({ state }) => listBlobs(state)));
-        for (const [i, save] of saves.entries()) {
-          const { digest, items, state } = opened[i] as Opened;
-          if (firstSeq(save) !== next || (follows !== undefined && save.prev !== follows)) throw hole(line, next);
-          fold.applyItems(items, save);
-          fold.applyState(state, save, bodies);
-          if (save.mark !== null) mark = save.mark;
-          fold.course.saveEnds();
-          follows = digest;
-          next = save.seq + 1;
-        }
+    let line: LineId | undefined;
+    const stretches = await since(past, end);
+    const walk = { from: end.base + 1, items: true, state: true, whole: true, rows: ROWS };
+    for await (const page of this.#journal.saves.walk(stretches, walk)) {
+      const bodies = await this.#bodies(page.flatMap(({ state }) => listBlobs(state)));
+      for (const { save, items, state } of page) {
+        if (save.line !== line && leavesLine(stretches, save, end)) fold.leaveLine();
+        line = save.line;
+        fold.applyItems(items, save);
+        fold.applyState(state, save, bodies);
+        if (save.mark !== null) mark = save.mark;
+        fold.course.saveEnds();
       }
     }
-    if (next !== end.seq + 1) throw hole(end.line, next);
     return mark;
-  }
-
-  /** The saves from..to, page by page. That all are there is for the caller to see; that something is, is seen here. */
-  async *#pages(line: LineId, query: Omit<SaveQuery, "limit">): AsyncGenerator<readonly Save[]> {
-    const { from, to } = query;
-    const step = this.#store.traits.oneMachine ? to - from + 1 : AWAY.records;
-    const coming: Promise<readonly Save[]>[] = [];
-    for (let asked = from, seen = from - 1; seen < to; ) {
-      for (; asked <= to && coming.length < AWAY.pages; asked += step) {
-        const page = this.#store.saves(line, { ...query, from: asked, to: Math.min(to, asked + step - 1), limit: ROWS });
-        // Whoever stops in between has a reason of its own.
-        page.catch(() => {});
-        coming.push(page);
-      }
-      await breathe();
-      const saves = (await coming.shift()) ?? [];
-      // One that reaches over the end of its page comes with the next one too.
-      const fresh = saves.filter(({ seq }) => seq > seen);
-      const end = fresh.at(-1)?.seq ?? seen;
-      if (saves.length === 0) throw hole(line, seen + 1);
-      if (saves.length === ROWS) {
-        asked = end + 1;
-        coming.length = 0;
-      }
-      seen = end;
-      if (fresh.length > 0) yield fresh;
-    }
   }
 
   async #loadBase(fold: Fold, past: Past, seq: number): Promise<void> {
@@ -192,14 +150,12 @@ export class Loader {
     for (const [from, to] of base.ranges) {
       let at = from;
       for (const { line, to: last } of await past.stretches(from, to)) {
-        for await (const saves of this.#pages(line, { from: at, to: last, items: true, state: false })) {
-          for (const save of saves) {
-            if (firstSeq(save) > at || save.seq < at) throw hole(line, at);
-            // Between live messages there may be saves that hold none: of those nothing is needed, and some may have been dropped.
-            if (!isGap(save)) fold.applyRange(open(save, { items: save.nMessages > 0 }).items, save, from, to);
-            at = save.seq + 1;
-          }
-        }
+        // Between live messages there may be saves that hold none: of those nothing is needed, and some may have been dropped.
+        const opens = (save: Save): Need => ({ items: save.nMessages > 0 });
+        const stretch = { line, from: at, to: last, session: null };
+        for await (const page of this.#journal.saves.walk([stretch], { items: true, rows: ROWS, opens }))
+          for (const { save, digest, items } of page) if (digest !== undefined) fold.applyRange(items, save, from, to);
+        at = last + 1;
       }
       if (at <= to) throw hole((await past.lineAt(seq)) as LineId, at);
       fold.endRange();
@@ -211,7 +167,7 @@ export class Loader {
   /** The base in a save, and the bytes read to get it. */
   async base(past: Past, seq: number): Promise<{ readonly base: Base; readonly bytes: number }> {
     const line = await past.lineAt(seq);
-    const [save] = line === undefined ? [] : await this.#store.saves(line, { from: seq, to: seq, limit: 1, items: false, state: true });
+    const save = line && (await this.#journal.saves.holding(line, seq, { state: true }));
     const base = save && openHere(save, { state: true }).state.find((record) => record.base !== undefined)?.base;
     if (save === undefined || base === undefined)
       throw new HoldfastError("CORRUPT", `The base at ${seq} of line ${line ?? "?"} is missing.`, { seq });
@@ -230,8 +186,12 @@ export class Loader {
 const since = async (past: Past, { base, seq }: Save) =>
   (await past.downTo(base + 1))
     .filter(({ from, to }) => to > base && from <= seq)
-    .map(({ line, from, to }) => ({ line, from, to: Math.min(to, seq) }))
+    .map((segment) => ({ ...segment, to: Math.min(segment.to, seq) }))
     .toReversed();
+
+/** Whether a save that is the first one read of its line stands behind a place where a line was left. */
+const leavesLine = (stretches: readonly Segment[], { line }: Save, { base }: Save): boolean =>
+  stretches.some(({ line: id, from }) => id === line && from > 1 && from > base);
 
 function openHere(save: Save, need: Need): Opened {
   if (isGap(save)) throw hole(save.line, save.seq);

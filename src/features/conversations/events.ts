@@ -4,7 +4,7 @@ import { jsonIn } from "../../core/journal/blob-body.js";
 import { type Checkpoint, checkpointOf } from "../../core/journal/checkpoint.js";
 import type { JournalRecord } from "../../core/journal/record.js";
 import { reviveRecord } from "../../core/journal/revive.js";
-import { firstSeq, isGap, open, type Save } from "../../core/journal/save.js";
+import { firstSeq, type Save } from "../../core/journal/save.js";
 import type { Message } from "../../core/messages/message.js";
 import type { SessionStatus } from "../../core/sessions/status.js";
 import type { Digest } from "../../core/values/digest.js";
@@ -23,8 +23,8 @@ import type { Json } from "../../core/values/json.js";
 import { isoTime } from "../../core/values/time.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { Heirs } from "../../engine/journal/heirs.js";
-import { hole } from "../../engine/journal/journal.js";
 import { type Past, sharedUpTo } from "../../engine/journal/past.js";
+import type { Walked } from "../../engine/journal/walk.js";
 import type { Watcher } from "../../engine/journal/watchers.js";
 import { requireSession } from "../../engine/lifecycle/require-session.js";
 import { headOf } from "../../engine/records/rows.js";
@@ -199,29 +199,31 @@ async function lastOf(end: Pick<Save, "seq"> | undefined, past: Past): Promise<n
 
 async function* news(ground: Ground, session: SessionId, past: Past, after: number): AsyncGenerator<SessionEvent> {
   const heirs = new Heirs(ground.store);
-  let limit = FIRST_ROWS;
-  for (const { line, from, to, session: owner } of (await past.downTo(after + 1)).toReversed()) {
-    for (let at = Math.max(from, after + 1); at <= to; ) {
-      const query = { from: at, to, limit, items: true, state: true };
-      const saves = await ground.reads.share(`saves ${line} ${at} ${to} ${limit}`, () => ground.store.saves(line, query));
-      limit = Math.min(2 * limit, ROWS);
-      // The end of the newest line is wherever it is; of the others it is known, and there.
-      if (saves.length === 0 && to !== MAX_SEQ) throw hole(line, at);
-      if (saves.length === 0) break;
-      for (const save of saves) {
-        if (firstSeq(save) > at || save.seq < at) throw hole(line, at);
-        const of = owner ?? (save.mark === null ? undefined : await heirs.of(line, save.seq)) ?? session;
-        yield* eventsOf(ground, of as SessionId, past, save, at);
-        at = save.seq + 1;
-      }
+  let rows = FIRST_ROWS / 2;
+  const more = () => {
+    rows = Math.min(2 * rows, ROWS);
+    return rows;
+  };
+  const walk = { from: after + 1, items: true, state: true, rows: more, shared: ground.reads };
+  const segments = (await past.downTo(after + 1)).toReversed();
+  const owners = new Map(segments.map(({ line, session: owner }) => [line, owner]));
+  for await (const page of ground.journal.saves.walk(segments, walk))
+    for (const walked of page) {
+      const { line, seq, mark } = walked.save;
+      const owner = owners.get(line) ?? (mark === null ? undefined : await heirs.of(line, seq)) ?? session;
+      yield* eventsOf(ground, owner as SessionId, past, walked, after + 1);
     }
-  }
 }
 
 /** `owner`: the session that the checkpoint of the save belongs to. */
-async function* eventsOf(ground: Ground, owner: SessionId, past: Past, save: Save, from: number): AsyncGenerator<SessionEvent> {
-  if (isGap(save)) return;
-  const { digest, items, state } = open(save, { items: save.items !== null, state: save.state !== null });
+async function* eventsOf(
+  ground: Ground,
+  owner: SessionId,
+  past: Past,
+  { save, digest, items, state }: Walked,
+  from: number,
+): AsyncGenerator<SessionEvent> {
+  if (digest === undefined) return;
   for (const [i, record] of [...items, ...state].entries()) {
     // Where one of the sections was dropped, the other's numbers still count from its own place.
     const seq = firstSeq(save) + (i < items.length ? i : save.nItems + i - items.length);
@@ -303,9 +305,7 @@ async function cursorOf(ground: Ground, session: SessionId, after: unknown, past
   const place = typeof after === "string" ? parsePlace(after) : undefined;
   const line = place && (await ground.journal.line(place.line));
   const isOurs = place !== undefined && (line?.session === session || (await past.lineAt(place.seq)) === place.line);
-  const [save] = isOurs
-    ? await ground.store.saves(place.line, { from: place.seq, to: place.seq, limit: 1, items: false, state: false })
-    : [];
+  const save = isOurs ? await ground.journal.saves.holding(place.line, place.seq) : undefined;
   if (isOurs && (save === undefined || firstSeq(save) > place.seq)) {
     await ground.journal.checkAbsent(place);
     await ground.journal.tail(place.line);

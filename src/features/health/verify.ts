@@ -8,11 +8,11 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type LineId, MAX_SEQ, placeId, type SessionId, sessionId } from "../../core/values/ids.js";
 import { ACTED, actedOf } from "../../engine/calls/acted.js";
 import type { Ground } from "../../engine/journal/ground.js";
-import { hole } from "../../engine/journal/journal.js";
 import type { Past } from "../../engine/journal/past.js";
 import { readMail } from "../../engine/journal/read-inbox.js";
 import { verifyReceipt } from "../../engine/journal/receipts.js";
 import { verifyRedacted } from "../../engine/journal/remembered.js";
+import { hole } from "../../engine/journal/walk.js";
 import { agentOf } from "../../engine/records/agent-record.js";
 import { documents } from "../../engine/records/documents.js";
 import { labelOf, leaseOf, lineOf, rootDigest } from "../../engine/records/rows.js";
@@ -111,9 +111,8 @@ class Verification {
       const past = this.#ground.journal.past(row.id);
       let follows: Digest | undefined = doc.prev;
       let next = (origin?.seq ?? 0) + 1;
-      for (;;) {
-        await breathe();
-        const saves = await this.#ground.store.saves(row.id, { from: next, to: MAX_SEQ, limit: ROWS, items: true, state: true });
+      const own = { line: row.id, from: next, to: MAX_SEQ };
+      for await (const saves of this.#ground.journal.saves.pages(own, { items: true, state: true, rows: ROWS })) {
         for (const save of saves) {
           if (save.seq < next) throw hole(row.id, next);
           if (firstSeq(save) !== next || (follows !== undefined && !save.prev.startsWith(follows))) {
@@ -132,7 +131,6 @@ class Verification {
           next = save.seq + 1;
         }
         this.#onProgress?.(this.#checked);
-        if (saves.length < ROWS) return;
       }
     });
     if (!whole) this.#unread.add(row.id);

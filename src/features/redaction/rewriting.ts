@@ -6,19 +6,18 @@
  */
 import { markOf, markText } from "../../core/journal/checkpoint.js";
 import type { JournalRecord } from "../../core/journal/record.js";
-import { refsOf } from "../../core/journal/refs.js";
-import { firstSeq, isGap, open, recordTexts, rewrite, type Save } from "../../core/journal/save.js";
+import { refsIn, refsOf } from "../../core/journal/refs.js";
+import { firstSeq, recordTexts, rewrite, type Save } from "../../core/journal/save.js";
 import type { Blob, MessageInput } from "../../core/messages/message.js";
 import { titleOf } from "../../core/messages/title.js";
 import { editCopies, editMark, editRecord, type RecordEdit } from "../../core/redaction/redact-record.js";
 import type { NameKind } from "../../core/redaction/redact-text.js";
 import { type Digest, digest } from "../../core/values/digest.js";
-import { type LineId, MAX_SEQ, placeId, type SessionId } from "../../core/values/ids.js";
+import { type LineId, placeId, type SessionId } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import type { Ground } from "../../engine/journal/ground.js";
-import { hole } from "../../engine/journal/journal.js";
 import { Absent, rememberAbsent, rememberSaves } from "../../engine/journal/remembered.js";
-import { breathe } from "../../engine/util/breathe.js";
+import type { Walked } from "../../engine/journal/walk.js";
 import type { Replacement } from "../../store/port.js";
 import { Bodies } from "./bodies.js";
 import { OwnWordsOf } from "./own-words.js";
@@ -99,10 +98,7 @@ export class Rewriting {
   async survey(stretches: readonly Stretch[]): Promise<Seen> {
     for (const stretch of stretches)
       if (stretch.others === "copies")
-        for await (const save of this.#saves(stretch)) {
-          const { items, state } = isGap(save) ? NO_RECORDS : openWhole(save);
-          this.#ownWords.note(stretch, save, [...items, ...state]);
-        }
+        for await (const { save, items, state } of this.#saves(stretch)) this.#ownWords.note(stretch, save, [...items, ...state]);
     for (const stretch of stretches) for await (const _ of this.#edits(stretch));
     return this.seen;
   }
@@ -143,36 +139,27 @@ export class Rewriting {
     return flush();
   }
 
-  async *#saves({ line, row, from, to }: Stretch): AsyncGenerator<Save> {
-    const checkEnd = await this.#ground.journal.endCheck();
-    for (let at = to; at >= from; ) {
-      await breathe();
-      const saves = await this.#ground.store.saves(line, { from, to: at, limit: ROWS, newestFirst: true, items: true, state: true });
-      const [newest] = saves;
-      // The end of a line is wherever it is, unless an anchor knows better; any other place must be there.
-      if (at === MAX_SEQ && row.session !== null) checkEnd(line, newest);
-      if (newest === undefined && at === MAX_SEQ) return;
-      if (newest === undefined) throw hole(line, at);
-      for (const save of saves) {
-        if (at !== MAX_SEQ && (save.seq < at || firstSeq(save) > at)) throw hole(line, at);
+  async *#saves({ line, row, from, to }: Stretch): AsyncGenerator<Walked> {
+    const own = { line, from, to, session: row.session };
+    for await (const page of this.#ground.journal.saves.walk([own], { newestFirst: true, items: true, state: true, rows: ROWS }))
+      for (const walked of page) {
         this.#tick();
-        yield save;
-        at = firstSeq(save) - 1;
+        yield walked;
       }
-    }
   }
 
   /** What is to stand in the place of saves. Those without bodies are edited together, up to one that has some. */
   async *#edits(stretch: Stretch): AsyncGenerator<Replacement> {
     let group: Opened[] = [];
     let size = 0;
-    for await (const save of this.#saves(stretch)) {
+    for await (const { save, digest, items, state } of this.#saves(stretch)) {
       if (this.#isSurvey && stretch.others === undefined) this.#absentOn(stretch.line).note(save);
-      if (isGap(save)) continue;
-      const opened = openWhole(save);
-      group.push(opened);
+      // A gap holds nothing to edit.
+      if (digest === undefined) continue;
+      const refs = [...items, ...state].flatMap(refsOf);
+      group.push({ save, items, state, refs });
       size += sizeOf({ save });
-      if (opened.refs.length === 0 && group.length < TOGETHER && size < TOGETHER_BYTES) continue;
+      if (refs.length === 0 && group.length < TOGETHER && size < TOGETHER_BYTES) continue;
       yield* await this.#editTogether(group, size, stretch);
       group = [];
       size = 0;
@@ -262,7 +249,7 @@ export class Rewriting {
   }
 
   #replacement(save: Save, was: Save, before: readonly Digest[]): Replacement {
-    const refs = [...new Set(openWhole(save).refs)];
+    const refs = [...new Set(refsIn(save))];
     for (const name of before) if (!refs.includes(name)) this.seen.blobs.add(name);
     return { save, refs, was: [was], blobs: this.#bodies.take(refs) };
   }
@@ -329,13 +316,6 @@ interface Opened {
   readonly items: readonly JournalRecord[];
   readonly state: readonly JournalRecord[];
   readonly refs: readonly Digest[];
-}
-
-const NO_RECORDS = { items: [], state: [] };
-
-function openWhole(save: Save): Opened {
-  const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
-  return { save, items, state, refs: [...items, ...state].flatMap(refsOf) };
 }
 
 const sizeOf = ({ save, blobs = [] }: Pick<Replacement, "save" | "blobs">): number =>

@@ -1,11 +1,10 @@
 /** What there is on a line, from the heads of its saves alone: checkpoints, its end, and who begins on it. */
 import { markOf } from "../../core/journal/checkpoint.js";
-import { firstSeq, isGap, open, priorOf, type Save } from "../../core/journal/save.js";
+import { priorOf, type Save } from "../../core/journal/save.js";
 import type { Dated } from "../../core/retention/policy.js";
 import { highest } from "../../core/values/highest.js";
 import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
-import { hole } from "../../engine/journal/journal.js";
 import type { Past, Segment } from "../../engine/journal/past.js";
 import { Pace } from "../../engine/util/pace.js";
 import type { KnownNeeds, LineRow } from "../../store/port.js";
@@ -57,25 +56,21 @@ export async function surveyLine({ store, journal }: Ground, line: LineId, signa
   const pinned: PlaceAt[] = [];
   let end: Save | undefined;
   let priorToAll: number | undefined;
-  let at = from;
-  const checkEnd = await journal.endCheck();
+  let rows = 0;
+  const pages = journal.saves.walk([own], { rows: () => rows });
   const look = async (limit: number): Promise<boolean> => {
-    const saves = await store.saves(line, { from: at, to: MAX_SEQ, limit, items: false, state: false });
-    for (const save of saves) {
-      if (firstSeq(save) !== at) throw hole(line, at);
-      at = save.seq + 1;
+    rows = limit;
+    const { value: page = [] } = await pages.next();
+    for (const { save, digest } of page) {
       end = save;
       priorToAll ??= priorOf(save);
-      if (isGap(save)) continue;
-      open(save, {});
+      if (digest === undefined) continue;
       if (save.mark !== null) marks.push(markAt(save, save.mark));
       if (others.has(save.seq)) pinned.push({ seq: save.seq, base: save.base });
     }
-    return saves.length > 0;
+    return page.length > 0;
   };
   while (await pace.step(look));
-  // The end of a line that no session owns may have been freed.
-  if (own.session !== null) checkEnd(line, end);
   return { line, past, own, from, marks, priorToAll: priorToAll ?? 0, end, forks, pinned, known, origins };
 }
 

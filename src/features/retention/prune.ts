@@ -17,7 +17,7 @@ import { highest } from "../../core/values/highest.js";
 import { type LineId, MAX_SEQ, placeId } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import type { Ground } from "../../engine/journal/ground.js";
-import { hole } from "../../engine/journal/journal.js";
+import { hole } from "../../engine/journal/walk.js";
 import { Pace } from "../../engine/util/pace.js";
 import type { KnownNeeds, Replacement } from "../../store/port.js";
 import type { LineSurvey, MarkAt } from "./line-survey.js";
@@ -140,24 +140,24 @@ class Rewriting {
   /** Undefined: it was refused. */
   async #step(at: number, limit: number): Promise<{ readonly next: number; readonly removed: number } | undefined> {
     const { line, from } = this.#survey;
-    const { store } = this.#ground;
+    const { store, journal } = this.#ground;
     let next = at;
     let bytes = 0;
     const changes: Changed[] = [];
-    const page = Math.min(limit, store.traits.inBulk ? PAGE.inBulk : PAGE.else);
-    while (next >= from && changes.length < limit && bytes < MOST_BYTES) {
-      const saves = await store.saves(line, { from, to: next, limit: page, newestFirst: true, items: true, state: true });
-      if (saves.length === 0) throw hole(line, next);
-      for (const was of saves) {
+    const rows = Math.min(limit, store.traits.inBulk ? PAGE.inBulk : PAGE.else);
+    const own = { line, from, to: at, session: null };
+    // Verified first: what is written back must not make damage look sound.
+    const walk = { newestFirst: true, items: true, state: true, rows, opens: nothing };
+    for await (const page of journal.saves.walk([own], walk)) {
+      for (const { save: was } of page) {
         if (was.seq !== next) throw hole(line, next);
         next = firstSeq(was) - 1;
-        // Verified first: what is written back must not make damage look sound.
-        if (!isGap(was)) open(was, {});
         const save = this.#change(was);
         changes.push({ was, save, refs: save === was || isGap(save) ? [] : refsIn(save) });
         bytes += textBytes(was.items) + textBytes(was.state);
       }
       await breathe();
+      if (changes.length >= limit || bytes >= MOST_BYTES) break;
     }
     const { replacements, below } = this.#replacements(changes);
     if (replacements.length > 0 && !(await store.replace(line, replacements, this.#known))) return undefined;
@@ -240,6 +240,8 @@ class Rewriting {
     return true;
   }
 }
+
+const nothing = () => ({});
 
 /** Whether a save's state says something of calls that act on the world. */
 function tellsOfActs(save: Save): boolean {

@@ -1,11 +1,9 @@
 /** Turns before the latest, found in the journal: which there were, and how they ended. */
 import type { Course, Turn } from "../../core/effects/course.js";
 import type { JournalRecord } from "../../core/journal/record.js";
-import { firstSeq, isGap, open } from "../../core/journal/save.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import { type LineId, MAX_SEQ, type SessionId } from "../../core/values/ids.js";
+import { type LineId, type SessionId } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
-import { hole } from "../../engine/journal/journal.js";
 import { type Asking, isMeant } from "./asking.js";
 import type { Definition } from "./define/define.js";
 import type { RunResult } from "./define/result.js";
@@ -47,42 +45,24 @@ export async function pastTurn(ground: Ground, line: LineId, turnId: string): Pr
   let last: JournalRecord | undefined;
   let isOver = false;
   let isKnown = true;
-  const checkEnd = await ground.journal.endCheck();
-  for await (const segment of ground.journal.past(line)) {
-    for (let to = segment.to; to >= segment.from; ) {
-      const saves = await ground.store.saves(segment.line, {
-        from: segment.from,
-        to,
-        limit: ROWS,
-        newestFirst: true,
-        items: true,
-        state: true,
-      });
-      const [newest] = saves;
-      // The end of the newest line is wherever it is, unless an anchor knows better.
-      if (to === MAX_SEQ) checkEnd(segment.line, newest);
-      else if (newest === undefined) throw hole(segment.line, to);
-      if (newest === undefined) break;
-      for (const save of saves) {
-        if (to !== MAX_SEQ && (save.seq < to || firstSeq(save) > to)) throw hole(segment.line, to);
-        to = firstSeq(save) - 1;
-        // What begins a turn is in its state, and how it ended among its items: where one was dropped, nobody can tell whose end it is.
-        if (isGap(save) || (save.nState > 0 && save.state === null) || (save.nItems > 0 && save.items === null)) {
-          last = undefined;
-          isKnown = false;
-          continue;
-        }
-        const { items, state } = open(save, { items: save.items !== null, state: save.state !== null });
-        const turn = state.find((record) => record.turn !== undefined)?.turn;
-        const status = items.findLast((record) => record.status !== undefined && record.status !== "in-progress");
-        // A save that begins a turn may hold the status that goes with it, and never the end of the one before.
-        if (turn?.id === turnId) return isKnown ? { turn, isOver, end: last } : undefined;
-        if (turn !== undefined) {
-          last = undefined;
-          isOver = true;
-          isKnown = true;
-        } else last ??= status;
+  const walk = { newestFirst: true, items: true, state: true, rows: ROWS };
+  for await (const page of ground.journal.saves.walk(ground.journal.past(line), walk)) {
+    for (const { save, digest, items, state } of page) {
+      // What begins a turn is in its state, and how it ended among its items: where one was dropped, it cannot be told whose end it is.
+      if (digest === undefined || (save.nState > 0 && save.state === null) || (save.nItems > 0 && save.items === null)) {
+        last = undefined;
+        isKnown = false;
+        continue;
       }
+      const turn = state.find((record) => record.turn !== undefined)?.turn;
+      const status = items.findLast((record) => record.status !== undefined && record.status !== "in-progress");
+      // A save that begins a turn may hold the status that goes with it, and never the end of the one before.
+      if (turn?.id === turnId) return isKnown ? { turn, isOver, end: last } : undefined;
+      if (turn !== undefined) {
+        last = undefined;
+        isOver = true;
+        isKnown = true;
+      } else last ??= status;
     }
   }
   return undefined;

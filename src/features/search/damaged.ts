@@ -3,7 +3,8 @@ import { firstSeq, type Save } from "../../core/journal/save.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { LineId, Place } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
-import { hole, type Journal } from "../../engine/journal/journal.js";
+import type { Journal } from "../../engine/journal/journal.js";
+import { hole } from "../../engine/journal/walk.js";
 import type { Damaged } from "../../engine/util/options.js";
 import type { LineRow } from "../../store/port.js";
 import type { DamagedPlace } from "../../store/search-port.js";
@@ -53,8 +54,8 @@ export class DamageReport {
 }
 
 /** The save that holds a record, with its items; undefined where it was cut from the end of its line. Throws where it is missing. */
-async function saveHolding({ store, journal }: Ground, { line, seq }: Place): Promise<Save | undefined> {
-  const [save] = await store.saves(line, { from: seq, to: seq, limit: 1, items: true, state: false });
+async function saveHolding({ journal }: Ground, { line, seq }: Place): Promise<Save | undefined> {
+  const save = await journal.saves.holding(line, seq, { items: true });
   if (save !== undefined && firstSeq(save) <= seq) return save;
   await journal.checkAbsent({ line, seq });
   return undefined;

@@ -79,7 +79,7 @@ export class Scan implements Finder {
   async #hit({ kind, owner, seq, passage, score }: Matched & { readonly score: number }): Promise<Hit> {
     if (kind === "title") return { kind, session: owner as SessionRow, score };
     const line = owner as LineRow;
-    const [save] = await this.#store.saves(line.id, { from: seq, to: seq, limit: 1, items: true, state: false });
+    const save = await this.#journal.saves.holding(line.id, seq, { items: true });
     return { kind, line, save, seq, passage, score };
   }
 
@@ -87,18 +87,15 @@ export class Scan implements Finder {
   async *#documents(wanted: LinesOf): AsyncGenerator<{ readonly document: Document; readonly owner: LineRow | SessionRow }> {
     for (const line of await this.#store.lines({ all: true })) {
       if (!(await wanted.mayHave(line))) continue;
-      let last: Save | undefined;
-      for (let at = (line.origin?.seq ?? 0) + 1; ; ) {
-        await breathe();
-        const saves = await this.#store.saves(line.id, { from: at, to: MAX_SEQ, limit: ROWS, items: true, state: false });
+      let last: Pick<Save, "seq" | "at"> = { seq: line.origin?.seq ?? 0, at: 0 };
+      const own = { line: line.id, from: last.seq + 1, to: MAX_SEQ };
+      for await (const saves of this.#journal.saves.pages(own, { items: true, rows: ROWS })) {
         for (const save of saves) {
-          for (const document of await documentsOf(this.#journal, line.no, at - 1, save)) yield { document, owner: line };
-          at = save.seq + 1;
+          for (const document of await documentsOf(this.#journal, line.no, last.seq, save)) yield { document, owner: line };
           last = save;
         }
-        if (saves.length < ROWS) break;
       }
-      const { seq, at } = last ?? { seq: line.origin?.seq ?? 0, at: 0 };
+      const { seq, at } = last;
       if (line.session !== null && (await isCutShort(this.#journal, { line: line.id, seq })))
         yield { document: damageAt(line.no, seq + 1, at), owner: line };
     }

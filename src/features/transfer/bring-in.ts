@@ -15,7 +15,7 @@ import { freeLines } from "../../engine/journal/cut-lines.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { isStale, type Remembered, rememberedOf, rememberSaves } from "../../engine/journal/remembered.js";
 import { headOf, type LineDoc, leaseRow } from "../../engine/records/rows.js";
-import type { Change, Head, Label, NewLine, NewSave, SaveQuery } from "../../store/port.js";
+import type { Change, Head, Label, NewLine, NewSave } from "../../store/port.js";
 
 /** What a stream says, verified: a line begins or goes on, a save follows on it, and at the end comes the session. */
 export type Brought =
@@ -80,9 +80,8 @@ interface TargetLine {
 
 const SAVES_AT_ONCE = 200;
 const BYTES_AT_ONCE = 4 * 1024 * 1024;
-const HEADER = { items: false, state: false } as const;
 
-const WHOLE = { items: true, state: true, limit: 50 } as const;
+const AHEAD = 50;
 
 export class BringIn {
   readonly #target: Target;
@@ -129,7 +128,7 @@ export class BringIn {
       this.#target.origins.set(line.id, doc.origin);
       if (owner === undefined) this.#refuseStale(line.id);
       if (row === undefined && doc.origin !== null) await this.#checkOrigin(doc.origin, doc);
-      const tail = row === undefined ? undefined : await this.#tailOf(line.id);
+      const tail = row === undefined ? undefined : await this.#target.ground.journal.saves.last(line.id);
       const home = of !== null && (await store.session(of)) === undefined ? of : nobodys(line.id);
       const redacted = await this.#orRefused(() => rememberedOf(this.#target.ground, line.id));
       const nothing = { end: after, last: undefined, differs: false, lacks: false, ahead: [], rewritten: [] };
@@ -170,7 +169,7 @@ export class BringIn {
 
   /** The save that holds a record, without its sections. */
   async #at({ line, seq }: Place): Promise<Save | undefined> {
-    const [save] = await this.#target.ground.store.saves(line, { from: seq, to: seq, limit: 1, ...HEADER });
+    const save = await this.#target.ground.journal.saves.holding(line, seq);
     if (save !== undefined && firstSeq(save) <= seq) return save;
     await this.#checkAbsent({ line, seq });
     return undefined;
@@ -220,7 +219,7 @@ export class BringIn {
     const { ground, dryRun } = this.#target;
     if (dryRun) return;
     await freeLines(ground, [line.id]);
-    const left = await this.#tailOf(line.id);
+    const left = await this.#target.ground.journal.saves.last(line.id);
     if (left !== undefined && left.seq === tail?.seq)
       throw new Refused(
         "CONFLICT",
@@ -273,15 +272,20 @@ export class BringIn {
     ) {
       // What was dropped or redacted where it comes from is not brought back, unless a fork here needs it.
       await freeLines(this.#target.ground, [line.id]);
-      if ((await this.#tailOf(line.id))?.seq !== tail?.seq) throw new Again();
+      if ((await this.#target.ground.journal.saves.last(line.id))?.seq !== tail?.seq) throw new Again();
     }
   }
 
   /** The save of the target that holds the last record of one that came. */
   async #ahead(current: TargetLine, { line, seq }: Save): Promise<Save | undefined> {
     while ((current.ahead[0]?.seq ?? seq) < seq) current.ahead.shift();
-    if (current.ahead.length === 0)
-      current.ahead = [...(await this.#target.ground.store.saves(line, { from: seq, to: MAX_SEQ, ...WHOLE }))];
+    if (current.ahead.length === 0) {
+      const rest = { line, from: seq, to: MAX_SEQ };
+      for await (const page of this.#target.ground.journal.saves.pages(rest, { items: true, state: true, rows: AHEAD })) {
+        current.ahead = [...page];
+        break;
+      }
+    }
     return current.ahead[0];
   }
 
@@ -307,10 +311,6 @@ export class BringIn {
       to = origin?.seq ?? 0;
       id = origin?.line;
     }
-  }
-
-  async #tailOf(line: LineId, wants: Pick<SaveQuery, "items" | "state"> = HEADER): Promise<Save | undefined> {
-    return (await this.#target.ground.store.saves(line, { from: 1, to: MAX_SEQ, limit: 1, newestFirst: true, ...wants }))[0];
   }
 
   /** Every blob that a save refers to comes with it, unless a save before it holds it there: none can be swept in between. */
@@ -407,7 +407,7 @@ export class BringIn {
 
   /** The last save of a line of which nothing came with this session: it came before, with another that begins on it. */
   async #stored(line: LineId): Promise<NewSave> {
-    const save = await this.#tailOf(line, { items: true, state: true });
+    const save = await this.#target.ground.journal.saves.last(line, { items: true, state: true });
     if (save === undefined) throw new Again();
     return { save, refs: refsIn(save), blobs: [] };
   }

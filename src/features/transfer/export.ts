@@ -21,8 +21,8 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkName, checkpointPlace, type Place, placeId, type SessionId, sessionId } from "../../core/values/ids.js";
 import { textBytes } from "../../core/values/json.js";
 import type { Ground } from "../../engine/journal/ground.js";
-import { hole } from "../../engine/journal/journal.js";
 import { lost } from "../../engine/journal/past.js";
+import { hole } from "../../engine/journal/walk.js";
 import { takeInWhatIsLeft } from "../../engine/lifecycle/outside.js";
 import { agentOf } from "../../engine/records/agent-record.js";
 import { documents } from "../../engine/records/documents.js";
@@ -293,10 +293,9 @@ class Export {
     if (sent !== undefined && (sent.of !== null || sent.end.seq > to)) throw changed(row, to);
     let end = sent?.end ?? (await this.#beginning(row));
     yield { line: row.id, of, origin: row.origin, after: end.seq, text: row.text };
-    while (end.seq < to) {
-      await breathe();
-      const saves = await this.#ground.store.saves(row.id, { from: end.seq + 1, to, limit: this.#pageRows, items: true, state: true });
-      if (saves.length === 0) throw hole(row.id, end.seq + 1);
+    const missing = { line: row.id, from: end.seq + 1, to };
+    // `follow` checks more than a walk does, and tells what was pruned meanwhile from damage.
+    for await (const saves of this.#ground.journal.saves.pages(missing, { items: true, state: true, rows: () => this.#pageRows })) {
       let bytes = 0;
       for (const save of saves) {
         // A gap that reaches over what has been read: the line was pruned in between.
@@ -311,6 +310,7 @@ class Export {
       this.#pageRows = Math.max(1, Math.min(MOST_ROWS, Math.floor((PAGE_BYTES * saves.length) / Math.max(1, bytes))));
       this.#tell();
     }
+    if (end.seq < to) throw hole(row.id, end.seq + 1);
     this.#newLines.set(row.id, { of, end });
   }
 

@@ -306,8 +306,7 @@ class Import {
     const known = this.#places.get(id);
     if (known !== undefined) return { ...known, end: begunAt(known.end) };
     // Longer ago than is remembered: the target has it, or refuses what begins there.
-    const at = { from: origin.seq, to: origin.seq, limit: 1, items: false, state: false };
-    const [save] = await this.#target.ground.store.saves(origin.line, at);
+    const save = await this.#target.ground.journal.saves.holding(origin.line, origin.seq);
     const isIt = save?.seq === origin.seq && !isGap(save) && open(save, {}).digest === prev;
     return { end: isIt ? begunAt(originEnd(save, prev)) : unknownEnd(origin.seq, prev), outline: undefined };
   }
