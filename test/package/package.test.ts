@@ -43,7 +43,7 @@ function withoutDriver(): string {
 }
 
 const opening = (address: string) => `
-  import { open } from "../dist/index.js";
+  import { open } from "./dist/index.js";
   try {
     const hold = await open(${JSON.stringify(address)});
     await (await hold.session("a")).close();
@@ -95,7 +95,7 @@ describe.each([
     await hold.backup(join(dir, "backup.db"));
     await hold.close();
     const restoring = `
-      import { restoreBackup } from "../dist/index.js";
+      import { restoreBackup } from "./dist/index.js";
       await restoreBackup("backup.db", "made/a.db").then(() => console.log("works"), ({ code, message }) => console.log(code, message));`;
     const { stdout } = run(dir, "--input-type=module", "--eval", restoring);
     if (hasSqlite) return expect(stdout).toBe("works\n");
