@@ -52,11 +52,13 @@ export function cyclesIn(edges) {
   const circles = new Map();
   for (const [folder, seen] of reached) {
     if (!seen.has(folder)) continue;
-    const circle = [...seen].filter((other) => reached.get(other)?.has(folder)).sort();
+    const circle = [...seen].filter((other) => reached.get(other)?.has(folder)).toSorted(byName);
     circles.set(circle.join(" "), circle);
   }
   return [...circles.values()];
 }
+
+const byName = (a, b) => (a < b ? -1 : 1);
 
 const featureOf = (file) => /^features\/[^/]+/.exec(file)?.[0];
 

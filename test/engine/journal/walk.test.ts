@@ -220,7 +220,11 @@ const readers: Readonly<Record<string, Situation>> = {
     from: ({ newestFirst, items }) => newestFirst === true && items,
     async ask(hold) {
       const session = await hold.session("a");
-      await session.history({ limit: 100 }).finally(() => session.close());
+      try {
+        await session.history({ limit: 100 });
+      } finally {
+        await session.close();
+      }
     },
   },
   events: { make: talked, ask: (hold) => all(hold.events("a", { live: false })) },
@@ -249,7 +253,11 @@ const readers: Readonly<Record<string, Situation>> = {
     },
     async ask(hold) {
       const session = await hold.session("a");
-      await session.effect("pay", {}, { mode: "once", key: "new" }, async () => "paid").finally(() => session.close());
+      try {
+        await session.effect("pay", {}, { mode: "once", key: "new" }, async () => "paid");
+      } finally {
+        await session.close();
+      }
     },
   },
   "an earlier turn": {
