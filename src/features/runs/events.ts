@@ -1,8 +1,59 @@
-/** What a run tells while it goes: to whoever streams it. */
-import type { AgentEvent } from "../../core/messages/agent-event.js";
+/** What a run tells while it goes: to those who stream it, and to the store's telemetry. */
+import type { AgentEvent, ToolState } from "../../core/messages/agent-event.js";
+import type { Message, ToolCallPart } from "../../core/messages/message.js";
+import { placeId } from "../../core/values/ids.js";
+import { tellEvent } from "../../engine/journal/telemetry.js";
+import type { Holding } from "../../engine/session/holding.js";
+import type { Definition } from "./define/define.js";
 
 export type Sink = (event: AgentEvent) => void;
 export type Tell = (make: () => AgentEvent) => void;
+
+/** Tells what has been saved, and what becomes of calls. */
+export class RunEvents {
+  readonly #held: Holding;
+  readonly #definition: Definition;
+  readonly #tell: Tell;
+  /** How many messages the followers know of: those that were there, and what has been saved since. */
+  #told: number;
+
+  constructor(held: Holding, definition: Definition, tell: Tell) {
+    this.#held = held;
+    this.#definition = definition;
+    this.#tell = tell;
+    this.#told = held.work.fold.messageCount;
+  }
+
+  /** Tells messages once they are saved: what a crash takes back was never said. Only results that do no harm may still be on their way. */
+  messages(): void {
+    const { fold } = this.#held.work;
+    for (; this.#told < fold.messageCount; this.#told++) {
+      const message = fold.messageAt(this.#told) as Message;
+      this.#tell(() => ({ type: "message", message, cursor: this.#cursor(message.seq) }));
+      if (message.role !== "assistant") continue;
+      const about = { sessionId: this.#held.id, agent: this.#definition.name, step: fold.replies };
+      tellEvent(this.#held.ground.telemetry, () => ({ type: "step", ...about, reply: message }));
+    }
+  }
+
+  status(): void {
+    this.#tell(() => ({ type: "status", status: this.#held.work.fold.status, cursor: this.#cursor() }));
+  }
+
+  call({ callId, name }: ToolCallPart, state: ToolState): void {
+    this.#tell(() => ({ type: "tool", callId, name, state, cursor: this.#cursor() }));
+    const { tools, name: agent } = this.#definition;
+    const about = { sessionId: this.#held.id, agent, callId, tool: name, known: tools.has(name) };
+    tellEvent(this.#held.ground.telemetry, () => ({ type: "call", ...about, state }));
+  }
+
+  /** Where a follower may go on from, who knows all up to a record: never from behind what is stored. */
+  #cursor(upTo: number = this.#held.storedUpTo): string {
+    const { line, work, storedUpTo } = this.#held;
+    const seq = Math.min(upTo, storedUpTo);
+    return placeId(work.past.knownLineAt(seq) ?? line, Math.max(1, seq));
+  }
+}
 
 /** Deltas that nobody has read yet are put together from this many on. */
 const MANY = 1_000;

@@ -20,14 +20,14 @@ import { cancelSession } from "../../engine/lifecycle/outside.js";
 import { restate } from "../../engine/session/settle-calls.js";
 import { SinceCheckpoint } from "../../engine/session/since-checkpoint.js";
 import { ask } from "./ask.js";
-import { Calls } from "./calls.js";
-import { NOT_NOW } from "./decide.js";
 import { answerIn } from "./output.js";
+import { NOT_NOW, ToolCallPlanner } from "./plan-tool-calls.js";
 import { type Prefix, prefixOf, storedPrefix } from "./prefix.js";
 import { unanswered } from "./reply.js";
 import { Rounds } from "./rounds.js";
-import { cursorOf, type Running } from "./running.js";
+import type { Running } from "./running.js";
 import { shapeState } from "./state.js";
+import { type StagedCall, ToolCalls } from "./tool-calls.js";
 
 export type LoopEnd =
   /** The session's status says how. */
@@ -55,19 +55,18 @@ export interface NewTurn {
 
 export class Loop {
   readonly #running: Running;
-  readonly #calls: Calls;
+  readonly #planner: ToolCallPlanner;
+  readonly #calls: ToolCalls;
   readonly #began = performance.now();
   #prefix: Prefix | undefined;
   readonly #rounds: Rounds;
   #misfits = 0;
-  /** How many messages whoever follows knows of: those that were there, and what has been saved since. */
-  #told: number;
 
   constructor(running: Running) {
     this.#running = running;
-    this.#calls = new Calls(running);
+    this.#planner = new ToolCallPlanner(running);
+    this.#calls = new ToolCalls(running);
     this.#rounds = new Rounds(running.bounds.repeats);
-    this.#told = this.#fold.messageCount;
   }
 
   get #work() {
@@ -105,7 +104,7 @@ export class Loop {
     if (isOfBefore) doubtTurn(this.#work, id);
     this.#work.redue();
     await held.commitStep(this.#mark("step"), drained);
-    this.#tellMessages();
+    this.#running.events.messages();
   }
 
   /** Goes on with a turn that was begun before, by this process or another. */
@@ -202,16 +201,15 @@ export class Loop {
       const round = this.#rounds.find(this.#fold, undefined);
       if (round !== undefined) return this.#end("halt", round);
     }
-    const decisions = await this.#calls.decide(calls, reply);
-    const ids = this.#calls.intend(reply, decisions);
+    const staged = this.#calls.intend(reply, await this.#planner.plan(calls, reply));
     // A letter may have changed what a call waits for; and what is intended now must be there before it runs.
     if (!this.#work.isSaved) await this.#running.held.commitStep();
-    return this.#make(reply, calls, decisions, ids);
+    return this.#make(reply, staged);
   }
 
-  async #make(reply: Message, ...rest: MakeRest): Promise<LoopEnd | undefined> {
+  async #make(reply: Message, calls: readonly StagedCall[]): Promise<LoopEnd | undefined> {
     const { held } = this.#running;
-    const settled = await this.#calls.make(reply, ...rest);
+    const settled = await this.#calls.make(reply, calls);
     let mark: CheckpointOptions | undefined;
     let failure: { readonly error: unknown } | undefined;
     try {
@@ -229,14 +227,14 @@ export class Loop {
         throw error;
       }
     }
-    this.#tellMessages();
+    this.#running.events.messages();
     if (failure !== undefined) throw failure.error;
     if (settled.all) return undefined;
     if (settled.stopped) return { is: "stopped" };
     if (settled.pauseUntil !== undefined) return { is: "pause", until: settled.pauseUntil };
     // Something may have come in the meantime by which a call can go on: a child that it waits for has told so, say.
     await held.takeMail({ ends: true });
-    this.#tellStatus();
+    this.#running.events.status();
     return this.#fold.course.open.some(({ phase }) => phase === "ready") ? undefined : { is: "waiting" };
   }
 
@@ -267,15 +265,15 @@ export class Loop {
     const finish = reply.reply?.finish;
     if (calls.length === 0 || finish === "length" || finish === "content-filter" || finish === "error") return this.#last(encoded);
     const round = this.#rounds.find(this.#fold, reply);
-    const decisions = round === undefined ? await this.#calls.decide(calls, undefined) : [];
+    const planned = round === undefined ? await this.#planner.plan(calls, undefined) : [];
     this.#running.stop.throwIfAborted();
     const message = this.#append(encoded);
-    const ids = round === undefined ? this.#calls.intend(message, decisions) : new Map();
+    const staged = this.#calls.intend(message, planned);
     this.#owns(message);
     if (round !== undefined) return this.#end("halt", round);
     await this.#running.held.commitStep(this.#markBefore(calls.map(({ name }) => name)) ?? this.#mark("model"));
-    this.#tellMessages();
-    return this.#make(message, calls, decisions, ids);
+    this.#running.events.messages();
+    return this.#make(message, staged);
   }
 
   #append(reply: EncodedMessage): Message {
@@ -305,7 +303,7 @@ export class Loop {
         return this.#end("fail", "The model's provider ended the reply with an error.");
       case "pause":
         await this.#running.held.commitStep(this.#mark("model") ?? this.#mark("step"));
-        this.#tellMessages();
+        this.#running.events.messages();
         return undefined;
       default:
         break;
@@ -319,7 +317,7 @@ export class Loop {
       { role: "user", content: `Your answer does not fit: ${output.flaw}. Answer again, with nothing but JSON that fits.` },
     ]);
     await this.#running.held.commitStep(this.#mark("model"));
-    this.#tellMessages();
+    this.#running.events.messages();
     return undefined;
   }
 
@@ -327,8 +325,8 @@ export class Loop {
     this.#work.event(event, reason, output);
     this.#work.redue();
     await this.#running.held.commitStep(this.#running.definition.marksAny ? this.#newMark("automatic") : undefined);
-    this.#tellMessages();
-    this.#tellStatus();
+    this.#running.events.messages();
+    this.#running.events.status();
     return { is: "ended", ...(error !== undefined && { error }) };
   }
 
@@ -348,24 +346,4 @@ export class Loop {
   #newMark(kind: "automatic" | "pre-operation"): CheckpointOptions {
     return { kind, step: this.#fold.replies };
   }
-
-  // ---- telling
-
-  /** Told once they are saved: what a crash takes back was never said. Only results that do no harm may still be on their way. */
-  #tellMessages(): void {
-    const { tell, held, definition } = this.#running;
-    for (; this.#told < this.#fold.messageCount; this.#told++) {
-      const message = this.#fold.messageAt(this.#told) as Message;
-      tell(() => ({ type: "message", message, cursor: cursorOf(this.#running, message.seq) }));
-      if (message.role !== "assistant") continue;
-      const about = { sessionId: held.id, agent: definition.name, step: this.#fold.replies };
-      tellEvent(held.ground.telemetry, () => ({ type: "step", ...about, reply: message }));
-    }
-  }
-
-  #tellStatus(): void {
-    this.#running.tell(() => ({ type: "status", status: this.#fold.status, cursor: cursorOf(this.#running) }));
-  }
 }
-
-type MakeRest = Parameters<Calls["make"]> extends [Message, ...infer Rest] ? Rest : never;

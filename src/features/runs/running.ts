@@ -1,16 +1,15 @@
 /** What all parts of one run share. */
 import type { Bounds } from "../../core/messages/limits.js";
-import { placeId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import type { Holding } from "../../engine/session/holding.js";
 import type { Definition } from "./define/define.js";
 import type { Input, SessionView } from "./define/definition.js";
 import type { RunResult } from "./define/result.js";
-import type { Tell } from "./events.js";
+import type { RunEvents, Tell } from "./events.js";
 
 /** `key`: the name of the turn, where the child has only one. */
-type ChildRunner = (agent: unknown, id: string, input: Input, key: string | undefined) => Promise<RunResult>;
+export type ChildRunner = (agent: unknown, id: string, input: Input, key: string | undefined) => Promise<RunResult>;
 
 export interface Running {
   readonly held: Holding;
@@ -22,6 +21,7 @@ export interface Running {
   readonly stop: AbortSignal;
   /** Tells whoever follows the run; what nobody follows is not even made. */
   readonly tell: Tell;
+  readonly events: RunEvents;
   readonly bounds: Bounds;
   readonly runChild: ChildRunner;
 }
@@ -38,10 +38,4 @@ export function viewOf(held: Holding): SessionView<unknown> {
     metadata: held.label.metadata,
     tags: held.label.tags,
   };
-}
-
-/** Where a follower may go on from, who knows all up to a record: never from behind what is stored. */
-export function cursorOf({ held: { line, work, storedUpTo } }: Running, upTo: number = storedUpTo): string {
-  const seq = Math.min(upTo, storedUpTo);
-  return placeId(work.past.knownLineAt(seq) ?? line, Math.max(1, seq));
 }

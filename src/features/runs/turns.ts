@@ -13,6 +13,7 @@ import { type Asking, askingOf, isMeant, noTurn, turnOpen } from "./asking.js";
 import { boundsOf, type Definition } from "./define/define.js";
 import type { Input } from "./define/definition.js";
 import type { RunResult } from "./define/result.js";
+import { RunEvents } from "./events.js";
 import { Loop, type LoopEnd, type NewTurn } from "./loop.js";
 import { resultOf } from "./outcome.js";
 import { earlierTurn } from "./past-turns.js";
@@ -204,6 +205,7 @@ export class Turns {
       context,
       stop,
       tell,
+      events: new RunEvents(held, definition, tell),
       bounds: boundsOf(o.limits, definition.limits),
       runChild: (agent, id, input, key) => this.#runChild(agent, id, input, { key, parent: held.id, signal: stop }),
     };

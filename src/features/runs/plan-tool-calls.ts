@@ -1,0 +1,161 @@
+/**
+ * Plan the calls of a reply: which are made, which are refused, and which are answered from another. Planning reads and asks, and changes
+ * nothing. So all that follows from a plan is staged at once, and is one save.
+ */
+import { differs, type Effect, isFailed, sameOf, type WaitsFor } from "../../core/effects/effect.js";
+import { argumentsFlaw } from "../../core/messages/call-arguments.js";
+import type { Message, ToolCallPart } from "../../core/messages/message.js";
+import { quote } from "../../core/values/errors.js";
+import { checkName } from "../../core/values/ids.js";
+import type { Json } from "../../core/values/json.js";
+import { words } from "../../engine/calls/caller.js";
+import { Repeats } from "../../engine/calls/repeats.js";
+import type { ToolDefinition } from "./define/define.js";
+import type { Parsed } from "./define/schema.js";
+import type { Running } from "./running.js";
+
+/** A call, and what is to be done about it. */
+export type PlannedCall =
+  /** It is not made at all: `says` is its answer. */
+  | { readonly part: ToolCallPart; readonly do: "refuse"; readonly says: string }
+  /** It has an intent. */
+  | { readonly part: ToolCallPart; readonly do: "go-on"; readonly id: string }
+  /** It has an intent, and its turn is over: its outcome is asked for, and nothing made. */
+  | { readonly part: ToolCallPart; readonly do: "ask"; readonly id: string }
+  /** It is the same as another: of this reply (its index), or made before under the same name (the id of its effect). */
+  | { readonly part: ToolCallPart; readonly do: "share"; readonly with: number | string }
+  | IntendedCall;
+
+/** A call that is to have an intent. */
+export interface IntendedCall {
+  readonly part: ToolCallPart;
+  readonly do: "intend";
+  readonly tool: ToolDefinition;
+  readonly input: Json;
+  readonly same: string;
+  readonly named: string | undefined;
+  readonly parsed: Parsed;
+  /** What it waits for before it is made. */
+  readonly waits: WaitsFor | undefined;
+  /** The call of a past that was left which it is answered from. */
+  readonly replays: Effect | undefined;
+}
+
+/** The calls of a reply that have a name, by tool and name: where each stands, and a digest of its arguments. */
+type Names = Map<string, { readonly index: number; readonly same: string }>;
+
+export class ToolCallPlanner {
+  readonly #running: Running;
+  readonly #repeats: Repeats;
+
+  constructor(running: Running) {
+    this.#running = running;
+    this.#repeats = new Repeats(running.held);
+  }
+
+  get #course() {
+    return this.#running.held.work.fold.course;
+  }
+
+  /** Plans all calls of a reply. `reply` is undefined for one that has just come. */
+  async plan(calls: readonly ToolCallPart[], reply: Message | undefined): Promise<readonly PlannedCall[]> {
+    const known = reply === undefined ? new Map<number, Effect>() : this.#course.ofReply(reply.seq);
+    const withheld = reply && (reply.seq === this.#course.ownReply ? whyWithheld(reply) : NOT_NOW);
+    const names: Names = new Map();
+    const planned: PlannedCall[] = [];
+    for (const [index, part] of calls.entries()) {
+      const effect = known.get(index);
+      if (effect !== undefined) {
+        planned.push({ part, do: "go-on", id: effect.id });
+        // Its twins in this reply are answered like it, whatever became of it.
+        if (effect.named !== undefined) names.set(nameOf(effect.name, effect.named), { index, same: effect.same });
+      } else if (withheld !== undefined) planned.push(refuse(part, withheld));
+      else planned.push(await this.#planOne(part, index, names));
+    }
+    return planned;
+  }
+
+  async #planOne(part: ToolCallPart, index: number, names: Names): Promise<PlannedCall> {
+    const { tools } = this.#running.definition;
+    const tool = tools.get(part.name);
+    if (tool === undefined)
+      return refuse(part, `There is no tool ${quote(part.name)}. Known are: ${[...tools.keys()].join(", ") || "none"}.`);
+    const bad = argumentsFlaw(part);
+    if (bad !== undefined) return refuse(part, `The arguments of ${quote(part.name)} ${bad}`);
+    const { input } = part;
+    const parsed = await tool.schema.parse(input);
+    if ("flaw" in parsed) return refuse(part, `The arguments of ${quote(part.name)} do not fit: ${parsed.flaw}`);
+    const same = sameOf(input);
+    let named: string | undefined;
+    try {
+      named = tool.key === undefined ? undefined : checkName(await tool.key(parsed.value), `${part.name}.key`);
+    } catch (error) {
+      return refuse(part, `The call of ${quote(part.name)} has no key: ${words(error)}`);
+    }
+    if (named !== undefined) {
+      const twin = this.#twinOf(tool.name, named, names);
+      if (twin !== undefined) return differs(twin.same, same) ? anotherAct(part, named) : { part, do: "share", with: twin.with };
+      names.set(nameOf(tool.name, named), { index, same });
+    }
+    const call = { part, do: "intend", tool, input, same, named, parsed } as const;
+    const repeat =
+      tool.options.mode === "repeatable"
+        ? undefined
+        : await this.#repeats.find({ name: tool.name, same, ...(named !== undefined && { named }) });
+    if (repeat?.replays) return { ...call, waits: undefined, replays: repeat.replays };
+    const waits: WaitsFor | undefined =
+      repeat?.waits ?? ((await this.#needsApproval(tool, parsed.value)) ? { for: "approval" } : undefined);
+    return { ...call, waits, replays: undefined };
+  }
+
+  /** A call under the same name: of this reply, or made before. */
+  #twinOf(tool: string, named: string, names: Names): { readonly with: number | string; readonly same: string } | undefined {
+    const first = names.get(nameOf(tool, named));
+    if (first !== undefined) return { with: first.index, same: first.same };
+    const before = this.#course.named(tool, named);
+    return before === undefined || isFailed(before) ? undefined : { with: before.id, same: before.same };
+  }
+
+  /** If Holdfast cannot tell whether a person must approve the call, a person must. */
+  async #needsApproval({ approval }: ToolDefinition, args: unknown): Promise<boolean> {
+    if (typeof approval === "boolean") return approval;
+    try {
+      const { context, session } = this.#running;
+      return (await approval(args, { context, session })) !== false;
+    } catch {
+      return true;
+    }
+  }
+}
+
+const nameOf = (tool: string, named: string): string => `${tool}\n${named}`;
+
+const refuse = (part: ToolCallPart, says: string): PlannedCall => ({ part, do: "refuse", says });
+
+const anotherAct = (part: ToolCallPart, named: string): PlannedCall =>
+  refuse(
+    part,
+    `${quote(part.name)} was called for ${quote(named)} with other arguments before; this is another act under the same name. It was not made.`,
+  );
+
+/**
+ * What the model is told of a call that it did not just ask for. A program that can append to a session must not be able to act as its agent,
+ * and one that takes an answer out of the transcript must not have the call made again.
+ */
+export const NOT_NOW =
+  "This call was not made now: the message did not come from this agent's model, or its answer was removed from the transcript. In the second case it was made before. Ask for it again only if it is to be made.";
+
+/** Why the calls of a reply must not be made: what was cut off may not be what was meant, and what was withheld is not to be acted on. */
+function whyWithheld({ reply }: Message): string | undefined {
+  const notMade = (why: string) => `${why}; this call was not made. Ask for it again.`;
+  switch (reply?.finish) {
+    case "length":
+      return notMade("The reply was cut off at its length limit");
+    case "content-filter":
+      return notMade("The reply was withheld by its provider (content filter)");
+    case "error":
+      return notMade("The reply ended with an error of its provider");
+    default:
+      return undefined;
+  }
+}
