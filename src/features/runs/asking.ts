@@ -2,17 +2,48 @@
 import { sameInput, UNKNOWN } from "../../core/effects/effect.js";
 import { type EncodedMessage, encodeMessage, type MessageInput } from "../../core/messages/message.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import { checkName } from "../../core/values/ids.js";
+import { checkName, type SessionId, sessionId } from "../../core/values/ids.js";
 import { invalidValue, isList, type Json } from "../../core/values/json.js";
 import type { Redactor } from "../../engine/journal/redactor.js";
+import { oneOf, options, signalOf } from "../../engine/util/options.js";
 import { withBytes } from "../../formats/plain.js";
-import type { Input } from "./define/definition.js";
+import { boundsOf, type Definition, definitionOf } from "./define/define.js";
+import type { Input, RunOptions } from "./define/definition.js";
 
 /** An input, and how it is known again. */
 export interface Asking {
   readonly message: MessageInput;
   readonly same: string;
   readonly key: string | undefined;
+}
+
+/** What is asked of an agent in one call, checked. */
+export interface RunRequest {
+  readonly definition: Definition;
+  readonly id: SessionId;
+  /** Absent where the latest turn is to go on, whatever it is. */
+  readonly asking: Asking | undefined;
+  readonly o: Partial<RunOptions>;
+  readonly parent?: SessionId;
+}
+
+const RUN_OPTIONS = ["key", "context", "signal", "ifBusy", "limits", "tags", "title", "metadata"] as const;
+const BUSY = ["wait", "queue", "reject", "interrupt"] as const;
+
+/** Checks what is asked of an agent. Without an input, its latest turn is to go on. */
+export function requestOf(
+  agent: unknown,
+  id: unknown,
+  input: Input | undefined,
+  given: RunOptions | undefined,
+  redactor: Redactor | undefined,
+): RunRequest {
+  const o = options(given, "run", RUN_OPTIONS);
+  oneOf(o.ifBusy, "ifBusy", BUSY);
+  signalOf(o.signal);
+  const definition = definitionOf(agent);
+  boundsOf(o.limits, definition.limits);
+  return { definition, id: sessionId(id), asking: input === undefined ? undefined : askingOf(input, o.key, redactor), o };
 }
 
 /** `redactor`: by what is stored it is known again, and not by what was given. */

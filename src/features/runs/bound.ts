@@ -6,7 +6,7 @@ import type { Ground } from "../../engine/journal/ground.js";
 import { ensureSession } from "../../engine/lifecycle/create-session.js";
 import { drawId, idAndInput } from "../../engine/lifecycle/session-ids.js";
 import { options, signalOf, wholeNumber } from "../../engine/util/options.js";
-import { askingOf, turnLetter } from "./asking.js";
+import { askingOf, requestOf, turnLetter } from "./asking.js";
 import { type Definition, definedOf, definitionOf } from "./define/define.js";
 import type { Agent, Input, RunOptions, SubmitOptions, Types } from "./define/definition.js";
 import type { RunResult } from "./define/result.js";
@@ -71,11 +71,15 @@ class Binding implements Omit<BoundAgent, Types> {
 
   async run(...given: readonly unknown[]): Promise<RunResult> {
     const { id, input, o } = this.#asked<RunOptions>(given);
-    return this.#runs.run(this.#runs.request(this, id, input, o));
+    return this.#runs.run(this.#request(id, input, o));
   }
 
   async resume(id: string, o?: RunOptions): Promise<RunResult> {
-    return this.#runs.run(this.#runs.request(this, id, undefined, o));
+    return this.#runs.run(this.#request(id, undefined, o));
+  }
+
+  #request(id: string, input: Input | undefined, o: RunOptions | undefined) {
+    return requestOf(this, id, input, o, this.#ground.redactor);
   }
 
   #asked<O extends object>(given: readonly unknown[]) {
@@ -85,7 +89,7 @@ class Binding implements Omit<BoundAgent, Types> {
   stream(...given: readonly unknown[]): RunStream {
     const { id, input, o } = this.#asked<RunOptions>(given);
     const queue = new EventQueue();
-    const request = this.#runs.request(this, id, input, o);
+    const request = this.#request(id, input, o);
     const result = this.#runs.run(request, (event) => queue.push(event)).finally(() => queue.end());
     // Whoever only reads events learns of a failure when they end.
     result.catch(() => {});

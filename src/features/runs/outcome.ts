@@ -6,9 +6,17 @@ import { pendingOf } from "../../engine/calls/pending.js";
 import type { Holding } from "../../engine/session/holding.js";
 import type { Definition } from "./define/define.js";
 import type { RunResult } from "./define/result.js";
-import type { LoopEnd } from "./loop.js";
 import { outputOf } from "./output.js";
 import { backwards } from "./reply.js";
+
+/** How the loop ended, or why a turn cannot be left yet. */
+export type LoopEnd =
+  /** The session's status says how. */
+  | { readonly is: "ended"; readonly error?: unknown }
+  | { readonly is: "waiting" }
+  /** Until then, by the store's clock, another process may be inside a call. */
+  | { readonly is: "pause"; readonly until: number }
+  | { readonly is: "stopped" };
 
 export async function resultOf(held: Holding, definition: Definition, end: LoopEnd, replayed: boolean): Promise<RunResult> {
   const { fold, past } = held.work;

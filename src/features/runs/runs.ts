@@ -15,16 +15,14 @@ import type { SessionOptions } from "../../engine/lifecycle/session-options.js";
 import { headOf } from "../../engine/records/rows.js";
 import type { Holding } from "../../engine/session/holding.js";
 import { linked } from "../../engine/util/aborting.js";
-import { oneOf, options, signalOf } from "../../engine/util/options.js";
-import { type Asking, askingOf, isMeant, turnLetter, turnOpen } from "./asking.js";
-import { boundsOf, type Definition, definitionOf } from "./define/define.js";
-import type { Input, RunOptions } from "./define/definition.js";
+import { type Asking, isMeant, type RunRequest, requestOf, turnLetter, turnOpen } from "./asking.js";
+import type { Definition } from "./define/define.js";
 import type { RunResult } from "./define/result.js";
 import { ensureAgent } from "./ensure.js";
 import type { Sink, Tell } from "./events.js";
 import { earlierTurn } from "./past-turns.js";
+import { type TurnOptions, TurnRunner, type WhyHalt } from "./run-turn.js";
 import { lookAtTurn } from "./turn-end.js";
-import { type Begun, Turns } from "./turns.js";
 import { WaitingTurns } from "./waiting-turns.js";
 
 /** A run that is under way in this process. */
@@ -36,47 +34,22 @@ export interface Active {
   readonly sinks: Set<Sink>;
 }
 
-export interface RunRequest {
-  readonly definition: Definition;
-  readonly id: SessionId;
-  /** Absent where the latest turn is to go on, whatever it is. */
-  readonly asking: Asking | undefined;
-  readonly o: Partial<RunOptions>;
-  readonly tell: Tell;
-  readonly parent?: SessionId;
-}
-
-const RUN_OPTIONS = ["key", "context", "signal", "ifBusy", "limits", "tags", "title", "metadata"] as const;
-const BUSY = ["wait", "queue", "reject", "interrupt"] as const;
 /** How often a session that another process holds is looked at. */
 const LOOK_MS = 100;
 const MADE_MS = 5;
 
 export class Runs {
   readonly #ground: Ground;
-  readonly #turns: Turns;
   readonly #active = new Map<SessionId, Active>();
   readonly waiting: WaitingTurns;
 
   constructor(ground: Ground) {
     this.#ground = ground;
     this.waiting = new WaitingTurns(ground);
-    this.#turns = new Turns(ground, (agent, id, input, { key, parent, signal }) =>
-      this.run({ ...this.request(agent, id, input, { signal, ...(key !== undefined && { key }) }), parent }),
-    );
-  }
-
-  request(agent: unknown, id: unknown, input: Input | undefined, given: RunOptions | undefined): Omit<RunRequest, "tell"> {
-    const o = options(given, "run", RUN_OPTIONS);
-    oneOf(o.ifBusy, "ifBusy", BUSY);
-    signalOf(o.signal);
-    const definition = definitionOf(agent);
-    boundsOf(o.limits, definition.limits);
-    return { definition, id: sessionId(id), asking: input === undefined ? undefined : askingOf(input, o.key, this.#ground.redactor), o };
   }
 
   /** Runs until the turn has ended, waits for somebody, or is to stop. Two that ask for the same turn are given the same answer. */
-  async run(request: Omit<RunRequest, "tell">, sink?: Sink): Promise<RunResult> {
+  async run(request: RunRequest, sink?: Sink): Promise<RunResult> {
     const { id, asking, o, definition } = request;
     for (;;) {
       const active = this.#active.get(id);
@@ -106,7 +79,7 @@ export class Runs {
       const event = make();
       for (const each of sinks) each(event);
     };
-    const result = this.#hold({ ...request, tell });
+    const result = this.#hold(request, tell);
     this.#active.set(id, { agent: definition.name, turn: asking && { key: asking.key, same: asking.same }, result, sinks });
     try {
       return await result;
@@ -128,7 +101,7 @@ export class Runs {
   }
 
   /** Puts the turn behind the one that is open, where it is safe, and takes part in running what comes before it. */
-  async #queue({ definition, id, o }: Omit<RunRequest, "tell">, { message, key }: Asking, { isActive = false } = {}): Promise<RunResult> {
+  async #queue({ definition, id, o }: RunRequest, { message, key }: Asking, { isActive = false } = {}): Promise<RunResult> {
     const turn = key ?? randomUUID();
     await this.#made(id);
     await this.waiting.post(id, turnLetter(turn, key, message), { id: await turnMailId(this.#ground, turn) });
@@ -153,7 +126,7 @@ export class Runs {
     try {
       const held = await openHolding(this.#ground, id, undefined, { make: false });
       try {
-        return (await this.takeUp(held, definition, signal ?? held.signal, async () => true)) !== undefined;
+        return (await this.takeUp(held, definition, signal ?? held.signal, async () => undefined)) !== undefined;
       } finally {
         await held.close({ discard: true }).catch(() => {});
       }
@@ -164,7 +137,7 @@ export class Runs {
   }
 
   /** Opens the session, waiting for a holder that is dying, or that is at the same turn. */
-  async #hold(request: RunRequest): Promise<RunResult> {
+  async #hold(request: RunRequest, tell: Tell): Promise<RunResult> {
     const { definition, id, asking, o, parent } = request;
     const given: SessionOptions = {
       agent: definition.name,
@@ -178,7 +151,7 @@ export class Runs {
       if (o.signal?.aborted) return aborted(id, asking?.key ?? "");
       try {
         const held = await openHolding(this.#ground, id, given, { make: asking !== undefined, ...(parent !== undefined && { parent }) });
-        return await this.#drive(held, request);
+        return await this.#drive(held, request, tell);
       } catch (error) {
         if (!(error instanceof HoldfastError) || error.code !== "LEASE_HELD") throw error;
         const { turn, isOther: isBusyElsewhere, earlier } = await this.#look(id, definition, asking);
@@ -205,10 +178,11 @@ export class Runs {
     return { turn, isOther, earlier };
   }
 
-  async #drive(held: Holding, request: RunRequest): Promise<RunResult> {
-    const { signal: stop, unlink } = linked(held.signal, request.o.signal);
+  async #drive(held: Holding, request: RunRequest, tell: Tell): Promise<RunResult> {
+    const { definition, o, asking } = request;
+    const { signal: stop, unlink } = linked(held.signal, o.signal);
     try {
-      return await this.#observed(held, request.definition, () => this.#turns.run(held, request, stop));
+      return await this.#observed(held, definition, () => this.#runner(held, { definition, o, tell, stop }).run(asking));
     } finally {
       unlink();
       // What rides with the next commit goes now: there is none.
@@ -216,6 +190,17 @@ export class Runs {
       await held.close({ discard: true }).catch(() => {});
       if (request.parent === undefined) await held.wakeParent();
     }
+  }
+
+  #runner(held: Holding, given: Omit<TurnOptions, "runChild">): TurnRunner {
+    const { redactor } = this.#ground;
+    return new TurnRunner(held, {
+      ...given,
+      runChild: (agent, id, input, key) => {
+        const o = { signal: given.stop, ...(key !== undefined && { key }) };
+        return this.run({ ...requestOf(agent, id, input, o, redactor), parent: held.id });
+      },
+    });
   }
 
   #observed<R extends RunResult | undefined>({ id }: Holding, { name, version }: Definition, go: () => Promise<R>): Promise<R> {
@@ -229,24 +214,20 @@ export class Runs {
 
   /**
    * Takes a session up for a worker: goes on with its open turn, or begins one that waits in its inbox. Answers how it ended; undefined
-   * where there was nothing to do. `begun` is told when the turn can go on from here: what comes before has often been done in vain.
+   * where there was nothing to do. `whyHalt` is asked when the turn can go on from here: what comes before has often been done in vain.
    */
-  async takeUp(held: Holding, definition: Definition, signal: AbortSignal, begun: Begun): Promise<RunResult | undefined> {
+  async takeUp(held: Holding, definition: Definition, signal: AbortSignal, whyHalt: WhyHalt): Promise<RunResult | undefined> {
     const { promise, settle } = announced();
     const { signal: stop, unlink } = linked(held.signal, signal);
     this.#active.set(held.id, { agent: definition.name, turn: undefined, result: promise, sinks: new Set() });
     try {
-      return await this.#observed(held, definition, () => this.#turns.takeUp(held, definition, stop, begun));
+      return await this.#observed(held, definition, () => this.#runner(held, { definition, o: {}, tell: () => {}, stop }).takeUp(whyHalt));
     } finally {
       unlink();
       this.#active.delete(held.id);
       settle();
       await held.wakeParent();
     }
-  }
-
-  fail(held: Holding, reason: string): Promise<void> {
-    return this.#turns.fail(held, reason);
   }
 }
 

@@ -1,214 +1,182 @@
-/** One turn of a session that is held: begun, gone on with, or found to be over. */
-import { randomUUID } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
+/**
+ * How a turn begins, goes on, is left for another, and ends. Each of these stages what it changes and commits it. Between beginning and end,
+ * the loop runs (loop.ts); run-turn.ts says which turn of a session is run.
+ */
 import { sameOf } from "../../core/effects/effect.js";
-import { isUnderWay } from "../../core/sessions/status.js";
+import type { MessageInput } from "../../core/messages/message.js";
+import { isUnderWay, type StatusEvent } from "../../core/sessions/status.js";
+import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
-import { isMailOfBefore, standstillOf } from "../../engine/calls/restored.js";
-import type { Ground } from "../../engine/journal/ground.js";
+import { encode, type Json } from "../../core/values/json.js";
+import { doubtTurn } from "../../engine/calls/restored.js";
 import { readMail } from "../../engine/journal/read-inbox.js";
+import { tellEvent } from "../../engine/journal/telemetry.js";
+import { cancelSession } from "../../engine/lifecycle/outside.js";
 import type { Holding } from "../../engine/session/holding.js";
-import { cancel, isOpen, leaveInDoubt, restate } from "../../engine/session/settle-calls.js";
-import { type Asking, askingOf, isMeant, noTurn, turnOpen } from "./asking.js";
-import { boundsOf, type Definition } from "./define/define.js";
+import { leaveInDoubt, restate } from "../../engine/session/settle-calls.js";
+import { type Asking, askingOf } from "./asking.js";
 import type { Input } from "./define/definition.js";
-import type { RunResult } from "./define/result.js";
-import { RunEvents } from "./events.js";
-import { Loop, type LoopEnd, type NewTurn } from "./loop.js";
-import { resultOf } from "./outcome.js";
-import { earlierTurn } from "./past-turns.js";
-import { type Running, viewOf } from "./running.js";
-import type { RunRequest } from "./runs.js";
+import type { LoopEnd } from "./outcome.js";
+import { checkpointAt, checkpointAtEnd } from "./place-checkpoints.js";
+import { NOT_NOW } from "./plan-tool-calls.js";
+import { type Prefix, prefixOf, storedPrefix } from "./prefix.js";
+import { unanswered } from "./reply.js";
+import type { Running } from "./running.js";
+import { shapeState } from "./state.js";
+import type { ToolCalls } from "./tool-calls.js";
 
-/** Answers whether a turn that has been taken up is to go on. */
-export type Begun = (loop: Loop) => Promise<boolean>;
+const INTERRUPTED = "Not made: another input came first.";
 
-/** Whoever may be inside a call may be seen to be dead long before its time is over. */
-const LOOK_AGAIN_MS = 2_000;
+/** The turn to be begun: its name, a digest of its input, and the input. */
+export interface NewTurn {
+  readonly id: string;
+  readonly key: string | undefined;
+  readonly same: string;
+  readonly message: MessageInput;
+  /** Letters that are taken in by it. */
+  readonly drained: readonly string[];
+  /** It waited when the store was copied, and may have been run since. */
+  readonly isOfBefore?: boolean;
+}
 
-/** Runs an agent in a session that belongs to a call of another. */
-type RunChild = (
-  agent: unknown,
-  id: string,
-  input: Input,
-  about: { readonly key: string | undefined; readonly parent: SessionId; readonly signal: AbortSignal },
-) => Promise<RunResult>;
+/** Begins a turn. Answers what the model is given before the transcript. */
+export async function beginTurn(running: Running, turn: NewTurn): Promise<Prefix> {
+  const { held, definition, session, context } = running;
+  const { work } = held;
+  const { id, key, same, message, drained, isOfBefore = false } = turn;
+  // Before anything is staged: what is left of a turn that could not be begun would be taken for one that was.
+  await held.tryMessage(message);
+  // One that is there already would be passed over, and the turn would have no input.
+  if (message.id !== undefined && work.fold.messages.some((known) => known.id === message.id))
+    throw new HoldfastError(
+      "CONFLICT",
+      `A message with id ${quote(message.id)} is in session ${quote(held.id)} already. Give the input another id.`,
+      { sessionId: held.id },
+    );
+  shapeState(held, definition.state);
+  const { prefix, encoded, digest } = await prefixOf(definition, { context, session }, held.ground.redactor);
+  const version = definition.version === undefined ? undefined : { version: definition.version };
+  work.turn({ id, ...(key !== undefined && { key }), same, ...version });
+  // Next to the input, which is the first message under it.
+  if (work.fold.course.prefix !== digest) work.prefix(encoded);
+  work.append([message]);
+  if (isOfBefore) doubtTurn(work, id);
+  work.redue();
+  await held.commitStep(checkpointAt(running, "step"), drained);
+  running.events.messages();
+  return prefix;
+}
 
-export class Turns {
-  readonly #ground: Ground;
-  readonly #runChild: RunChild;
+/** Goes on with a turn that was begun before, by this process or another. Answers what the model is given before the transcript. */
+export async function resumeTurn({ held, definition, session, context }: Running): Promise<Prefix> {
+  const { work } = held;
+  const { fold } = work;
+  shapeState(held, definition.state);
+  const { prefix: current, digest } = await prefixOf(definition, { context, session }, held.ground.redactor);
+  const pinned = fold.course.prefix;
+  const prefix = pinned === undefined || pinned === digest ? current : await storedPrefix(held.ground, pinned);
+  if (!isUnderWay(fold.status) || fold.isCancelling) work.event("work");
+  restate(work);
+  const isMarked = work.isSaved && fold.prior === fold.seq && work.latest?.kind === "recovery";
+  if (definition.marksAny && !isMarked) await held.checkpoint({ kind: "recovery", step: fold.replies });
+  else await held.commit();
+  const turnId = fold.course.turn?.id ?? "";
+  tellEvent(held.ground.telemetry, () => ({ type: "resume", sessionId: held.id, agent: definition.name, turnId, step: fold.replies }));
+  return prefix;
+}
 
-  constructor(ground: Ground, runChild: RunChild) {
-    this.#ground = ground;
-    this.#runChild = runChild;
+/**
+ * Leaves a turn that is over, for another: calls that it asked for and that were not made are answered so. What is in doubt is asked about,
+ * and not made again. Staged, for the commit that begins the other: whoever comes after a kill finds the turn as over as it was. Answers why
+ * it cannot be left yet.
+ */
+export async function leaveTurn(held: Holding, calls: ToolCalls): Promise<LoopEnd | undefined> {
+  const { work } = held;
+  const { fold } = work;
+  const open = unanswered(fold);
+  if (open === undefined) return undefined;
+  const children: string[] = [];
+  for (const { id, phase, waits } of fold.course.ofReply(open.reply.seq).values()) {
+    if (phase === "done" || phase === "doubt") continue;
+    if (waits?.for === "child") children.push(waits.session);
+    work.course({ effect: { id, is: "done", outcome: "denied", by: "interrupt" } }, encode(INTERRUPTED, "reason"));
   }
+  // What comes next may take its time, or is done elsewhere.
+  if (fold.isCancelling || children.length > 0) await held.commit();
+  // Nothing runs them any more: what they wait for is not to be asked about.
+  for (const child of children) await cancelSession(held.ground, child as SessionId, INTERRUPTED);
+  const isOwn = open.reply.seq === fold.course.ownReply;
+  const settled = await calls.leave(open.reply, open.calls, isOwn ? INTERRUPTED : NOT_NOW);
+  if (settled.all) return undefined;
+  await held.commitSurely();
+  if (settled.stopped) return { is: "stopped" };
+  if (settled.pauseUntil !== undefined) return { is: "pause", until: settled.pauseUntil };
+  const effectId = fold.course.open.find(({ phase }) => phase === "doubt")?.id;
+  throw new HoldfastError(
+    "TURN_OPEN",
+    `Session ${quote(held.id)} has a call of which nobody knows what became. Settle ${effectId ?? "it"} first.`,
+    { sessionId: held.id, ...(effectId !== undefined && { effectId }) },
+  );
+}
 
-  /** The turn that is asked for, or the latest one. */
-  async run(held: Holding, request: RunRequest, stop: AbortSignal): Promise<RunResult> {
-    const { asking, o, definition } = request;
-    const { course } = held.work.fold;
-    if (asking === undefined) {
-      if (course.turn === undefined) throw noTurn(held.id);
-      if (held.work.fold.status === "completed") return resultOf(held, definition, { is: "ended" }, true);
-      return this.#goOn(held, request, stop, await this.#loop(held, request, stop));
-    }
-    if (isMeant(course.turn, asking, held.id)) {
-      const { status } = held.work.fold;
-      if (status === "completed") return resultOf(held, definition, { is: "ended" }, true);
-      if (status === "cancelled") return resultOf(held, definition, { is: "stopped" }, false);
-      if (held.work.fold.isCancelling) return resultOf(held, definition, { is: "waiting" }, false);
-      return this.#goOn(held, request, stop, await this.#loop(held, request, stop));
-    }
-    const earlier = await earlierTurn(this.#ground, definition, { session: held.id, line: held.line, course }, asking);
-    if (earlier !== undefined) return earlier;
-    let loop: Loop | undefined;
-    if (isOpen(held.work)) {
-      const how = o.ifBusy ?? "reject";
-      if (how === "reject") throw turnOpen(held.id);
-      loop = await this.#loop(held, request, stop);
-      if (how === "interrupt") cancel(held.work, "interrupted by another input");
-      else {
-        const before = await this.#goOn(held, request, stop, loop);
-        if (before.status === "waiting" || before.status === "in-doubt") throw turnOpen(held.id, before.status);
-        if (before.status === "stopped") return before;
-      }
-    }
-    loop ??= await this.#loop(held, request, stop);
-    if (!(await this.#left(held, stop, loop))) return resultOf(held, definition, { is: "stopped" }, false);
-    const turn: NewTurn = { id: asking.key ?? randomUUID(), key: asking.key, same: asking.same, message: asking.message, drained: [] };
-    await loop.begin(turn);
-    return resultOf(held, definition, await this.#paced(held, stop, loop), false);
+/** Ends the turn: completed, failed, or halted with a reason. What is staged is saved with it. */
+export async function endTurn(
+  running: Running,
+  event: StatusEvent,
+  { reason, error, output }: { readonly reason?: string; readonly error?: unknown; readonly output?: Json } = {},
+): Promise<LoopEnd> {
+  const { held, events } = running;
+  held.work.event(event, reason, output);
+  held.work.redue();
+  await held.commitStep(checkpointAtEnd(running));
+  events.messages();
+  events.status();
+  return { is: "ended", ...(error !== undefined && { error }) };
+}
+
+/** Ends the turn with a reason before the loop goes on with it; it can be resumed. */
+export async function haltTurn(running: Running, reason: string): Promise<void> {
+  const { work } = running.held;
+  if (work.fold.status === "in-doubt") await stayInDoubt(running.held);
+  else await endTurn(running, "halt", { reason });
+}
+
+/** Fails the open turn, or the one that waits in the inbox and could not be begun: it is not tried again and again. */
+export async function failTurn(held: Holding, reason: string): Promise<void> {
+  const { work, ground } = held;
+  // As it is stored: what was staged for the next turn says that something is under way.
+  const wasOpen = work.fold.course.turn !== undefined && isUnderWay((await ground.journal.present(held.id))?.head.status);
+  const next = wasOpen ? undefined : (await readMail(ground, held.id)).find(({ doc }) => doc.kind === "turn");
+  if (next?.doc.kind === "turn") {
+    const { turn: id, key, input } = next.doc;
+    // That it cannot be appended may be why it could not be begun. The turn is over without it.
+    const asking = await fitting(held, input as unknown as Input);
+    work.turn({ id, ...(key !== undefined && { key }), same: asking?.same ?? sameOf(input) });
+    if (asking !== undefined) work.append([asking.message]);
+    // On its own: a save that begins a turn does not say how one ended.
+    await held.commit(undefined, [next.id]);
   }
+  leaveInDoubt(work);
+  // Once it is settled the turn is gone on with, and fails again if it must.
+  if (work.fold.status === "in-doubt") return stayInDoubt(held);
+  work.event("fail", reason);
+  work.redue();
+  await held.commit({ kind: "automatic" });
+}
 
-  /** The open turn, or one that waits in the inbox; undefined where there is nothing to do. */
-  async takeUp(held: Holding, definition: Definition, stop: AbortSignal, begun: Begun): Promise<RunResult | undefined> {
-    // Somebody must decide first: whatever else waits in its inbox comes after that.
-    const now = this.#ground.wallMs();
-    const { course, isCancelling } = held.work.fold;
-    if (isCancelling || (isOpen(held.work) && (course.goesOnAt(now) ?? Number.POSITIVE_INFINITY) > now)) {
-      // Whoever died may have noted what became of its calls, and not what follows from that.
-      restate(held.work);
-      await held.commit();
-      return undefined;
-    }
-    const loop = await this.#loop(held, { definition, o: {}, tell: () => {} }, stop);
-    if (isOpen(held.work)) await loop.resume();
-    else if (!(await this.#beginNext(held, stop, loop))) {
-      held.work.redue();
-      await held.commit();
-      return undefined;
-    }
-    if (!(await begun(loop))) return resultOf(held, definition, { is: "ended" }, false);
-    const end = await loop.run();
-    if (end.is !== "pause") return resultOf(held, definition, end, false);
-    const leftMs = Math.max(10, end.until - this.#ground.nowAbout());
-    held.work.due(this.#ground.wallMs() + Math.min(leftMs, LOOK_AGAIN_MS));
-    await held.commit();
-    return resultOf(held, definition, { is: "stopped" }, false);
-  }
+/** A call with an unknown outcome comes first: it must be settled, whatever else happens. */
+async function stayInDoubt(held: Holding): Promise<void> {
+  held.work.due(undefined);
+  await held.commit();
+}
 
-  /** Fails the open turn, or the one that waits in the inbox and could not be begun: it is not tried again and again. */
-  async fail(held: Holding, reason: string): Promise<void> {
-    const { work } = held;
-    // As it is stored: what was staged for the next turn says that something is under way.
-    const wasOpen = work.fold.course.turn !== undefined && isUnderWay((await this.#ground.journal.present(held.id))?.head.status);
-    const next = wasOpen ? undefined : (await readMail(this.#ground, held.id)).find(({ doc }) => doc.kind === "turn");
-    if (next?.doc.kind === "turn") {
-      const { turn: id, key, input } = next.doc;
-      // That it cannot be appended may be why it could not be begun. The turn is over without it.
-      const asking = await this.#fitting(held, input as unknown as Input);
-      work.turn({ id, ...(key !== undefined && { key }), same: asking?.same ?? sameOf(input) });
-      if (asking !== undefined) work.append([asking.message]);
-      // On its own: a save that begins a turn does not say how one ended.
-      await held.commit(undefined, [next.id]);
-    }
-    leaveInDoubt(work);
-    // What nobody knows of comes first: once it is settled the turn is gone on with, and fails again if it must.
-    if (work.fold.status === "in-doubt") {
-      work.due(undefined);
-      await held.commit();
-      return;
-    }
-    work.event("fail", reason);
-    work.redue();
-    await held.commit({ kind: "automatic" });
-  }
-
-  /** An input that can be appended; undefined for others. */
-  async #fitting(held: Holding, input: Input): Promise<Asking | undefined> {
-    try {
-      const asking = askingOf(input, undefined, this.#ground.redactor);
-      await held.tryMessage(asking.message);
-      return asking;
-    } catch {
-      return undefined;
-    }
-  }
-
-  /** Begins the oldest turn that waits in the inbox, if there is one. */
-  async #beginNext(held: Holding, stop: AbortSignal, loop: Loop): Promise<boolean> {
-    for (const { id, doc } of await readMail(this.#ground, held.id)) {
-      if (doc.kind !== "turn") continue;
-      const { message, same } = askingOf(doc.input as unknown as Input, undefined, this.#ground.redactor);
-      // Run by somebody under the same key since it was submitted.
-      if (doc.key !== undefined && held.work.fold.course.hadTurn(doc.key)) await held.commit(undefined, [id]);
-      else {
-        if (!(await this.#left(held, stop, loop))) return false;
-        const isOfBefore = isMailOfBefore(this.#ground, id);
-        await loop.begin({ id: doc.turn, key: doc.key, same, message, drained: [id], isOfBefore });
-        return true;
-      }
-    }
-    return false;
-  }
-
-  async #goOn(held: Holding, request: RunRequest, stop: AbortSignal, loop: Loop): Promise<RunResult> {
-    if ((await standstillOf(held, "go on")) !== undefined) return resultOf(held, request.definition, { is: "waiting" }, false);
-    await loop.resume();
-    return resultOf(held, request.definition, await this.#paced(held, stop, loop), false);
-  }
-
-  /** Another process may be inside a call: its time is waited for. */
-  async #paced(held: Holding, stop: AbortSignal, loop: Loop): Promise<LoopEnd> {
-    for (;;) {
-      const end = await loop.run();
-      if (end.is !== "pause") return end;
-      await this.#pause(held, stop, end.until);
-      if (stop.aborted) return { is: "stopped" };
-    }
-  }
-
-  /** Leaves the turn before, which is over, for another. Answers false where this run is to stop first. */
-  async #left(held: Holding, stop: AbortSignal, loop: Loop): Promise<boolean> {
-    for (;;) {
-      const end = await loop.leave();
-      if (end === undefined) return true;
-      if (end.is === "pause") await this.#pause(held, stop, end.until);
-      if (end.is === "stopped" || stop.aborted) return false;
-    }
-  }
-
-  async #pause(held: Holding, stop: AbortSignal, until: number): Promise<void> {
-    const ms = Math.max(10, until - this.#ground.nowAbout());
-    await sleep(Math.min(ms, 1_000), undefined, { signal: stop }).catch(() => {});
-    if (!stop.aborted) await held.takeMail({ ends: true });
-  }
-
-  async #loop(held: Holding, { definition, o, tell }: Pick<RunRequest, "definition" | "o" | "tell">, stop: AbortSignal): Promise<Loop> {
-    const session = viewOf(held);
-    const context: unknown = o.context !== undefined ? o.context : await definition.context?.(session);
-    const running: Running = {
-      held,
-      ground: this.#ground,
-      definition,
-      session,
-      context,
-      stop,
-      tell,
-      events: new RunEvents(held, definition, tell),
-      bounds: boundsOf(o.limits, definition.limits),
-      runChild: (agent, id, input, key) => this.#runChild(agent, id, input, { key, parent: held.id, signal: stop }),
-    };
-    return new Loop(running);
+/** An input that can be appended; undefined for others. */
+async function fitting(held: Holding, input: Input): Promise<Asking | undefined> {
+  try {
+    const asking = askingOf(input, undefined, held.ground.redactor);
+    await held.tryMessage(asking.message);
+    return asking;
+  } catch {
+    return undefined;
   }
 }

@@ -19,8 +19,8 @@ import { flag, invalid, listOf, options, wholeNumber } from "../../engine/util/o
 import type { SessionRow } from "../../store/port.js";
 import type { BoundAgent } from "./bound.js";
 import { type Definition, definitionOf } from "./define/define.js";
-import type { Loop } from "./loop.js";
 import type { Runs } from "./runs.js";
+import { failTurn } from "./turns.js";
 
 export interface WorkerOptions {
   readonly agents: readonly BoundAgent[];
@@ -283,7 +283,7 @@ export class Worker {
       if (this.#isHopeless(lease)) return await this.#giveUp(row, lease);
       held = await enter(this.#ground, id, lease, this.#leaseMs);
       const holding = held;
-      const result = await this.#runs.takeUp(holding, definition, this.#abort.signal, (loop) => this.#goesOn(holding, loop));
+      const result = await this.#runs.takeUp(holding, definition, this.#abort.signal, () => this.#whyHalt(holding));
       if (holding.work.fold.status === "waiting" || holding.work.fold.status === "in-doubt") this.#rests(id, lease, REST_MS);
       if (result === undefined) return;
       if (result.status === "stopped") this.#counts.handedBack += 1;
@@ -299,19 +299,16 @@ export class Worker {
   }
 
   /** W2: counted since the session last got anywhere. */
-  async #goesOn(held: Holding, loop: Loop): Promise<boolean> {
+  async #whyHalt(held: Holding): Promise<string | undefined> {
     const { attempts = 1, seen } = held.lease;
     if (seen !== held.progress) {
       // Most sessions are taken up once, and need no note of it.
       if (attempts > 1) await held.noteAttempts(1);
-      return true;
+      return undefined;
     }
-    if (attempts <= this.#attempts) return true;
+    if (attempts <= this.#attempts) return undefined;
     this.#counts.setAside += 1;
-    await loop.halt(
-      `Its process ended ${attempts - 1} times at this place, without getting any further. It was set aside; resume it once the cause is found.`,
-    );
-    return false;
+    return `Its process ended ${attempts - 1} times at this place, without getting any further. It was set aside; resume it once the cause is found.`;
   }
 
   /** What goes wrong outside of the turn's own steps: the agent's own code, or the store. */
@@ -319,7 +316,7 @@ export class Worker {
     if (held === undefined || held.ended !== undefined) return;
     try {
       const isPassing = error instanceof HoldfastError && error.retryable;
-      if (!isPassing) return await this.#runs.fail(held, words(error));
+      if (!isPassing) return await failTurn(held, words(error));
       this.#rests(held.id, held.lease, BACKOFF_MS);
       held.work.due(this.#ground.wallMs() + BACKOFF_MS);
       await held.commit();
