@@ -34,7 +34,7 @@ import { type GcOptions, type GcReport, gc } from "./features/retention/gc.js";
 import { type BoundAgent, bind } from "./features/runs/bound.js";
 import type { Agent, AgentDef, Tool } from "./features/runs/define/definition.js";
 import { Runs } from "./features/runs/runs.js";
-import { Worker, type WorkerOptions } from "./features/runs/worker.js";
+import { Worker, type WorkerOptions } from "./features/runs/workers/worker.js";
 import { Search } from "./features/search/search.js";
 import { type ExportFilter, type ExportOptions, exportRows } from "./features/transfer/export.js";
 import { type ExportedRows, type ImportOptions, type ImportReport, importRows } from "./features/transfer/import.js";

@@ -88,7 +88,7 @@ export type {
   ToolContext,
 } from "./features/runs/define/definition.js";
 export type { RunResult } from "./features/runs/define/result.js";
-export type { Worker, WorkerOptions, WorkerStats } from "./features/runs/worker.js";
+export type { Worker, WorkerOptions, WorkerStats } from "./features/runs/workers/worker.js";
 export type { FoundItem, FoundMessage, FoundTitle, SearchFilter, SearchPage } from "./features/search/find.js";
 export type { IndexOptions, IndexProgress } from "./features/search/search.js";
 export type { AutoSnapshot, AutoSnapshotOptions } from "./features/snapshots/auto-snapshot.js";

@@ -5,22 +5,22 @@
  * W2  a session that ends its process again and again without getting anywhere is set aside, and says so.
  * W3  agents take turns: none is starved by another's backlog.
  */
-import { grantLease, type Lease, releaseLease } from "../../core/sessions/lease.js";
-import { HoldfastError } from "../../core/values/errors.js";
-import type { SessionId } from "../../core/values/ids.js";
-import { words } from "../../engine/calls/caller.js";
-import type { Ground } from "../../engine/journal/ground.js";
-import { enter } from "../../engine/lifecycle/open-session.js";
-import { checkLeaseMs } from "../../engine/lifecycle/session-options.js";
-import { headOf, headRow, leaseOf, leaseRow } from "../../engine/records/rows.js";
-import type { Holding } from "../../engine/session/holding.js";
-import { abortController } from "../../engine/util/aborting.js";
-import { flag, invalid, listOf, options, wholeNumber } from "../../engine/util/options.js";
-import type { SessionRow } from "../../store/port.js";
-import type { BoundAgent } from "./bound.js";
-import { type Definition, definitionOf } from "./define/define.js";
-import type { Runs } from "./runs.js";
-import { failTurn } from "./turns.js";
+import { HoldfastError } from "../../../core/values/errors.js";
+import type { SessionId } from "../../../core/values/ids.js";
+import { words } from "../../../engine/calls/caller.js";
+import type { Ground } from "../../../engine/journal/ground.js";
+import { enter } from "../../../engine/lifecycle/open-session.js";
+import { checkLeaseMs } from "../../../engine/lifecycle/session-options.js";
+import { leaseOf } from "../../../engine/records/rows.js";
+import type { Holding } from "../../../engine/session/holding.js";
+import { abortController } from "../../../engine/util/aborting.js";
+import { flag, invalid, listOf, options, wholeNumber } from "../../../engine/util/options.js";
+import type { SessionRow } from "../../../store/port.js";
+import type { BoundAgent } from "../bound.js";
+import { type Definition, definitionOf } from "../define/define.js";
+import type { Runs } from "../runs.js";
+import { failTurn } from "../turns.js";
+import { SessionClaims } from "./claim-sessions.js";
 
 export interface WorkerOptions {
   readonly agents: readonly BoundAgent[];
@@ -50,11 +50,8 @@ const GRACE_MS = 5_000;
 const LAST_MS = 1_500;
 /** However often it is woken, it looks no more often than this. */
 const LEAST_MS = 20;
-/** A session that could not even be opened so often is not tried any more. */
-const HOPELESS = 3;
 const BACKOFF_MS = 5_000;
 const REST_MS = 1_000;
-const MAX_RESTING = 10_000;
 
 export class Worker {
   readonly #ground: Ground;
@@ -63,11 +60,9 @@ export class Worker {
   readonly #concurrency: number;
   readonly #leaseMs: number;
   readonly #pollMs: number;
-  readonly #attempts: number;
   readonly #onSigterm: boolean;
+  readonly #claims: SessionClaims;
   readonly #running = new Map<SessionId, Promise<void>>();
-  /** Sessions that could not go on when they were last looked at. What waits in their inbox would have them taken up without end. */
-  readonly #resting = new Map<SessionId, { readonly epoch: number; readonly until: number; readonly evenIfDue: boolean }>();
   #abort = abortController();
   #stopping = false;
   #looking: Promise<void> | undefined;
@@ -88,7 +83,8 @@ export class Worker {
     this.#concurrency = o.concurrency === undefined ? 8 : wholeNumber(o.concurrency, "concurrency", 1, 100_000);
     this.#leaseMs = checkLeaseMs(o.leaseMs) ?? ground.leaseMs;
     this.#pollMs = o.pollMs === undefined ? 1_000 : wholeNumber(o.pollMs, "pollMs", 10, 3_600_000);
-    this.#attempts = o.attempts === undefined ? 5 : wholeNumber(o.attempts, "attempts", 1, 1_000);
+    const attempts = o.attempts === undefined ? 5 : wholeNumber(o.attempts, "attempts", 1, 1_000);
+    this.#claims = new SessionClaims(ground, { leaseMs: this.#leaseMs, attempts });
     this.#onSigterm = flag(o.onSigterm, "onSigterm") ?? true;
   }
 
@@ -208,11 +204,7 @@ export class Worker {
     while (this.#running.size < this.#concurrency && idle < this.#agents.length && !this.#stopping && !this.#abort.signal.aborted) {
       const definition = this.#agents[this.#first % this.#agents.length] as Definition;
       this.#first += 1;
-      await this.#ground.learnIncarnation();
-      const rows = await this.#ground.store.claim(
-        { agent: definition.name, dueBy: Math.max(0, this.#ground.wallMs()), limit: 1 },
-        (row, now) => this.#grant(row, now),
-      );
+      const rows = await this.#claims.claim(definition.name, (id) => this.#running.has(id));
       idle = rows.length === 0 ? idle + 1 : 0;
       for (const row of rows) {
         took = true;
@@ -229,50 +221,6 @@ export class Worker {
     return took;
   }
 
-  #grant(row: SessionRow, now: number) {
-    // The calls it is going to make begin by this clock, and nothing else of a claim asks for it.
-    this.#ground.heard(now);
-    if (this.#running.has(row.id as SessionId)) return undefined;
-    let before: Lease;
-    try {
-      before = leaseOf(row);
-      headOf(row);
-    } catch {
-      // Damaged: nothing that could be run, and the others are not held up by it.
-      return undefined;
-    }
-    if (this.#isResting(row, before) || (before.owner === null && this.#isHopeless(before))) return undefined;
-    const { machine, store, incarnation } = this.#ground;
-    const grant = grantLease(before, {
-      owner: machine.self,
-      now,
-      leaseMs: this.#leaseMs,
-      incarnation,
-      dead: (owner) => machine.isDead(owner, store.traits.oneMachine),
-    });
-    if ("heldBy" in grant) return undefined;
-    // A holder that let go has not died of it.
-    const attempts = before.owner === null ? 1 : (before.attempts ?? 0) + 1;
-    const seen = before.seen === undefined ? undefined : { seen: before.seen };
-    return leaseRow(row.id as SessionId, { ...grant.granted, attempts, ...seen });
-  }
-
-  /** Whoever decides something about a session opens it for that, and it does not rest any longer. */
-  #isResting({ id, head: { due } }: SessionRow, { epoch }: Lease): boolean {
-    const rest = this.#resting.get(id as SessionId);
-    if (rest === undefined) return false;
-    const isDue = !rest.evenIfDue && due !== null && due <= this.#ground.wallMs();
-    if (rest.epoch === epoch && performance.now() < rest.until && !isDue) return true;
-    this.#resting.delete(id as SessionId);
-    return false;
-  }
-
-  #rests(id: SessionId, { epoch }: Lease, ms: number, evenIfDue = false): void {
-    this.#resting.set(id, { epoch, until: performance.now() + ms, evenIfDue });
-    const [oldest] = this.#resting.keys();
-    if (this.#resting.size > MAX_RESTING && oldest !== undefined) this.#resting.delete(oldest);
-  }
-
   // ---- running
 
   async #run(row: SessionRow, definition: Definition): Promise<void> {
@@ -280,35 +228,29 @@ export class Worker {
     const lease = leaseOf(row);
     let held: Holding | undefined;
     try {
-      if (this.#isHopeless(lease)) return await this.#giveUp(row, lease);
+      if (this.#claims.isHopeless(lease)) {
+        this.#counts.setAside += 1;
+        return await this.#claims.setAside(row, lease);
+      }
       held = await enter(this.#ground, id, lease, this.#leaseMs);
       const holding = held;
-      const result = await this.#runs.takeUp(holding, definition, this.#abort.signal, () => this.#whyHalt(holding));
-      if (holding.work.fold.status === "waiting" || holding.work.fold.status === "in-doubt") this.#rests(id, lease, REST_MS);
+      const result = await this.#runs.takeUp(holding, definition, this.#abort.signal, async () => {
+        const reason = await this.#claims.whyHalt(holding);
+        if (reason !== undefined) this.#counts.setAside += 1;
+        return reason;
+      });
+      if (holding.work.fold.status === "waiting" || holding.work.fold.status === "in-doubt") this.#claims.rest(id, lease, REST_MS);
       if (result === undefined) return;
       if (result.status === "stopped") this.#counts.handedBack += 1;
       else this.#counts.ran += 1;
     } catch (error) {
       this.#counts.failed += 1;
       // Damaged, or the store is away: the others are not held up by it.
-      if (held === undefined) this.#rests(id, lease, BACKOFF_MS, true);
+      if (held === undefined) this.#claims.rest(id, lease, BACKOFF_MS, { evenIfDue: true });
       await this.#failed(held, error);
     } finally {
       await held?.close({ discard: true }).catch(() => {});
     }
-  }
-
-  /** W2: counted since the session last got anywhere. */
-  async #whyHalt(held: Holding): Promise<string | undefined> {
-    const { attempts = 1, seen } = held.lease;
-    if (seen !== held.progress) {
-      // Most sessions are taken up once, and need no note of it.
-      if (attempts > 1) await held.noteAttempts(1);
-      return undefined;
-    }
-    if (attempts <= this.#attempts) return undefined;
-    this.#counts.setAside += 1;
-    return `Its process ended ${attempts - 1} times at this place, without getting any further. It was set aside; resume it once the cause is found.`;
   }
 
   /** What goes wrong outside of the turn's own steps: the agent's own code, or the store. */
@@ -317,26 +259,13 @@ export class Worker {
     try {
       const isPassing = error instanceof HoldfastError && error.retryable;
       if (!isPassing) return await failTurn(held, words(error));
-      this.#rests(held.id, held.lease, BACKOFF_MS);
+      this.#claims.rest(held.id, held.lease, BACKOFF_MS);
       held.work.due(this.#ground.wallMs() + BACKOFF_MS);
       await held.commit();
     } catch {
       // It stays as it is, and is taken up again later.
-      this.#rests(held.id, held.lease, BACKOFF_MS);
+      this.#claims.rest(held.id, held.lease, BACKOFF_MS);
     }
-  }
-
-  #isHopeless({ attempts = 0 }: Lease): boolean {
-    return attempts > this.#attempts + HOPELESS;
-  }
-
-  /** Opening it ends the process: it is left alone, whatever waits for it, and stays as it is until somebody opens it by hand. */
-  async #giveUp(row: SessionRow, lease: Lease): Promise<void> {
-    this.#counts.setAside += 1;
-    const { due: _due, ...head } = headOf(row);
-    const { attempts = 0 } = lease;
-    const released = leaseRow(row.id as SessionId, { ...releaseLease(lease), attempts });
-    await this.#ground.store.apply([{ session: row.id, when: { epoch: lease.epoch }, head: headRow(head), lease: released }]);
   }
 
   // ---- the end
