@@ -21,7 +21,7 @@ export interface Asking {
 export interface RunRequest {
   readonly definition: Definition;
   readonly id: SessionId;
-  /** Absent where the latest turn is to go on, whatever it is. */
+  /** Undefined if the latest turn is to go on. */
   readonly asking: Asking | undefined;
   readonly o: Partial<RunOptions>;
   readonly parent?: SessionId;

@@ -55,7 +55,7 @@ export class RunEvents {
   }
 }
 
-/** Deltas that nobody has read yet are put together from this many on. */
+/** From this many unread events on, deltas are put together. */
 const MANY = 1_000;
 
 /** Events on their way to one reader. Never in the way of the run: what is not read waits, and small pieces become larger ones. */

@@ -1,6 +1,6 @@
 /**
  * The agent loop: settle the calls of the last reply, ask the model, save, again. It is driven by the transcript. So it needs no
- * deterministic code, and whoever takes a session over goes on from what is there.
+ * deterministic code, and a process that takes a session over goes on from what is there.
  *
  * Commit points: the turn's input (turns.ts); each reply together with the intents of its calls, before any runs; each outcome of a call that
  * acts.
@@ -91,10 +91,10 @@ export class Loop {
     try {
       mark = settled.all ? (checkpointAt(this.#running, "tool") ?? checkpointAt(this.#running, "step")) : undefined;
     } catch (error) {
-      // The strategy is the author's own code: what the calls have done is saved before anybody hears of it.
+      // The strategy is the author's own code: what the calls have done is saved before its error is told.
       failure = { error };
     }
-    // Two looks at the strategy, one save: whoever wants both is given one.
+    // Two looks at the strategy, one save: a strategy that wants both is given one.
     if (!settled.all || settled.acted || !held.commitLater(mark)) {
       try {
         await held.commitSurely(mark);

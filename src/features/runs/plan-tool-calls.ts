@@ -67,7 +67,7 @@ export class ToolCallPlanner {
       const effect = known.get(index);
       if (effect !== undefined) {
         planned.push({ part, do: "go-on", id: effect.id });
-        // Its twins in this reply are answered like it, whatever became of it.
+        // Its twins in this reply are answered like it, however it ended.
         if (effect.named !== undefined) names.set(nameOf(effect.name, effect.named), { index, same: effect.same });
       } else if (withheld !== undefined) planned.push(refuse(part, withheld));
       else planned.push(await this.#planOne(part, index, names));

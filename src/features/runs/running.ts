@@ -19,7 +19,7 @@ export interface Running {
   readonly context: unknown;
   /** Aborts when nothing more is to be begun. */
   readonly stop: AbortSignal;
-  /** Tells whoever follows the run; what nobody follows is not even made. */
+  /** Tells those who follow the run. Without a follower, an event is not even made. */
   readonly tell: Tell;
   readonly events: RunEvents;
   readonly bounds: Bounds;

@@ -73,7 +73,7 @@ export class ToolCalls {
       const { id } = this.#caller.intend({ ...call, place: [seq, index] }, plan.waits);
       return { ...plan, id, call };
     });
-    // Whoever is to approve a call need not wait for its siblings to end.
+    // A person who is to approve a call need not wait for its siblings to end.
     if (planned.some((plan) => plan.do === "intend" && plan.waits !== undefined)) restate(this.#work);
     return staged;
   }
@@ -140,7 +140,7 @@ export class ToolCalls {
     return this.make(reply, left);
   }
 
-  /** The commit that was to record outcomes has failed for good: whoever holds the session now is told of them. */
+  /** The commit that was to record outcomes has failed for good: the present holder of the session is told of them. */
   async late({ fresh }: Settled): Promise<void> {
     for (const { effect, made } of fresh) await this.#caller.late(effect, made);
   }

@@ -87,8 +87,8 @@ export async function resumeTurn({ held, definition, session, context }: Running
 
 /**
  * Leaves a turn that is over, for another: calls that it asked for and that were not made are answered so. What is in doubt is asked about,
- * and not made again. Staged, for the commit that begins the other: whoever comes after a kill finds the turn as over as it was. Answers why
- * it cannot be left yet.
+ * and not made again. Staged, for the commit that begins the other: after a kill, the next process finds the turn as over as it was. Answers
+ * why it cannot be left yet.
  */
 export async function leaveTurn(held: Holding, calls: ToolCalls): Promise<LoopEnd | undefined> {
   const { work } = held;
@@ -164,7 +164,7 @@ export async function failTurn(held: Holding, reason: string): Promise<void> {
   await held.commit({ kind: "automatic" });
 }
 
-/** A call with an unknown outcome comes first: it must be settled, whatever else happens. */
+/** A call with an unknown outcome comes first: it must be settled before anything else. */
 async function stayInDoubt(held: Holding): Promise<void> {
   held.work.due(undefined);
   await held.commit();

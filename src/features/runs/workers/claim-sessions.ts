@@ -101,7 +101,7 @@ export class SessionClaims {
     return attempts > this.#attempts + HOPELESS;
   }
 
-  /** Leaves a hopeless session alone, whatever waits for it: it stays as it is until a person opens it by hand. */
+  /** Leaves a hopeless session alone, even if something waits for it: it stays as it is until a person opens it by hand. */
   async setAside(row: SessionRow, lease: Lease): Promise<void> {
     const { due: _due, ...head } = headOf(row);
     const { attempts = 0 } = lease;
