@@ -7,11 +7,12 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { Holdfast } from "../../src/holdfast.js";
 import { HoldfastError, open, type Session } from "../../src/index.js";
-import { monotonicMs, thisMachine } from "../../src/store/machine.js";
+import { thisMachine } from "../../src/store/machine.js";
 import { noWitnesses } from "../../src/store/port.js";
 import { Presence } from "../../src/store/presence.js";
-import { type Medium, SqliteDatabase } from "../../src/store/sql/sqlite/database.js";
+import type { DatabaseParts } from "../../src/store/sql/database.js";
 import { type Driver, openDriver } from "../../src/store/sql/sqlite/driver/driver.js";
+import { sqliteParts } from "../../src/store/sql/sqlite/parts.js";
 import { SqlStore } from "../../src/store/sql/store.js";
 import { scratch } from "../support/stores.js";
 import { type Fault, FaultyDriver, faults } from "./faulty-driver.js";
@@ -22,18 +23,19 @@ const LEASE_MS = 60_000;
 const directory = scratch();
 const template = join(directory, "template.db");
 
-const medium = (db: Driver): Medium => ({
-  place: "",
-  traits: { durable: true, oneMachine: true, shared: true },
-  presence: new Presence(() => undefined),
-  now: monotonicMs,
-  saved() {},
-  anchors: async () => noWitnesses,
-  scrub: async () => ({ left: [] }),
-  backup: async () => ({ bytes: 0, sessions: 0 }),
-  about: () => ({ kind: "sqlite", place: "", engine: "", format: 1, diskBytes: 0, synced: "", concerns: [] }),
-  close: async () => db.close(),
-});
+const parts = (db: Driver): DatabaseParts =>
+  sqliteParts(
+    db,
+    {
+      file: "",
+      place: "",
+      presence: new Presence(() => undefined),
+      anchors: { note() {}, read: async () => noWitnesses, close: async () => {} },
+      busyMs: BUSY_MS,
+      leave() {},
+    },
+    "",
+  );
 
 interface Attempt {
   readonly wrong: readonly string[];
@@ -59,7 +61,7 @@ const made = makeTemplate();
 
 const holdfast = (db: Driver, takesOver = false): Holdfast =>
   new Holdfast(
-    new SqlStore(new SqliteDatabase(db, medium(db), { tenant: "", busyMs: BUSY_MS }), ""),
+    new SqlStore(parts(db), { tenant: "" }),
     { ...thisMachine(), ...(takesOver ? { isDead: () => true } : {}) },
     { now: Date.now },
     LEASE_MS,

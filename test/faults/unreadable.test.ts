@@ -7,13 +7,14 @@ import { promisify } from "node:util";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { Holdfast } from "../../src/holdfast.js";
 import { type HoldfastError, open, restoreBackup } from "../../src/index.js";
-import { monotonicMs, thisMachine } from "../../src/store/machine.js";
+import { thisMachine } from "../../src/store/machine.js";
 import { noWitnesses } from "../../src/store/port.js";
 import { identityOf, Presence } from "../../src/store/presence.js";
+import type { DatabaseParts, Maintenance } from "../../src/store/sql/database.js";
 import { translate } from "../../src/store/sql/postgres/failures.js";
-import { type Medium, SqliteDatabase } from "../../src/store/sql/sqlite/database.js";
 import { type Driver, defaultDriver, explained, explaining, openDriver } from "../../src/store/sql/sqlite/driver/driver.js";
 import { stay } from "../../src/store/sql/sqlite/driver/open-files.js";
+import { sqliteParts } from "../../src/store/sql/sqlite/parts.js";
 import { SqlStore } from "../../src/store/sql/store.js";
 import { failure, instead, mend } from "./failing-calls.js";
 import { type Fault, FaultyDriver } from "./faulty-driver.js";
@@ -126,18 +127,19 @@ describe("SQLite", () => {
   // SQLite gives a failed read this code.
   const damage: Fault = { name: "", code: "SQLITE_CORRUPT", rollsBack: false, after: false, forever: true };
 
-  const medium = (path: string, db: Driver): Medium => ({
-    place: path,
-    traits: { durable: true, oneMachine: true, shared: true },
-    presence: new Presence(() => undefined),
-    now: monotonicMs,
-    saved() {},
-    anchors: async () => noWitnesses,
-    scrub: async () => ({ left: [] }),
-    backup: async () => ({ bytes: 0, sessions: 0 }),
-    about: () => ({ kind: "sqlite", place: path, engine: "", format: 1, diskBytes: 0, synced: "", concerns: [] }),
-    close: async () => db.close(),
-  });
+  const parts = (path: string, db: Driver): DatabaseParts =>
+    sqliteParts(
+      db,
+      {
+        file: path,
+        place: path,
+        presence: new Presence(() => undefined),
+        anchors: { note() {}, read: async () => noWitnesses, close: async () => {} },
+        busyMs: 50,
+        leave() {},
+      },
+      "",
+    );
 
   async function faulty() {
     const path = join(fresh(), "store.db");
@@ -145,7 +147,7 @@ describe("SQLite", () => {
     const driver = new FaultyDriver(openDriver(path));
     const db = explained(driver, explaining(path, path));
     ended.push(stay(identityOf(path)));
-    const store = new SqlStore(new SqliteDatabase(db, medium(path, db), { tenant: "", busyMs: 50 }), "");
+    const store = new SqlStore(parts(path, db), { tenant: "" });
     const hold = new Holdfast(store, thisMachine(), { now: Date.now }, 60_000);
     ended.unshift(() => hold.close());
     return { path, driver, hold };
@@ -182,7 +184,7 @@ describe("SQLite", () => {
   });
 
   /** A database of which SQLite's integrity check says these lines. */
-  function saying(path: string, ...lines: string[]): SqliteDatabase {
+  function saying(path: string, ...lines: string[]): Maintenance {
     const real = openDriver(path);
     const db: Driver = {
       ...real,
@@ -190,9 +192,9 @@ describe("SQLite", () => {
       prepare: (sql) =>
         sql.includes("integrity_check") ? { ...real.prepare(sql), all: () => lines.map((line) => [line]) } : real.prepare(sql),
     };
-    const database = new SqliteDatabase(db, medium(path, db), { tenant: "", busyMs: 50 });
-    ended.unshift(() => database.close());
-    return database;
+    const { maintenance } = parts(path, db);
+    ended.unshift(() => maintenance.close());
+    return maintenance;
   }
 
   const notGot = "*** in database main ***\nTree 36 page 36: unable to get the page. error code=8458";

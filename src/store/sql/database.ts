@@ -1,9 +1,9 @@
 /**
- * What the SQL store needs of a database. SQLite answers in the same tick, Postgres over a wire; what is asked, and in which order, is
- * written once (`writer.ts`), as steps that yield what they ask and are given what it answered.
+ * The parts that a database brings to the SQL store. SQLite answers in the same tick, Postgres over a wire; what is asked, and in which
+ * order, is written once (`writer.ts`), as steps that yield what they ask and are given what it answered.
  */
 import type { LineId } from "../../core/values/ids.js";
-import type { About, Applied, Backup, BackupOptions, Change, Freed, NewSave, Scrubbed, Traits, Witnesses } from "../port.js";
+import type { Applied, Change, NewSave, Store, Traits } from "../port.js";
 
 export type Param = string | number | Uint8Array | null;
 export type Row = readonly unknown[];
@@ -96,15 +96,17 @@ export interface Dialect {
   readonly locking: string;
 }
 
+/** Reads and writes rows. */
 export interface Database {
   readonly traits: Traits;
   /** As the port's. */
   readonly gone?: AbortSignal;
   readonly dialect: Dialect;
-  /** Takes a session's lock if nobody has it, and answers whether it did. Undefined where transactions that write are alone. */
+  /** Takes a session's lock if it is free, and answers whether it did. Undefined where transactions that write are alone. */
   readonly tryLock: ((session: string) => Ask) | undefined;
   /** Takes the locks of sessions, in the order that all take them in. Undefined as above. */
   readonly lockAll: ((sessions: readonly string[]) => readonly Ask[]) | undefined;
+  now(): Promise<number>;
   /** `long`: it goes over much of the store, and may take its time. */
   read(text: string, params: readonly Param[], how?: "long"): Promise<readonly Row[]>;
   /** Saves: a number, and texts of which some are long. */
@@ -117,15 +119,16 @@ export interface Database {
   /** Told of a session that mail was posted to. */
   posted(session: string): void;
   wasCut(line: LineId): void;
-  now(): Promise<number>;
-  watch(session: string, wake: () => void): () => void;
-  watchAll(wake: () => void): () => void;
-  anchors(of?: ReadonlySet<string>): Promise<Witnesses>;
-  check(): Promise<readonly string[]>;
-  backup(path: string, o: BackupOptions): Promise<Backup>;
-  about(): Promise<About>;
-  compact(limit: number): Promise<Freed>;
-  /** Leaves nothing of what was replaced or removed before in free space or in logs, as far as it can. */
-  scrub(): Promise<Scrubbed>;
-  close(): Promise<void>;
+}
+
+/** Hears of what other processes change. */
+export type Watching = Pick<Store, "watch" | "watchAll">;
+
+/** Looks after the place that the rows are in. The port says what each method does. */
+export type Maintenance = Pick<Store, "anchors" | "check" | "backup" | "about" | "compact" | "scrub" | "close">;
+
+export interface DatabaseParts {
+  readonly db: Database;
+  readonly watching: Watching;
+  readonly maintenance: Maintenance;
 }

@@ -1,4 +1,4 @@
-/** The SQL store: what is read, and what is handed to the writer. What is particular to a database is in its folder. */
+/** The SQL store: what is read, and what is handed to the writer and to the parts of a database. These are in its folder. */
 import { setImmediate as breathe } from "node:timers/promises";
 import type { Save } from "../../core/journal/save.js";
 import type { Digest } from "../../core/values/digest.js";
@@ -43,7 +43,7 @@ import type {
 import { ofAllTenants, storeClosed } from "../refusals.js";
 import type { SearchIndex } from "../search-port.js";
 import { Claims } from "./claims.js";
-import type { Database, Param, Row } from "./database.js";
+import type { Database, DatabaseParts, Maintenance, Param, Row, Watching } from "./database.js";
 import { blobRow, docRow, docWithBody, epochRow, lineRow, mailRow, presentRow, saveRow, sessionRow } from "./rows.js";
 import { docsBy, mailBy, type Statements, sessionsBy, statementsIn } from "./statements.js";
 import { freedOf, Writer } from "./writer.js";
@@ -53,12 +53,21 @@ const LOOKED_AT_ONCE = 500;
 const MAX_KEYS = 50_000;
 const none: readonly never[] = [];
 
+export interface SqlStoreOptions {
+  readonly tenant: string;
+  /** Given for a tenant with a name: it makes this the store of one tenant, and no longer the operator's. */
+  readonly cursorKey?: string | undefined;
+  readonly index?: SearchIndex & { close(): Promise<void> };
+}
+
 export class SqlStore implements Store {
   readonly traits: Traits;
   readonly index?: SearchIndex;
   readonly gone?: AbortSignal;
   readonly cursorKey?: string;
   readonly #db: Database;
+  readonly #watching: Watching;
+  readonly #maintenance: Maintenance;
   readonly #tenant: string;
   readonly #sql: Statements;
   readonly #writer: Writer;
@@ -68,9 +77,10 @@ export class SqlStore implements Store {
   readonly #leaveIndex: () => Promise<void>;
   #closed = false;
 
-  /** `cursorKey` is given for a tenant with a name: it makes this the store of one tenant, and no longer the operator's. */
-  constructor(db: Database, tenant: string, index?: SearchIndex & { close(): Promise<void> }, cursorKey?: string) {
+  constructor({ db, watching, maintenance }: DatabaseParts, { tenant, index, cursorKey }: SqlStoreOptions) {
     this.#db = db;
+    this.#watching = watching;
+    this.#maintenance = maintenance;
     if (cursorKey !== undefined) this.cursorKey = cursorKey;
     if (db.gone) this.gone = db.gone;
     if (index) this.index = index;
@@ -193,7 +203,7 @@ export class SqlStore implements Store {
 
   async about(): Promise<About> {
     this.#open();
-    const { diskBytes, ...about } = await this.#db.about();
+    const { diskBytes, ...about } = await this.#maintenance.about();
     return this.#isOfOne || diskBytes === undefined ? about : { ...about, diskBytes };
   }
 
@@ -268,12 +278,12 @@ export class SqlStore implements Store {
 
   watch(session: string, wake: () => void): () => void {
     this.#open();
-    return this.#db.watch(session, wake);
+    return this.#watching.watch(session, wake);
   }
 
   watchAll(wake: () => void): () => void {
     this.#open();
-    return this.#db.watchAll(wake);
+    return this.#watching.watchAll(wake);
   }
 
   async counts(): Promise<Counts> {
@@ -300,7 +310,7 @@ export class SqlStore implements Store {
 
   async anchors(of?: ReadonlySet<string>): Promise<Witnesses> {
     this.#open();
-    return this.#db.anchors(of);
+    return this.#maintenance.anchors(of);
   }
 
   async incarnation(): Promise<string> {
@@ -318,31 +328,31 @@ export class SqlStore implements Store {
   async backup(path: string, o: BackupOptions): Promise<Backup> {
     this.#open();
     if (this.#isOfOne) throw ofAllTenants("A backup");
-    return this.#db.backup(path, o);
+    return this.#maintenance.backup(path, o);
   }
 
   async check(): Promise<readonly string[]> {
     this.#open();
-    return this.#db.check();
+    return this.#maintenance.check();
   }
 
   async compact(limit: number): Promise<Freed> {
     this.#open();
-    const freed = await this.#db.compact(limit);
+    const freed = await this.#maintenance.compact(limit);
     // The file is all tenants': how much of it was free says something of the others.
     return this.#isOfOne ? { ...freed, bytes: 0 } : freed;
   }
 
-  async scrub(): Promise<Scrubbed> {
+  async scrub(holds: (text: string) => boolean): Promise<Scrubbed> {
     this.#open();
-    return this.#db.scrub();
+    return this.#maintenance.scrub(holds);
   }
 
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
     await this.#leaveIndex();
-    await this.#db.close();
+    await this.#maintenance.close();
   }
 
   #read(statement: string, ...params: Param[]): Promise<readonly Row[]> {

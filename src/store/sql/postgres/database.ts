@@ -5,31 +5,17 @@
  * G2 (D4)  a commit whose answer was lost is settled by looking for its work, not by doing it again.
  * G3       a transaction names its tenant, and leaves nothing behind on its connection: a pooler may stand in between.
  */
-import { createHash } from "node:crypto";
 import { firstSeq } from "../../../core/journal/save.js";
 import type { LineId } from "../../../core/values/ids.js";
-import {
-  type About,
-  type Applied,
-  type Backup,
-  type Change,
-  type Freed,
-  type NewSave,
-  noWitnesses,
-  type Scrubbed,
-  type Traits,
-  type Witnesses,
-} from "../../port.js";
-import { noBackup } from "../../refusals.js";
-import type { Ask, Begun, Database, Dialect, Job, Lock, Param, Row, Steps } from "../database.js";
+import type { Applied, Change, NewSave, Traits } from "../../port.js";
+import type { Ask, Begun, Database, Dialect, Job, Param, Row, Steps } from "../database.js";
 import { pack } from "../rows.js";
 import { Appends } from "./appends.js";
-import { concernsOf } from "./concerns.js";
 import type { Connection, Connections } from "./connections.js";
 import { asBytes, NOW, numbered, postgresDialect } from "./dialect.js";
+import { Locks } from "./locks.js";
 import type { Notices } from "./notices.js";
 import { Reads } from "./reads.js";
-import { FORMAT } from "./schema.js";
 import { Turns } from "./turns.js";
 import type { Answer, Statement } from "./wire.js";
 
@@ -48,7 +34,6 @@ export interface PostgresSettings {
   readonly answerMs: number;
 }
 
-const MAX_KEYS = 10_000;
 const BEGIN: Statement = { text: "BEGIN ISOLATION LEVEL READ COMMITTED", params: [] };
 const COMMIT: Statement = { text: "COMMIT", params: [] };
 const ROLLBACK: Statement = { text: "ROLLBACK", params: [] };
@@ -56,6 +41,8 @@ const ROLLBACK: Statement = { text: "ROLLBACK", params: [] };
 export class PostgresDatabase implements Database {
   readonly traits: Traits = { durable: true, oneMachine: false, shared: true };
   readonly dialect: Dialect = postgresDialect;
+  readonly tryLock: Database["tryLock"];
+  readonly lockAll: Database["lockAll"];
   readonly #connections: Connections;
   readonly #notices: Notices;
   readonly #tenant: string;
@@ -67,9 +54,7 @@ export class PostgresDatabase implements Database {
   readonly #saveWithBlobs: string;
   readonly #lockMs: string;
   readonly #answerMs: number;
-  readonly #lockSpace: string;
-  readonly #lockKeys = new Map<string, string>();
-  readonly #blobLock: string;
+  readonly #locks: Locks;
 
   constructor(
     connections: Connections,
@@ -92,8 +77,9 @@ export class PostgresDatabase implements Database {
     this.#save = `SELECT ${schema}.save($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`;
     this.#saveWithBlobs = `SELECT ${schema}.save_with_blobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`;
     this.#reads = new Reads(connections, this.#beginAs);
-    this.#lockSpace = `${space}\0${tenant}\0`;
-    this.#blobLock = this.#lockKey("blobs", "");
+    this.#locks = new Locks(space, tenant);
+    this.tryLock = this.#locks.tryLock;
+    this.lockAll = this.#locks.lockAll;
   }
 
   // ---- writing
@@ -102,7 +88,7 @@ export class PostgresDatabase implements Database {
     // What the function does not take.
     if (fresh.save.note !== null) return undefined;
     const { session } = change;
-    const lock = this.#lockKey("session", session);
+    const lock = this.#locks.session(session);
     return this.#appends.append({ session, lock, call: this.#saveCall(change, fresh, lock) });
   }
 
@@ -125,12 +111,12 @@ export class PostgresDatabase implements Database {
     if (refs.length === 0) return (again) => ({ text: this.#save, params: [...params, String(again)], says: "text" });
     const list = (values: readonly string[]) => `{${values.join(",")}}`;
     const bodies = blobs.map(({ bytes }) => `"\\\\x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex")}"`);
-    const blobParams = [this.#blobLock, list(refs), list(blobs.map(({ digest }) => digest)), list(bodies)];
+    const blobParams = [this.#locks.blobs, list(refs), list(blobs.map(({ digest }) => digest)), list(bodies)];
     return (again) => ({ text: this.#saveWithBlobs, params: [...params, String(again), ...blobParams], says: "text" });
   }
 
   write<T>(job: Job<T>): Promise<T> {
-    const locks = this.#locksOf(job.locks);
+    const locks = this.#locks.take(job.locks);
     const sessions = job.locks.flatMap((lock) => ("session" in lock ? lock.session : []));
     const run = async (connection: Connection, again: boolean) => {
       const answer = await this.#transaction(connection, job, locks, again);
@@ -153,43 +139,6 @@ export class PostgresDatabase implements Database {
     const answer = settled ?? (await drive(job.steps(), send));
     if (opening.length === 0) await connection.send([settled !== undefined || job.refused(answer) ? ROLLBACK : COMMIT]);
     return answer;
-  }
-
-  /** Always in one order, also with those of `lockAll`, which come later: nobody waits for others in a circle. */
-  #locksOf(locks: readonly Lock[]): readonly Statement[] {
-    const keys = new Map<string, { readonly order: string; readonly shared: boolean }>();
-    for (const lock of locks) {
-      const [kind, name] = namesOf(lock);
-      const key = this.#lockKey(kind.slice(2), name);
-      const shared = ("blobs" in lock && lock.blobs === "use") || ("pins" in lock && lock.pins === "take");
-      keys.set(key, { order: `${kind} ${key}`, shared });
-    }
-    return [...keys]
-      .sort(([, a], [, b]) => (a.order < b.order ? -1 : 1))
-      .map(([key, { shared }]) => ({ text: `SELECT pg_advisory_xact_lock${shared ? "_shared" : ""}($1)`, params: [key] }));
-  }
-
-  /** G1 also holds for claims, which wait for nobody. */
-  readonly tryLock: Database["tryLock"] = (session) => ({
-    text: "SELECT pg_try_advisory_xact_lock(?)",
-    params: [this.#lockKey("session", session)],
-    changes: false,
-  });
-
-  readonly lockAll: Database["lockAll"] = (sessions) =>
-    [...new Set(sessions.map((session) => this.#lockKey("session", session)))]
-      .sort()
-      .map((key) => ({ text: "SELECT pg_advisory_xact_lock(?)", params: [key], changes: false }));
-
-  #lockKey(kind: string, name: string): string {
-    const text = `${this.#lockSpace}${kind}\0${name}`;
-    let key = this.#lockKeys.get(text);
-    if (key === undefined) {
-      key = createHash("sha256").update(text).digest().readBigInt64BE(0).toString();
-      if (this.#lockKeys.size >= MAX_KEYS) this.#lockKeys.clear();
-      this.#lockKeys.set(text, key);
-    }
-    return key;
   }
 
   applied(changes: readonly Change[], _begun: readonly Begun[]): void {
@@ -217,90 +166,6 @@ export class PostgresDatabase implements Database {
     const ask = { text: `SELECT ${NOW}`, params: [] };
     return this.#connections.use(async (connection) => (await connection.send([ask]))[0]?.rows[0]?.[0] as number);
   }
-
-  watch(session: string, wake: () => void): () => void {
-    return this.#notices.hear(session, wake);
-  }
-
-  watchAll(wake: () => void): () => void {
-    return this.#notices.hearAll(wake);
-  }
-
-  /** A server keeps its own log of what it acknowledged; there is no file beside it to ask. */
-  async anchors(): Promise<Witnesses> {
-    return noWitnesses;
-  }
-
-  async check(): Promise<readonly string[]> {
-    return [];
-  }
-
-  async about(): Promise<About> {
-    const text = `SELECT current_setting('server_version'), current_setting('fsync'), current_setting('full_page_writes'), current_database(), current_schema(),
-      coalesce(sum(pg_total_relation_size(c.oid)), 0)::float8, current_user,
-      (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user),
-      array_to_json(array_agg(format('%I.%I', n.nspname, c.relname) ORDER BY c.relname)
-        FILTER (WHERE c.relname <> 'meta' AND NOT (c.relrowsecurity AND c.relforcerowsecurity)))::text
-      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relkind = 'r'`;
-    const [version, fsync, whole, database, schema, bytes, role, bypasses, unforced] = (await this.read(text, []))[0] as [
-      string,
-      string,
-      string,
-      string,
-      string,
-      number,
-      string,
-      number,
-      string | null,
-    ];
-    const concerns = concernsOf({
-      off: [...(fsync === "off" ? ["fsync"] : []), ...(whole === "off" ? ["full_page_writes"] : [])],
-      role,
-      bypasses: bypasses === 1,
-      unforced: JSON.parse(unforced ?? "[]"),
-      link: this.#connections.link,
-    });
-    return {
-      kind: "postgres",
-      place: `database ${database}, schema ${schema}`,
-      engine: `PostgreSQL ${version}`,
-      format: FORMAT,
-      diskBytes: bytes,
-      synced: fsync === "off" ? "not at all" : "the server's write-ahead log, at every commit",
-      concerns,
-    };
-  }
-
-  async backup(): Promise<Backup> {
-    throw noBackup("Use pg_dump, and, after pg_restore, `holdfast restored` before anything is run; or hold.export.");
-  }
-
-  /** The server vacuums by itself: what was freed is used again, and the end of a table is given back. */
-  async compact(): Promise<Freed> {
-    return { count: 0, bytes: 0 };
-  }
-
-  /** What was there is the server's now: it keeps versions of rows until it clears them away, and a log of its own. */
-  async scrub(): Promise<Scrubbed> {
-    return {
-      left: [
-        "versions of rows that the server has not cleared away: VACUUM FULL of the schema's tables rewrites their files.",
-        "the server's write-ahead log, its standbys and its backups, for as long as it keeps them.",
-      ],
-    };
-  }
-
-  async close(): Promise<void> {
-    await this.#notices.close();
-    await this.#connections.close();
-  }
-}
-
-/** What a lock is called, behind its place in the order that all take them in: a capture has that of pins before it knows its sessions. */
-function namesOf(lock: Lock): readonly [kind: string, name: string] {
-  if ("session" in lock) return ["2 session", lock.session];
-  if ("line" in lock) return ["3 line", lock.line];
-  return "blobs" in lock ? ["4 blobs", ""] : ["1 pins", ""];
 }
 
 const statementOf = ({ text, params }: { readonly text: string; readonly params: readonly Param[] }): Statement => ({

@@ -8,6 +8,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { digest } from "../../../core/values/digest.js";
+import type { Watching } from "../database.js";
 import { type Connections, end } from "./connections.js";
 import type { Client } from "./wire.js";
 
@@ -18,7 +19,7 @@ const AT_ONCE = 400;
 const RECONNECT_MS = 500;
 const LONGEST_MS = 30_000;
 
-export class Notices {
+export class Notices implements Watching {
   readonly #connections: Connections;
   readonly #channel: string;
   readonly #space: string;
@@ -41,12 +42,12 @@ export class Notices {
     this.#timer ??= setTimeout(() => void this.#flush(), TOLD_EVERY_MS).unref();
   }
 
-  hear(session: string, wake: () => void): () => void {
+  watch(session: string, wake: () => void): () => void {
     return this.#hear(this.#nameOf(session), wake);
   }
 
-  /** Whatever changes of this tenant. */
-  hearAll(wake: () => void): () => void {
+  /** All that changes of this tenant. */
+  watchAll(wake: () => void): () => void {
     return this.#hear(this.#tenantName, wake);
   }
 

@@ -14,6 +14,7 @@ import { SqlStore } from "../store.js";
 import { indexKey } from "../writer.js";
 import { type Connection, Connections } from "./connections.js";
 import { PostgresDatabase } from "./database.js";
+import { PostgresMaintenance } from "./maintenance.js";
 import { checkSchema } from "./names.js";
 import { Notices } from "./notices.js";
 import { FORMAT, schemaText } from "./schema.js";
@@ -64,7 +65,7 @@ export async function openPostgres(
     const { id, isIndexed } = await connections.use((connection) => known(connection, schema, key));
     const space = `${id}\0${quoted}`;
     const notices = new Notices(connections, space, key);
-    const database = new PostgresDatabase(connections, notices, {
+    const db = new PostgresDatabase(connections, notices, {
       schema: quoted,
       space,
       tenant: key,
@@ -74,7 +75,8 @@ export async function openPostgres(
       answerMs: 2 * busyMs + 1_000,
     });
     const cursorKey = tenant === "" ? undefined : `${space}\0${key}`;
-    return new SqlStore(database, key, new PostgresIndex(database, key, isIndexed), cursorKey);
+    const parts = { db, watching: notices, maintenance: new PostgresMaintenance(db, connections, notices) };
+    return new SqlStore(parts, { tenant: key, cursorKey, index: new PostgresIndex(db, key, isIndexed) });
   } catch (error) {
     await connections.close();
     throw error;

@@ -1,9 +1,10 @@
 /** Sees that another connection has changed the file: SQLite counts that, and to ask for the count costs a microsecond. */
+import type { Watching } from "../database.js";
 import type { Driver, Statement } from "./driver/driver.js";
 
 const EVERY_MS = 10;
 
-export class Watch {
+export class SqliteWatch implements Watching {
   readonly #version: Statement;
   readonly #wakes = new Set<() => void>();
   #timer: NodeJS.Timeout | undefined;
@@ -13,7 +14,12 @@ export class Watch {
     this.#version = db.prepare("PRAGMA data_version");
   }
 
-  begin(wake: () => void): () => void {
+  /** The count is of the whole file: it does not tell sessions apart. */
+  watch(_session: string, wake: () => void): () => void {
+    return this.watchAll(wake);
+  }
+
+  watchAll(wake: () => void): () => void {
     // Each its own, so that the same function may watch twice.
     const own = () => wake();
     this.#wakes.add(own);

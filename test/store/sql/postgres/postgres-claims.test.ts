@@ -8,6 +8,7 @@ import type { Database } from "../../../../src/store/sql/database.js";
 import { Connections } from "../../../../src/store/sql/postgres/connections.js";
 import { PostgresDatabase } from "../../../../src/store/sql/postgres/database.js";
 import { numbered, postgresDialect } from "../../../../src/store/sql/postgres/dialect.js";
+import { PostgresMaintenance } from "../../../../src/store/sql/postgres/maintenance.js";
 import { Notices } from "../../../../src/store/sql/postgres/notices.js";
 import { statementsIn } from "../../../../src/store/sql/statements.js";
 import { SqlStore } from "../../../../src/store/sql/store.js";
@@ -85,7 +86,9 @@ test("negative control: without the locks two claims are given the same session"
     const connections = new Connections({ url: server.url(), connections: 10, queue: 100, busyMs: 5_000, prepare: false });
     const quoted = `"${schema}"`;
     const settings = { schema: quoted, space: quoted, tenant: "=", readCommitted: true, queue: 100, lockMs: 1_000, answerMs: 5_000 };
-    return new SqlStore(new Careless(connections, new Notices(connections, quoted, "="), settings), "=");
+    const notices = new Notices(connections, quoted, "=");
+    const db = new Careless(connections, notices, settings);
+    return new SqlStore({ db, watching: notices, maintenance: new PostgresMaintenance(db, connections, notices) }, { tenant: "=" });
   });
   let twice = 0;
   for (let round = 0; twice === 0 && round < 20; round++) {

@@ -322,16 +322,16 @@ const handedOn: readonly string[] = [
   "sqlite/search/scoped.ts: byWords.text",
   "sqlite/search/scoped.ts: newestByWords.text",
   // Tables are made, and a transaction is begun.
-  "sqlite/sqlite.ts: SCHEMA",
+  "sqlite/set-up.ts: SCHEMA",
   "sqlite/files/check-schema.ts: SCHEMA",
-  "sqlite/sqlite.ts: begin",
+  "sqlite/set-up.ts: begin",
   // No SQL: methods of the same name.
   "sqlite/append.ts: save.line",
-  "sqlite/database.ts: line",
+  "sqlite/maintenance.ts: of",
   "sqlite/files/drafts.ts: name.slice(prefix.length)",
   "sqlite/driver/driver.ts: code",
-  "sqlite/sqlite.ts: witnessOf(tenant, line)",
-  "sqlite/sqlite.ts: of && new Set([...of].map((line) => witnessOf(tenant, line)))",
+  "sqlite/tenant-anchors.ts: ofTenant(line)",
+  "sqlite/tenant-anchors.ts: of && new Set([...of].map(ofTenant))",
 ];
 
 /** Arguments that the test does not know: neither literals, nor statements that both databases share, nor on the list above. */
