@@ -28,7 +28,7 @@ const VERBS = /^\s*(SELECT|INSERT|UPDATE|DELETE|WITH|REPLACE)\s/i;
 
 /** Functions and methods whose first argument is SQL. Some methods have a namesake that takes something else. */
 const FUNCTIONS: ReadonlySet<string> = new Set(["look", "change", "row", "rowsOf", "changed"]);
-const METHODS: ReadonlySet<string> = new Set(["prepare", "exec", "read", "readSaves", "#read", "#readLong", "of"]);
+const METHODS: ReadonlySet<string> = new Set(["prepare", "exec", "read", "readSaves", "readLong", "of"]);
 
 interface Node {
   readonly type: string;
@@ -76,7 +76,7 @@ function kindOf(node: Node, source: string, names: ReadonlyMap<string, Kind>): K
   // A setting: numbers and names of settings are put into it, and no rows are read by it.
   if (parts?.length === 1 || (parts?.[0]?.startsWith("PRAGMA ") && !/SELECT|INSERT|UPDATE|DELETE/i.test(parts.join())))
     return literal(parts);
-  const [, path] = /#sql\.([\w.]+)$/.exec(textOf(node, source)) ?? [];
+  const [, path] = /(?:^|[.#])sql\.([\w.]+)$/.exec(textOf(node, source)) ?? [];
   return path === undefined ? OTHER : statement(path.split("."));
 }
 
@@ -94,7 +94,7 @@ function constantsOf(nodes: readonly Node[], source: string): ReadonlyMap<string
       const { id, init } = node as Node & { readonly id: Node; readonly init: Node | null };
       const parts = init === null ? undefined : partsOf(init);
       if (id.type === "Identifier" && parts?.length === 1) add(id.name as string, literal(parts));
-      if (id.type === "ObjectPattern" && init !== null && textOf(init, source).endsWith("#sql"))
+      if (id.type === "ObjectPattern" && init !== null && /(^|[.#])sql$/.test(textOf(init, source)))
         for (const { key, value } of id.properties as readonly { readonly key: Node; readonly value: Node }[])
           if (value.type === "Identifier") add(value.name as string, statement([key.name as string]));
     }

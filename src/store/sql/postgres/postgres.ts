@@ -10,8 +10,8 @@
  */
 import { randomBytes } from "node:crypto";
 import { HoldfastError, quote } from "../../../core/values/errors.js";
+import { indexKey } from "../index-notes.js";
 import { SqlStore } from "../store.js";
-import { indexKey } from "../writer.js";
 import { type Connection, Connections } from "./connections.js";
 import { PostgresDatabase } from "./database.js";
 import { PostgresMaintenance } from "./maintenance.js";

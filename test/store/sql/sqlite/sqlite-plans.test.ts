@@ -289,21 +289,22 @@ const missing = (literals: readonly SqlInSource[]): readonly string[] =>
 const handedOn: readonly string[] = [
   // They hand on what their callers give, and the callers are looked at.
   "asks.ts: text",
-  "store.ts: statement",
+  "reads.ts: statement",
   "sqlite/database.ts: text",
   "sqlite/driver/prepared.ts: text",
   "sqlite/driver/driver.ts: sql",
   // One of several of the shared statements.
   "docs.ts: text",
   "store.ts: text",
-  "store.ts: by.newestFirst",
-  "store.ts: by.oldestFirst",
+  "reads.ts: by.newestFirst",
+  "reads.ts: by.oldestFirst",
+  "removals.ts: text",
   "writer.ts: text",
   "writer.ts: at",
-  "writer.ts: hasten",
+  "inbox.ts: hasten",
   // Of these, `checked` has each variant.
-  "store.ts: mailBy(ids.length)",
-  "store.ts: docsBy({ of: of !== undefined })",
+  "reads.ts: mailBy(ids.length)",
+  "reads.ts: docsBy({ of: of !== undefined })",
   "sqlite/search/finding.ts: this.#title",
   "sqlite/search/finding.ts: this.#record",
   // Statements with gaps, see above.

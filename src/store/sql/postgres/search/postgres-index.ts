@@ -11,9 +11,9 @@ import type { Document, FindOptions, Fresh, Hit, IndexFound, SearchIndex } from 
 import { change, look, row, rowsOf } from "../../asks.js";
 import type { Ask, Database, Row, Steps } from "../../database.js";
 import { againOf, firstOfEach, hitOf, hitParams, type Numbered } from "../../hits.js";
+import { indexKey } from "../../index-notes.js";
 import { saveRow, sessionRow } from "../../rows.js";
 import { recordOf, type Statements, statementsIn } from "../../statements.js";
-import { indexKey } from "../../writer.js";
 import { arrayOf, byIndex, rank } from "./ranking.js";
 
 interface State {

@@ -1,0 +1,53 @@
+/** Changes to inboxes, as steps: mail is posted, and taken in. */
+import { type Change, drainedText, isDrained, type Mail, type Posted, TURN_MAIL } from "../port.js";
+import { change, changed, look, row } from "./asks.js";
+import type { Job, Steps } from "./database.js";
+import type { Statements } from "./statements.js";
+
+export class Inbox {
+  readonly #sql: Statements;
+  readonly #tenant: string;
+
+  constructor(sql: Statements, tenant: string) {
+    this.#sql = sql;
+    this.#tenant = tenant;
+  }
+
+  /** `committed` is told of mail that is new. */
+  post(session: string, mail: Mail, committed: () => void): Job<Posted> {
+    return {
+      locks: [{ session }],
+      steps: () => this.#post(session, mail),
+      refused: () => false,
+      committed: (posted) => {
+        if (posted === "posted") committed();
+      },
+    };
+  }
+
+  *#post(session: string, { id, text, due }: Mail): Steps<Posted> {
+    if ((yield* changed(this.#sql.post, id, text, due, this.#tenant, session)) > 0) {
+      const hasten = id.startsWith(TURN_MAIL) ? this.#sql.hastenUnlessWaits : this.#sql.hasten;
+      yield [change(hasten, due, this.#tenant, session, due)];
+      return "posted";
+    }
+    const [before, drained] = (yield* row(this.#sql.mailBody, this.#tenant, session, id)) ?? [];
+    if (before === undefined) return "absent";
+    return before === text || (drained === 1 && isDrained(before as string, text)) ? "known" : "conflict";
+  }
+
+  *takeIn({ drained = [], reworded = [], forgets }: Change, no: number): Steps<void> {
+    const asks = reworded.map(({ id, text }) => change(this.#sql.reword, text, no, id));
+    if (forgets) asks.push(change(this.#sql.forgetDrained, no));
+    if (drained.length > 0) {
+      if (asks.length > 0) yield asks.splice(0);
+      const bodies = yield drained.map((id) => look(this.#sql.waitingBody, no, id));
+      for (const [i, id] of drained.entries()) {
+        const body = bodies[i]?.[0]?.[0];
+        if (body !== undefined) asks.push(change(this.#sql.drain, typeof body === "string" ? drainedText(body) : "", no, id));
+      }
+      asks.push(change(this.#sql.updateWake, no));
+    }
+    if (asks.length > 0) yield asks;
+  }
+}

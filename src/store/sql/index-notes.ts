@@ -1,0 +1,42 @@
+/** Notes for an index for search: of what it has read, these texts are no more, or are others. */
+import { MAX_SEQ } from "../../core/values/ids.js";
+import { change } from "./asks.js";
+import type { Ask } from "./database.js";
+import type { Statements } from "./statements.js";
+
+/** What an index for search is known by, once there is one. */
+export const indexKey = (tenant: string): string => `search:${tenant}`;
+
+export class IndexNotes {
+  readonly #sql: Statements;
+  readonly #tenant: string;
+  readonly #key: string;
+
+  constructor(sql: Statements, tenant: string) {
+    this.#sql = sql;
+    this.#tenant = tenant;
+    this.#key = indexKey(tenant);
+  }
+
+  /** A session has another label, or is no more. */
+  session(no: number): readonly Ask[] {
+    return this.#noting([change(this.#sql.noteSession, this.#tenant, no, this.#key)]);
+  }
+
+  /** Records of a line, as ranges of their numbers. */
+  records(line: number, ranges: readonly (readonly [first: number, last: number])[]): readonly Ask[] {
+    return this.#noting(ranges.map(([first, last]) => change(this.#sql.noteGone, this.#tenant, line, first, last, this.#key)));
+  }
+
+  /** The end of a line was cut off. */
+  cut(line: number): readonly Ask[] {
+    return this.#noting([change(this.#sql.noteCutTexts, this.#tenant, line, line, MAX_SEQ, this.#key)]);
+  }
+
+  /** Where there are too many notes the index is given up instead: the next search makes it anew. */
+  #noting(notes: readonly Ask[]): readonly Ask[] {
+    if (notes.length === 0) return notes;
+    const [key, tenant] = [this.#key, this.#tenant];
+    return [...notes, change(this.#sql.giveUpIndex, key, tenant, tenant, tenant), change(this.#sql.dropNotes, tenant, key)];
+  }
+}
