@@ -12,7 +12,15 @@ import type { Presence } from "../presence.js";
 import { queueFull } from "../refusals.js";
 import { isLasting, missingPath, translate } from "./files/failures.js";
 import type { Group } from "./tenure.js";
-import type { Done, Writer } from "./writer.js";
+import type { Writer } from "./writer.js";
+
+/** An answer, and the saves that it made. */
+export interface Done<T> {
+  readonly answer: T;
+  readonly saves: readonly Save[];
+  /** False where nothing was written: the lock is not kept for it (T2). */
+  readonly wrote?: false;
+}
 
 interface Waiting {
   readonly run: (writer: Writer) => Done<unknown>;
@@ -138,7 +146,7 @@ export class Committer {
       }
     }
     try {
-      const syncs = this.#failed ? undefined : writer.syncAll();
+      const syncs = this.#failed ? undefined : writer.writable.syncAll();
       if (syncs !== undefined) return syncs.catch((error) => void this.#told(error)).then(() => this.#answer(finished));
     } catch (error) {
       this.#told(error);

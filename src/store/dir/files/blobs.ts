@@ -57,6 +57,14 @@ export class Blobs {
     if (isDigest(digest)) this.#keep(this.#path(digest));
   }
 
+  /** Keeps what saves bring, and what they refer to. */
+  keepAll(saves: readonly { readonly refs: readonly Digest[]; readonly blobs?: readonly Blob[] }[]): void {
+    for (const { refs, blobs = [] } of saves) {
+      for (const blob of blobs) this.add(blob);
+      for (const digest of refs) if (!blobs.some((blob) => blob.digest === digest)) this.keep(digest);
+    }
+  }
+
   /** BLOB-1. Answers whether it is there. The time rises also where the clock was set back, and where times are coarse. */
   #keep(path: string): boolean {
     const before = lstatSync(path, { throwIfNoEntry: false });

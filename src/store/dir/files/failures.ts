@@ -14,6 +14,15 @@ export class Unsure extends Error {
   }
 }
 
+/** Takes back what was done, the last step first (C3). */
+export function takeBack(undo: readonly (() => void)[]): void {
+  try {
+    for (const step of undo.toReversed()) step();
+  } catch (error) {
+    throw new Unsure(error);
+  }
+}
+
 export const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException | undefined)?.code;
 
 const FULL: readonly unknown[] = ["ENOSPC", "EDQUOT", "EFBIG"];

@@ -1,0 +1,49 @@
+/** What a plan looks at, from the files of a store. */
+import { HoldfastError } from "../../core/values/errors.js";
+import { Unsure } from "./files/failures.js";
+import type { Standing } from "./index/catalogue.js";
+import type { JournalFile } from "./journal/journal-file.js";
+import type { Ground } from "./plan.js";
+import { Inbox } from "./sessions/inbox.js";
+import type { StoreFiles } from "./store-files.js";
+
+export function groundOf({ sessions, journals, index }: Pick<StoreFiles, "sessions" | "journals" | "index">): Ground {
+  const journal = (line: Standing): JournalFile => journals.of(line, sessions.get(line.home)?.version ?? 0);
+  return {
+    get lastSession() {
+      return index.catalogue.lastSession;
+    },
+    get lastLine() {
+      return index.catalogue.lastLine;
+    },
+    doc: (id) => {
+      const doc = sessions.get(id);
+      if (doc === undefined && index.catalogue.entry(id)?.status != null) throw lost(id);
+      return doc;
+    },
+    line: (id) => index.catalogue.line(id),
+    awayOf: (session) => index.catalogue.awayOf(session),
+    documents: sessions.documents,
+    tail: (line) => journal(line).tail,
+    sealAt: (line, seq) => journal(line).sealAt(seq),
+    waiting: ({ id, no: session }, ids) => new Inbox(sessions.directory(id), session).has(ids),
+    unmoved: (doc) => {
+      try {
+        new Inbox(sessions.directory(doc.id), doc.no).clear(doc.drained);
+        return [];
+      } catch (error) {
+        if (error instanceof Unsure) throw error;
+        return doc.drained;
+      }
+    },
+  };
+}
+
+export const lost = (id: string): HoldfastError =>
+  new HoldfastError(
+    "CORRUPT",
+    `The file of session ${JSON.stringify(id)} is gone, and the index knows of it. Restore it, or delete the index.`,
+    {
+      sessionId: id,
+    },
+  );

@@ -1,0 +1,148 @@
+/** What only removes, or puts less in the place of more. All of it runs to its end at once, in the order of the committer. */
+import { HoldfastError } from "../../core/values/errors.js";
+import { highest } from "../../core/values/highest.js";
+import type { LineId } from "../../core/values/ids.js";
+import type { Freed, KnownNeeds, Replacement, Scrubbed } from "../port.js";
+import type { Done } from "./committer.js";
+import type { KeptBlob } from "./files/blobs.js";
+import { takeBack, Unsure } from "./files/failures.js";
+import { changeDirectory, remove } from "./files/files.js";
+import { entryOf } from "./index/catalogue.js";
+import type { DraftOf, JournalFile } from "./journal/journal-file.js";
+import { type Seal, textBytes } from "./journal/save-rows.js";
+import { removeRemains } from "./scrub.js";
+import type { SessionDoc } from "./sessions/session-file.js";
+import type { StoreFiles } from "./store-files.js";
+import type { WritableJournals } from "./writable-journals.js";
+
+export class Removals {
+  readonly #of: StoreFiles;
+  readonly #writable: WritableJournals;
+
+  constructor(of: StoreFiles, writable: WritableJournals) {
+    this.#of = of;
+    this.#writable = writable;
+  }
+
+  /** False where it is refused, and true where nothing is to be done. */
+  beginReplacing(line: LineId, replacements: readonly Replacement[], known: KnownNeeds): Done<DraftOf | boolean> {
+    const journal = this.#toReplace(line, known);
+    if (journal === undefined || replacements.length === 0) return { answer: journal !== undefined, saves: [], wrote: false };
+    return { answer: journal.redraft(replacements) ?? false, saves: [], wrote: false };
+  }
+
+  /** Puts in place what was drafted. Where more than appends came in between, it is done at once, if it still may be done. */
+  replace(line: LineId, replacements: readonly Replacement[], known: KnownNeeds, redraft: DraftOf): Done<boolean> {
+    const now = this.#toReplace(line, known);
+    if (now === undefined) return no;
+    this.#of.blobs.keepAll(replacements);
+    if (!now.isUnmoved(redraft)) return now.rewrite(replacements) ? yes : no;
+    now.exchange(redraft);
+    return yes;
+  }
+
+  /** The journal, if it may be done as far as forks and pins go. */
+  #toReplace(line: LineId, known: KnownNeeds): JournalFile | undefined {
+    const { index, sessions, presence } = this.#of;
+    presence.check();
+    const standing = index.catalogue.line(line);
+    if (standing === undefined || index.catalogue.forksOf(line).some((fork) => fork.no > known.line)) return undefined;
+    if (sessions.documents.pins(line).some(({ doc }) => doc > known.doc)) return undefined;
+    this.#writable.sync();
+    return this.#writable.open(line, standing.home);
+  }
+
+  cut(line: LineId, after: number, limit: number): Done<Freed> {
+    const { sessions, index, journals, presence } = this.#of;
+    presence.check();
+    const standing = index.catalogue.line(line);
+    const doc = standing && sessions.get(standing.home);
+    if (standing === undefined || doc === undefined || standing.owner !== null) return nothing;
+    this.#writable.sync();
+    this.#writable.settle(doc.id);
+    const forks = index.catalogue.forksOf(line).map(({ origin }) => origin?.seq ?? 0);
+    for (const { seq } of sessions.documents.pins(line)) forks.push(seq);
+    let journal = this.#writable.open(line, standing.home);
+    const newest = journal.newest(highest(Math.max(after, 0), forks), limit);
+    const goes = newest.length < limit ? newest : upToGroup(journal, newest);
+    const isWhole = after === -1 && forks.length === 0 && journal.hasOnly(goes.length);
+    if (goes.length === 0 && !isWhole) return nothing;
+    // Before anything goes: its anchor must not be taken for a witness of a loss.
+    const marked = doc.cut.includes(line) ? doc : this.#change(doc, { cut: [...doc.cut, line] });
+    if (journal.endGroupBefore(goes.length)) journal = this.#writable.open(line, standing.home);
+    journal.dropLast(goes.length);
+    if (isWhole) {
+      changeDirectory(sessions.directory(standing.home), () => {
+        this.#change(marked, { lines: marked.lines.filter(({ id }) => id !== line) });
+        journals.forget(line);
+        remove(journal.path);
+      });
+    }
+    return { answer: freedOf(goes), saves: [] };
+  }
+
+  /**
+   * What stands behind the last save of a journal and does not count is out of it, the index says nothing that is no more, and files that
+   * do not count are gone where they hold such texts.
+   */
+  scrub(root: string, holds: (text: string) => boolean): Done<Scrubbed> {
+    const { index, sessions, journals, presence } = this.#of;
+    const left: string[] = [];
+    presence.check();
+    this.#writable.sync();
+    sessions.finish();
+    for (const { id: home, lines } of index.catalogue.entries()) {
+      for (const { id } of lines) {
+        try {
+          const journal = journals.of({ id, home }, sessions.get(home)?.version ?? 0);
+          if (journal.strayBytes > 0 || journal.hasUncommitted) this.#writable.open(id, home);
+        } catch (error) {
+          if (!(error instanceof HoldfastError) || error.code !== "CORRUPT") throw error;
+          left.push(`what stands behind the damage in a journal (${error.message})`);
+        }
+      }
+    }
+    index.rewrite();
+    return { answer: { left: [...left, ...removeRemains(root, holds)] }, saves: [] };
+  }
+
+  #change(doc: SessionDoc, change: Partial<SessionDoc>): SessionDoc {
+    const { index, sessions } = this.#of;
+    const changed = { ...doc, ...change, version: doc.version + 1 };
+    const takeItBack = index.announce([entryOf(changed)]);
+    try {
+      sessions.put([changed], { lasting: true });
+    } catch (error) {
+      if (!(error instanceof Unsure)) takeBack([takeItBack]);
+      throw error;
+    }
+    index.made([entryOf(changed)]);
+    return changed;
+  }
+
+  /** Removes blobs that no save refers to, unless one has come to (BLOB-1). Answers which. */
+  sweep(unused: readonly KeptBlob[]): Done<readonly KeptBlob[]> {
+    this.#of.presence.check();
+    return { answer: unused.filter((blob) => this.#of.blobs.removeIf(blob)), saves: [] };
+  }
+}
+
+const no: Done<boolean> = { answer: false, saves: [], wrote: false };
+const yes: Done<boolean> = { answer: true, saves: [] };
+
+export const freedOf = (seals: readonly Seal[]): Freed => ({
+  count: seals.length,
+  bytes: seals.reduce((sum, seal) => sum + textBytes(seal), 0),
+});
+
+const nothing: Done<Freed> = { answer: freedOf([]), saves: [], wrote: false };
+
+/**
+ * Of saves that are to go, newest first: so many that no group is torn. A group that is gets its own end, for which the whole journal has to
+ * be written anew: only one that is longer than all that may go.
+ */
+function upToGroup(journal: JournalFile, goes: readonly Seal[]): readonly Seal[] {
+  if (!journal.isInGroup(goes.length)) return goes;
+  const whole = goes.findLastIndex(({ more }, i) => i > 0 && !more);
+  return whole === -1 ? goes : goes.slice(0, whole);
+}

@@ -1,0 +1,54 @@
+/** The files that a store in a directory is made of, by what they hold. */
+import { join } from "node:path";
+import { Presence } from "../presence.js";
+import { Reserve } from "../reserve.js";
+import { Due } from "./claims/due.js";
+import { Waiting } from "./claims/waiting.js";
+import { Blobs } from "./files/blobs.js";
+import { IndexFile } from "./index/index-file.js";
+import { Journals } from "./journal/journals.js";
+import { Lock } from "./lock/lock.js";
+import { Reader } from "./reader.js";
+import { SessionFiles } from "./sessions/session-files.js";
+
+/** A delete writes some small files. To prune, a journal is written anew: one that is longer needs more room than this. */
+const RESERVE_BYTES = 512 * 1024;
+
+export interface StoreFiles {
+  readonly root: string;
+  readonly sessions: SessionFiles;
+  readonly journals: Journals;
+  readonly index: IndexFile;
+  readonly blobs: Blobs;
+  readonly waiting: Waiting;
+  readonly due: Due;
+  readonly reader: Reader;
+  readonly lock: Lock;
+  readonly presence: Presence;
+  readonly reserve: Reserve;
+}
+
+/** `findMoved` answers the path of what is no longer the directory, or the store, that was opened. */
+export function storeFiles(root: string, storeId: string, findMoved: () => string | undefined): StoreFiles {
+  const sessions = new SessionFiles(root);
+  const journals = new Journals((id) => sessions.directory(id));
+  const index = new IndexFile(join(root, "index.jsonl"), storeId, (id) => {
+    const found = sessions.find(id);
+    return found === "damaged" ? undefined : found;
+  });
+  const waiting = new Waiting(root);
+  const lock = new Lock(root);
+  return {
+    root,
+    sessions,
+    journals,
+    index,
+    blobs: new Blobs(root),
+    waiting,
+    due: new Due(root, sessions, index, waiting),
+    reader: new Reader(sessions, journals, index, waiting),
+    lock,
+    presence: new Presence(() => findMoved() ?? lock.findMoved()),
+    reserve: new Reserve(join(root, "reserve"), RESERVE_BYTES),
+  };
+}
