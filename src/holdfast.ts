@@ -38,7 +38,9 @@ import { Worker, type WorkerOptions } from "./features/runs/workers/worker.js";
 import { Search } from "./features/search/search.js";
 import { type ExportFilter, type ExportOptions, exportRows } from "./features/transfer/export.js";
 import { type ExportedRows, type ImportOptions, type ImportReport, importRows } from "./features/transfer/import.js";
-import type { Backup, BackupProgress, Counts, Store } from "./store/port.js";
+import type { Backup, BackupProgress } from "./store/port/copies.js";
+import type { Counts } from "./store/port/info.js";
+import type { Store } from "./store/port.js";
 import { type ToolsFor, type ToolsOptions, toolsFor } from "./tools/tools.js";
 
 /** What an open store may be given besides. */

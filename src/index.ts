@@ -101,5 +101,6 @@ export type { TranscriptMessage } from "./formats/plain.js";
 export { type Format, fromFormat, type GivenTranscript, type Transcript, toFormat } from "./formats/transcript.js";
 export type { BackupReport, BackupRequest, Holdfast } from "./holdfast.js";
 export { type OpenOptions, open, type Restored, restoreBackup } from "./open.js";
-export type { About, BackupProgress, Concern, Counts as Stats } from "./store/port.js";
+export type { BackupProgress } from "./store/port/copies.js";
+export type { About, Concern, Counts as Stats } from "./store/port/info.js";
 export { type StoreTool, TOOL_NAMES, type ToolName, type ToolsFor, type ToolsOptions } from "./tools/tools.js";

@@ -56,7 +56,7 @@ import { type DeletedAgent, deleteAgent } from "../features/snapshots/deleting.j
 import { type PrunedSnapshots, pruneSnapshots, type SnapshotPruneOptions } from "../features/snapshots/prune-snapshots.js";
 import { Restore, type RestoredKept, type RestoreOptions, type RestoreReport, type Restoring } from "../features/snapshots/restoring.js";
 import { removeUnlessInUse, whileInUse } from "../features/snapshots/snapshot-in-use.js";
-import { AGENT, type DocRow, SNAPSHOT } from "../store/port.js";
+import { AGENT, type DocRow, SNAPSHOT } from "../store/port/documents.js";
 
 /** An agent, and those of its sessions that are under way: the newest first, 1,000 at most. */
 export interface AgentWithSessions extends AgentRecord {

@@ -21,7 +21,7 @@ import type { Ground } from "../engine/journal/ground.js";
 import { cancelSession, takeIn } from "../engine/lifecycle/outside.js";
 import { headOf, mailOf, type Settlement } from "../engine/records/rows.js";
 import { cursorAt, invalid, limitOf, numberOf, oneOf, options, type Page } from "../engine/util/options.js";
-import type { SessionRow } from "../store/port.js";
+import type { SessionRow } from "../store/port/rows.js";
 
 export interface EffectFilter {
   readonly status: "waiting" | "in-doubt";

@@ -12,7 +12,7 @@ import { pruneBy } from "../features/retention/pruning.js";
 import { type Sweep, type SweepOptions, sweepEvery } from "../features/retention/sweep.js";
 import { type RetentionProgress, type RetentionReport, Tally } from "../features/retention/tally.js";
 import { applyToSnapshots } from "../features/snapshots/prune-snapshots.js";
-import type { SessionRow } from "../store/port.js";
+import type { SessionRow } from "../store/port/rows.js";
 
 export interface PolicyOptions {
   /** Whose sessions it is for; without it, for all whose agent has none of its own. */

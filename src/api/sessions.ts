@@ -30,7 +30,9 @@ import type { RedactWhat } from "../features/redaction/what.js";
 import type { SearchFilter, SearchPage } from "../features/search/find.js";
 import type { IndexOptions, Search } from "../features/search/search.js";
 import type { Format, Transcript } from "../formats/transcript.js";
-import type { Change, SessionRow, Witnesses } from "../store/port.js";
+import type { Change } from "../store/port/changes.js";
+import type { Witnesses } from "../store/port/copies.js";
+import type { SessionRow } from "../store/port/rows.js";
 
 export interface SessionSummary {
   readonly id: SessionId;

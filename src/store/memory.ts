@@ -9,49 +9,26 @@ import type { LineId, Place } from "../core/values/ids.js";
 import { textBytes } from "../core/values/json.js";
 import { firstFrom } from "./beginnings.js";
 import { newIncarnation } from "./incarnation.js";
+import type { Applied, Change, NewSave, Refusal } from "./port/changes.js";
+import { type ClaimQuery, type Granting, MAX_CANDIDATES } from "./port/claims.js";
+import { type Backup, noWitnesses, type Witnesses } from "./port/copies.js";
 import {
-  type About,
   AGENT,
-  type Applied,
-  type Backup,
-  type Beginnings,
   type CaptureQuery,
-  type Change,
-  type ClaimQuery,
-  type Counts,
   type Decision,
   type Doc,
   type DocChange,
   type DocQuery,
   type DocRow,
-  drainedText,
-  type Freed,
-  type Granting,
-  type InboxQuery,
-  isDrained,
-  isForNow,
-  type KnownNeeds,
-  type LineQuery,
-  type LineRow,
-  MAX_CANDIDATES,
-  type Mail,
-  type NewSave,
-  noWitnesses,
   type Pin,
-  type Posted,
-  type Present,
-  type Refusal,
-  type Replacement,
-  type SaveQuery,
-  type Scrubbed,
-  type SessionQuery,
-  type SessionRow,
   SNAPSHOT,
-  type Store,
-  type Swept,
-  type Traits,
-  type Witnesses,
-} from "./port.js";
+} from "./port/documents.js";
+import { drainedText, type InboxQuery, isDrained, isForNow, type Mail, type Posted } from "./port/inbox.js";
+import type { About, Counts, Traits } from "./port/info.js";
+import type { Beginnings, LineQuery, SaveQuery, SessionQuery } from "./port/queries.js";
+import type { Freed, KnownNeeds, Replacement, Scrubbed, Swept } from "./port/reclaim.js";
+import type { LineRow, Present, SessionRow } from "./port/rows.js";
+import type { Store } from "./port.js";
 import { noBackup, storeClosed } from "./refusals.js";
 
 interface Kept {

@@ -3,7 +3,7 @@ import { lstatSync, readdirSync, statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { quote } from "../core/values/errors.js";
 import { mayBeOnNetwork } from "./file-system.js";
-import type { Concern } from "./port.js";
+import type { Concern } from "./port/info.js";
 
 /** Magic numbers of file systems that live in memory. */
 const IN_MEMORY: ReadonlySet<number> = new Set([0x01021994, 0x858458f6]);

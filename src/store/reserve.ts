@@ -14,7 +14,7 @@ import { closeSync, constants, fstatSync, ftruncateSync, lstatSync, openSync, re
 import { open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { HoldfastError, quote } from "../core/values/errors.js";
-import type { Decision } from "./port.js";
+import type { Decision } from "./port/documents.js";
 
 const NOTE = Buffer.from("Holdfast keeps this room to be able to delete when the disk is full. It may be removed.\n");
 /** It is made where so many times its size is free. */

@@ -13,7 +13,7 @@
 import type { Save } from "../core/journal/save.js";
 import type { Query } from "../core/search/query.js";
 import type { LineId } from "../core/values/ids.js";
-import type { LineRow, SessionRow } from "./port.js";
+import type { LineRow, SessionRow } from "./port/rows.js";
 
 /** Roles as numbers; 0 is a title. */
 export const ROLES = ["title", "system", "user", "assistant", "tool"] as const;

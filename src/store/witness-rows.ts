@@ -1,7 +1,7 @@
 /** The rows of an anchors file, as whoever compares them with a store reads them (A2). */
 import { digest } from "../core/values/digest.js";
 import { HoldfastError, quote } from "../core/values/errors.js";
-import type { Anchor } from "./port.js";
+import type { Anchor } from "./port/copies.js";
 
 /** So many lines are looked for in the text; where more are asked for, all rows are put in order first. */
 const LOOKED_FOR = 8;

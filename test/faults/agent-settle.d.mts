@@ -1,5 +1,6 @@
 import type { MailDoc } from "../../src/engine/records/rows.js";
-import type { Posted, Store } from "../../src/store/port.js";
+import type { Posted } from "../../src/store/port/inbox.js";
+import type { Store } from "../../src/store/port.js";
 export function post(store: Store, session: string, doc: MailDoc, id?: string): Promise<Posted>;
 export function settle(
   store: Store,

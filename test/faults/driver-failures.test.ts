@@ -8,7 +8,7 @@ import { expect, test } from "vitest";
 import { Holdfast } from "../../src/holdfast.js";
 import { HoldfastError, open, type Session } from "../../src/index.js";
 import { thisMachine } from "../../src/store/machine.js";
-import { noWitnesses } from "../../src/store/port.js";
+import { noWitnesses } from "../../src/store/port/copies.js";
 import { Presence } from "../../src/store/presence.js";
 import type { DatabaseParts } from "../../src/store/sql/database.js";
 import { type Driver, openDriver } from "../../src/store/sql/sqlite/driver/driver.js";

@@ -8,7 +8,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { Holdfast } from "../../src/holdfast.js";
 import { type HoldfastError, open, restoreBackup } from "../../src/index.js";
 import { thisMachine } from "../../src/store/machine.js";
-import { noWitnesses } from "../../src/store/port.js";
+import { noWitnesses } from "../../src/store/port/copies.js";
 import { identityOf, Presence } from "../../src/store/presence.js";
 import type { DatabaseParts, Maintenance } from "../../src/store/sql/database.js";
 import { translate } from "../../src/store/sql/postgres/failures.js";

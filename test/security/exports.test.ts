@@ -9,7 +9,7 @@ import { Holdfast as Runtime } from "../../src/holdfast.js";
 import { type Holdfast, HoldfastError, open } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
 import { thisMachine } from "../../src/store/machine.js";
-import type { SessionRow } from "../../src/store/port.js";
+import type { SessionRow } from "../../src/store/port/rows.js";
 import { errorOf } from "../support/error-of.js";
 import { deep, edit, plant, read, recordsOf, resealed, sealed, sealedText, section } from "../support/forger.js";
 import { look, rowsOf } from "../support/moving.js";

@@ -1,7 +1,10 @@
 /** Stores broken on purpose, one way each. Each is the memory store with one thing wrong. */
 import type { Save } from "../../src/core/journal/save.js";
 import { MemoryStore } from "../../src/store/memory.js";
-import type { Applied, Change, SaveQuery, SessionRow, Store } from "../../src/store/port.js";
+import type { Applied, Change } from "../../src/store/port/changes.js";
+import type { SaveQuery } from "../../src/store/port/queries.js";
+import type { SessionRow } from "../../src/store/port/rows.js";
+import type { Store } from "../../src/store/port.js";
 import { anything } from "../../src/testing/contract/case.js";
 import { begin } from "../../src/testing/contract/fixture.js";
 import type { StoreHarness } from "../../src/testing/index.js";

@@ -6,7 +6,8 @@ import { type LineText, RowReader, RowWriter, type SessionText, type TransferRow
 import { digest } from "../../src/core/values/digest.js";
 import { leaseRow } from "../../src/engine/records/rows.js";
 import { headFrom, labelFrom } from "../../src/features/transfer/foreign-rows.js";
-import type { NewSave, Store } from "../../src/store/port.js";
+import type { NewSave } from "../../src/store/port/changes.js";
+import type { Store } from "../../src/store/port.js";
 
 const SALT = "AAAAAAAAAAAAAAAA";
 export const section = (records: readonly string[]): string => `[${records.map((record) => `${record},\n`).join("")}"${SALT}"]`;

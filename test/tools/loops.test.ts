@@ -6,7 +6,7 @@ import { Holdfast as Hold } from "../../src/holdfast.js";
 import { type Holdfast, HoldfastError, open } from "../../src/index.js";
 import { thisMachine } from "../../src/store/machine.js";
 import { MemoryStore } from "../../src/store/memory.js";
-import { RECEIPT } from "../../src/store/port.js";
+import { RECEIPT } from "../../src/store/port/documents.js";
 import { everyCrash, scriptedModel } from "../../src/testing/index.js";
 import { wrapped } from "../support/wrapped.js";
 

@@ -5,7 +5,7 @@
 import { bodyIn } from "../../core/effects/course.js";
 import { acts, applyEvent, type Effect, likeness } from "../../core/effects/effect.js";
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
-import type { LineRow } from "../../store/port.js";
+import type { LineRow } from "../../store/port/rows.js";
 import type { Ground } from "../journal/ground.js";
 import type { Past, Segment } from "../journal/past.js";
 

@@ -13,7 +13,7 @@ import { randomUUID } from "node:crypto";
 import { acts, type Effect, isUnknownInCopy, sameOf } from "../../core/effects/effect.js";
 import { isUnderWay } from "../../core/sessions/status.js";
 import { encode, type JsonObject } from "../../core/values/json.js";
-import { TURN_MAIL } from "../../store/port.js";
+import { TURN_MAIL } from "../../store/port/inbox.js";
 import type { Ground } from "../journal/ground.js";
 import { keyOf } from "../records/letters.js";
 import type { Holding } from "../session/holding.js";

@@ -3,7 +3,7 @@ import type { Checkpoint } from "../../core/journal/checkpoint.js";
 import { digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { checkName, type LineId, MAX_SEQ, type Place, parsePlace, placeId } from "../../core/values/ids.js";
-import type { LineRow, SessionRow } from "../../store/port.js";
+import type { LineRow, SessionRow } from "../../store/port/rows.js";
 import { type HeadDoc, headOf } from "../records/rows.js";
 import { cursorAt, type Damaged, invalid, limitOf, numberOf, oneOf, options, type Page } from "../util/options.js";
 import type { Ground } from "./ground.js";

@@ -1,7 +1,7 @@
 /** Free what no session needs of lines whose session is gone. */
 import { type LineNode, reach } from "../../core/retention/retention.js";
 import type { LineId } from "../../core/values/ids.js";
-import type { LineRow } from "../../store/port.js";
+import type { LineRow } from "../../store/port/rows.js";
 import { fixed, IN_BULK, Pace } from "../util/pace.js";
 import { descendants } from "./family.js";
 import type { Ground } from "./ground.js";

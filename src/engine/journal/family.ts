@@ -1,6 +1,6 @@
 /** Lines that begin on others, and those that a session goes back to. */
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
-import type { LineRow } from "../../store/port.js";
+import type { LineRow } from "../../store/port/rows.js";
 import type { Ground } from "./ground.js";
 
 /** Lines and all that began on them, however far. */

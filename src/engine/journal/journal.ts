@@ -6,7 +6,9 @@ import { firstSeq, isGap, open, priorOf, type Save } from "../../core/journal/sa
 import { type Digest, digest } from "../../core/values/digest.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
-import type { LineRow, SessionRow, Store, Witnesses } from "../../store/port.js";
+import type { Witnesses } from "../../store/port/copies.js";
+import type { LineRow, SessionRow } from "../../store/port/rows.js";
+import type { Store } from "../../store/port.js";
 import { type HeadDoc, headOf, type LineDoc, lineOf } from "../records/rows.js";
 import { Heirs } from "./heirs.js";
 import { FIRST_LINES, lost, Past, type Segment } from "./past.js";

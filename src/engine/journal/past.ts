@@ -5,7 +5,7 @@
 import type { Base } from "../../core/journal/record.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { LineId, Place } from "../../core/values/ids.js";
-import type { LineRow } from "../../store/port.js";
+import type { LineRow } from "../../store/port/rows.js";
 import type { LineDoc } from "../records/rows.js";
 
 /** A stretch of a line that belongs to another line's past, or to its own. */

@@ -1,6 +1,7 @@
 /** Reading a session's inbox: which letters may be taken in by now. */
 import type { SessionId } from "../../core/values/ids.js";
-import type { Mail, Store } from "../../store/port.js";
+import type { Mail } from "../../store/port/inbox.js";
+import type { Store } from "../../store/port.js";
 import { type Appended, BESIDE, openLetters } from "../records/letters.js";
 import { type MailDoc, mailOf } from "../records/rows.js";
 

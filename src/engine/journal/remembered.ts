@@ -12,7 +12,7 @@
 import { firstSeq, isGap, isUnredacted, type RewrittenSections, rewrittenSections, type Save } from "../../core/journal/save.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { LineId } from "../../core/values/ids.js";
-import { type DocChange, type DocRow, REDACTED } from "../../store/port.js";
+import { type DocChange, type DocRow, REDACTED } from "../../store/port/documents.js";
 import { sealed, unsealedOr } from "../records/rows.js";
 import type { Ground } from "./ground.js";
 

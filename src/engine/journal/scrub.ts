@@ -1,6 +1,6 @@
 /** Removing text from a store's files, and from the index for search, that is not in the store any more. */
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import { SNAPSHOT } from "../../store/port.js";
+import { SNAPSHOT } from "../../store/port/documents.js";
 import { unlessDamaged } from "../records/damage.js";
 import { documents } from "../records/documents.js";
 import { contentsOf } from "../records/snapshot-record.js";

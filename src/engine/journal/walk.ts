@@ -12,7 +12,9 @@ import { firstSeq, isGap, type Need, open, type Save } from "../../core/journal/
 import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
-import type { SaveQuery, Store, Witnesses } from "../../store/port.js";
+import type { Witnesses } from "../../store/port/copies.js";
+import type { SaveQuery } from "../../store/port/queries.js";
+import type { Store } from "../../store/port.js";
 import { breathe } from "../util/breathe.js";
 import type { SharedReads } from "../util/shared-reads.js";
 

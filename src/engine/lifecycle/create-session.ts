@@ -1,7 +1,9 @@
 /** Make a session where there is none. */
 import { freeLease, type Lease } from "../../core/sessions/lease.js";
 import type { SessionId } from "../../core/values/ids.js";
-import type { Applied, DocChange, NewLine } from "../../store/port.js";
+import type { Applied } from "../../store/port/changes.js";
+import type { DocChange } from "../../store/port/documents.js";
+import type { NewLine } from "../../store/port/rows.js";
 import type { Ground } from "../journal/ground.js";
 import { type HeadDoc, headOf, headRow, type LabelDoc, labelRow, leaseRow, newLine, rootDigest } from "../records/rows.js";
 import { inThisIncarnation, orFound, refuseOtherAgent } from "./acquire-lease.js";

@@ -4,7 +4,7 @@ import type { Lease } from "../../core/sessions/lease.js";
 import { isUnderWay, onNewLine } from "../../core/sessions/status.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type Place, placeId, sessionId } from "../../core/values/ids.js";
-import type { SessionRow } from "../../store/port.js";
+import type { SessionRow } from "../../store/port/rows.js";
 import type { EffectPolicy } from "../calls/repeats.js";
 import type { Ground } from "../journal/ground.js";
 import type { Receipt } from "../journal/receipts.js";

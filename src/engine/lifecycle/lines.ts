@@ -1,7 +1,7 @@
 /** Going to another line of a session: back to one of its checkpoints on a new one, or over to one that it has left. */
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type CheckpointId, checkpointPlace, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
-import type { DocChange } from "../../store/port.js";
+import type { DocChange } from "../../store/port/documents.js";
 import { LeftBehind } from "../calls/left-behind.js";
 import { type Passed, passedOf, unsettled } from "../calls/pending.js";
 import { type EffectPolicy, POLICIES } from "../calls/repeats.js";

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { SessionId } from "../../core/values/ids.js";
-import type { SessionRow } from "../../store/port.js";
+import type { SessionRow } from "../../store/port/rows.js";
 import type { Ground } from "../journal/ground.js";
 import { changesCourse, readMail } from "../journal/read-inbox.js";
 import { headOf } from "../records/rows.js";

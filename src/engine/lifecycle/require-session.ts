@@ -1,6 +1,6 @@
 /** The row of a session, or NOT_FOUND. */
 import { sessionId } from "../../core/values/ids.js";
-import type { SessionRow } from "../../store/port.js";
+import type { SessionRow } from "../../store/port/rows.js";
 import type { Ground } from "../journal/ground.js";
 import { noSession } from "../util/not-found.js";
 

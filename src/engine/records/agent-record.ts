@@ -5,7 +5,7 @@ import { checkName } from "../../core/values/ids.js";
 import { deepFreeze, encode, equal, type Json, type JsonObject } from "../../core/values/json.js";
 import { isTime } from "../../core/values/shapes.js";
 import { isoTime } from "../../core/values/time.js";
-import { AGENT, type DocChange, type DocRow } from "../../store/port.js";
+import { AGENT, type DocChange, type DocRow } from "../../store/port/documents.js";
 import { invalid, listOf, options, wholeNumber } from "../util/options.js";
 import { sealed, unsealedOr } from "./rows.js";
 

@@ -1,5 +1,6 @@
 /** Going over documents beside the sessions. */
-import type { DocRow, Store } from "../../store/port.js";
+import type { DocRow } from "../../store/port/documents.js";
+import type { Store } from "../../store/port.js";
 
 const AT_ONCE = 500;
 

@@ -12,7 +12,8 @@ import type { MessageInput } from "../../core/messages/message.js";
 import { digest } from "../../core/values/digest.js";
 import type { SessionId } from "../../core/values/ids.js";
 import { fromPlain, type PlainMessage } from "../../formats/plain.js";
-import { MAX_IDS, type Store } from "../../store/port.js";
+import { MAX_IDS } from "../../store/port/inbox.js";
+import type { Store } from "../../store/port.js";
 import { unlessDamaged } from "./damage.js";
 import { type MailDoc, mailOf, mailText } from "./rows.js";
 

@@ -9,7 +9,7 @@ import { HoldfastError, quote } from "../../core/values/errors.js";
 import { isLineId, isPlace, type LineId, type Place, parsePlace, type SessionId } from "../../core/values/ids.js";
 import { deepFreeze, equal, type Json, type JsonObject, parseStored } from "../../core/values/json.js";
 import { fields, isCount, isNumber, isObject, isString, isTime, listOf, maybe, oneOf } from "../../core/values/shapes.js";
-import type { Head, Label, LeaseRow, LineRow, NewLine, SessionRow } from "../../store/port.js";
+import type { Head, Label, LeaseRow, LineRow, NewLine, SessionRow } from "../../store/port/rows.js";
 import { isMail } from "./mail-shape.js";
 
 export interface HeadDoc {

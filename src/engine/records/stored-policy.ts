@@ -2,7 +2,8 @@
 import type { RetentionPolicy } from "../../core/retention/policy.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { equal } from "../../core/values/json.js";
-import type { DocRow, Store } from "../../store/port.js";
+import type { DocRow } from "../../store/port/documents.js";
+import type { Store } from "../../store/port.js";
 import { checkPolicy } from "./check-policy.js";
 import { sealed, unsealedOr } from "./rows.js";
 

@@ -6,7 +6,8 @@
  */
 import { firstSeq } from "../../core/journal/save.js";
 import type { SessionId } from "../../core/values/ids.js";
-import type { Applied, Change, DocChange, NewSave } from "../../store/port.js";
+import type { Applied, Change, NewSave } from "../../store/port/changes.js";
+import type { DocChange } from "../../store/port/documents.js";
 import type { Ground } from "../journal/ground.js";
 import { outdone, superseded } from "../journal/lease-keeper.js";
 import { type HeadDoc, headRow } from "../records/rows.js";

@@ -15,7 +15,8 @@ import { contentsOf, snapshotsOf } from "../../engine/records/snapshot-record.js
 import { breatheNowAndThen } from "../../engine/util/breathe.js";
 import type { KeyOption } from "../../engine/util/options.js";
 import { flag, options, scopeOf } from "../../engine/util/options.js";
-import { type LineRow, type SessionRow, SNAPSHOT } from "../../store/port.js";
+import { SNAPSHOT } from "../../store/port/documents.js";
+import type { LineRow, SessionRow } from "../../store/port/rows.js";
 
 export interface DeleteOptions extends KeyOption {
   /** Only where it is this agent's; otherwise nothing is deleted. */

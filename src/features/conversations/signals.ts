@@ -15,7 +15,7 @@ import { Room } from "../../engine/journal/room.js";
 import { takeIn } from "../../engine/lifecycle/outside.js";
 import { keyOf } from "../../engine/records/letters.js";
 import type { MailDoc } from "../../engine/records/rows.js";
-import { WAITS } from "../../store/port.js";
+import { WAITS } from "../../store/port/inbox.js";
 
 /** How many signals may wait for a call that waits for them. */
 const MAX_SIGNALS = 1_000;

@@ -5,7 +5,8 @@ import { HoldfastError } from "../../core/values/errors.js";
 import { isoTime } from "../../core/values/time.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { headOf, leaseOf } from "../../engine/records/rows.js";
-import type { About, SessionRow } from "../../store/port.js";
+import type { About } from "../../store/port/info.js";
+import type { SessionRow } from "../../store/port/rows.js";
 
 export interface HeldLease {
   readonly sessionId: string;

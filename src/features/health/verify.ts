@@ -20,17 +20,9 @@ import { contentsOf } from "../../engine/records/snapshot-record.js";
 import { policyOf, RETENTION, STORE_RETENTION } from "../../engine/records/stored-policy.js";
 import { breathe } from "../../engine/util/breathe.js";
 import { callback, options } from "../../engine/util/options.js";
-import {
-  AGENT,
-  type DocRow,
-  type LineRow,
-  noWitnesses,
-  RECEIPT,
-  REDACTED,
-  type SessionRow,
-  SNAPSHOT,
-  type Witnesses,
-} from "../../store/port.js";
+import { noWitnesses, type Witnesses } from "../../store/port/copies.js";
+import { AGENT, type DocRow, RECEIPT, REDACTED, SNAPSHOT } from "../../store/port/documents.js";
+import type { LineRow, SessionRow } from "../../store/port/rows.js";
 
 export interface Finding {
   readonly code: "CORRUPT" | "LOST_TAIL" | "BROKEN_CHAIN" | "STATUS_DIFFERS" | "STORE";

@@ -2,7 +2,7 @@
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";
 import { descendants, pastOfSession } from "../../engine/journal/family.js";
 import type { Ground } from "../../engine/journal/ground.js";
-import type { LineRow } from "../../store/port.js";
+import type { LineRow } from "../../store/port/rows.js";
 
 /** A line, as far as the session goes along it. */
 export interface Stretch {

@@ -26,7 +26,8 @@ import { headOf, headRow, labelOf, labelRow, type MailDoc, mailOf, mailText } fr
 import type { Entry } from "../../engine/records/snapshot-record.js";
 import { noSession } from "../../engine/util/not-found.js";
 import { callback, flag, invalid, options, signalOf, wholeNumber } from "../../engine/util/options.js";
-import type { Change, Head } from "../../store/port.js";
+import type { Change } from "../../store/port/changes.js";
+import type { Head } from "../../store/port/rows.js";
 import { Leases } from "./leases.js";
 import { LetterEdits } from "./letters.js";
 import { OpenCalls, type Shared, sharedBy, stretchesOf } from "./reach.js";

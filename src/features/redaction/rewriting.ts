@@ -18,7 +18,7 @@ import { textBytes } from "../../core/values/json.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { Absent, rememberAbsent, rememberSaves } from "../../engine/journal/remembered.js";
 import type { Walked } from "../../engine/journal/walk.js";
-import type { Replacement } from "../../store/port.js";
+import type { Replacement } from "../../store/port/reclaim.js";
 import { Bodies } from "./bodies.js";
 import { OwnWordsOf } from "./own-words.js";
 import type { OpenCalls, Stretch } from "./reach.js";

@@ -7,7 +7,7 @@ import { documents } from "../../engine/records/documents.js";
 import { unsealedOr } from "../../engine/records/rows.js";
 import { contentsOf, type Entry, withContents } from "../../engine/records/snapshot-record.js";
 import { breathe } from "../../engine/util/breathe.js";
-import { AGENT, SNAPSHOT } from "../../store/port.js";
+import { AGENT, SNAPSHOT } from "../../store/port/documents.js";
 
 export interface Edited {
   /** Whether anything was changed. */

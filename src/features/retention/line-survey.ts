@@ -7,7 +7,8 @@ import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import type { Past, Segment } from "../../engine/journal/past.js";
 import { Pace } from "../../engine/util/pace.js";
-import type { KnownNeeds, LineRow } from "../../store/port.js";
+import type { KnownNeeds } from "../../store/port/reclaim.js";
+import type { LineRow } from "../../store/port/rows.js";
 
 /** A place that loads, and the save with the newest base at or before it. */
 interface PlaceAt {

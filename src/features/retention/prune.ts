@@ -19,7 +19,7 @@ import { textBytes } from "../../core/values/json.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { hole } from "../../engine/journal/walk.js";
 import { Pace } from "../../engine/util/pace.js";
-import type { KnownNeeds, Replacement } from "../../store/port.js";
+import type { KnownNeeds, Replacement } from "../../store/port/reclaim.js";
 import type { LineSurvey, MarkAt } from "./line-survey.js";
 
 const AT_ONCE = { least: 16, most: 200, first: 32 } as const;

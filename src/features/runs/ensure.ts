@@ -3,7 +3,7 @@ import { HoldfastError } from "../../core/values/errors.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { redacted } from "../../engine/journal/redact-agent.js";
 import { type AgentDoc, checkAgent, MAX_NAMES, MAX_SYSTEM, putAgent } from "../../engine/records/agent-record.js";
-import { AGENT } from "../../store/port.js";
+import { AGENT } from "../../store/port/documents.js";
 import type { Definition } from "./define/define.js";
 
 /** Makes the record of an agent where there is none. One that is there stays as it is: it is for people and programs to change. */

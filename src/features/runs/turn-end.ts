@@ -8,7 +8,7 @@ import { changesCourse, readMail } from "../../engine/journal/read-inbox.js";
 import { BESIDE } from "../../engine/records/letters.js";
 import { headOf, leaseOf } from "../../engine/records/rows.js";
 import { noSession } from "../../engine/util/not-found.js";
-import type { SessionRow } from "../../store/port.js";
+import type { SessionRow } from "../../store/port/rows.js";
 import type { Definition } from "./define/define.js";
 import type { RunResult } from "./define/result.js";
 import { lastReply } from "./outcome.js";

@@ -6,7 +6,7 @@ import type { Ground } from "../../engine/journal/ground.js";
 import type { Journal } from "../../engine/journal/journal.js";
 import { hole } from "../../engine/journal/walk.js";
 import type { Damaged } from "../../engine/util/options.js";
-import type { LineRow } from "../../store/port.js";
+import type { LineRow } from "../../store/port/rows.js";
 import type { DamagedPlace } from "../../store/search-port.js";
 import type { Owners } from "./owners.js";
 import { textsIn } from "./texts.js";

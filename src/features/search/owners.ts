@@ -3,7 +3,7 @@ import { HoldfastError } from "../../core/values/errors.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { Heirs } from "../../engine/journal/heirs.js";
 import { headOf, labelOf } from "../../engine/records/rows.js";
-import type { SessionRow } from "../../store/port.js";
+import type { SessionRow } from "../../store/port/rows.js";
 import type { Hit } from "../../store/search-port.js";
 
 /** What a session must be. */

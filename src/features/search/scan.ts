@@ -7,7 +7,8 @@ import { Heirs } from "../../engine/journal/heirs.js";
 import type { Journal } from "../../engine/journal/journal.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
 import { breathe } from "../../engine/util/breathe.js";
-import type { LineRow, SessionRow, Store } from "../../store/port.js";
+import type { LineRow, SessionRow } from "../../store/port/rows.js";
+import type { Store } from "../../store/port.js";
 import {
   type DamagedPlace,
   type Document,

@@ -9,7 +9,7 @@ import type { Digest } from "../../core/values/digest.js";
 import type { Journal } from "../../engine/journal/journal.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
 import { headOf, labelOf } from "../../engine/records/rows.js";
-import type { SessionRow } from "../../store/port.js";
+import type { SessionRow } from "../../store/port/rows.js";
 import { type Document, ROLES } from "../../store/search-port.js";
 
 const MOST_OPENED = 4;

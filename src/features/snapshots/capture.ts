@@ -2,7 +2,9 @@
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { MAX_SESSIONS } from "../../engine/records/snapshot-record.js";
-import type { Applied, Decision, Present, SessionRow } from "../../store/port.js";
+import type { Applied } from "../../store/port/changes.js";
+import type { Decision } from "../../store/port/documents.js";
+import type { Present, SessionRow } from "../../store/port/rows.js";
 
 const AT_ONCE = 1_000;
 

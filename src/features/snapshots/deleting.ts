@@ -12,7 +12,8 @@ import { noAgent } from "../../engine/records/agent-record.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
 import { snapshotsOf } from "../../engine/records/snapshot-record.js";
 import { RETENTION } from "../../engine/records/stored-policy.js";
-import { AGENT, type LineRow, type SessionRow, SNAPSHOT } from "../../store/port.js";
+import { AGENT, SNAPSHOT } from "../../store/port/documents.js";
+import type { LineRow, SessionRow } from "../../store/port/rows.js";
 import { capture } from "./capture.js";
 
 export interface DeletedAgent {

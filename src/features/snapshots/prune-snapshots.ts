@@ -10,7 +10,8 @@ import { policyFor, policyOf, RETENTION, storedPolicy } from "../../engine/recor
 import { breathe } from "../../engine/util/breathe.js";
 import { concernsOne, type ToldOfSnapshots } from "../../engine/util/concerns-one.js";
 import { flag, options, signalOf } from "../../engine/util/options.js";
-import { type DocRow, SNAPSHOT, type Store } from "../../store/port.js";
+import { type DocRow, SNAPSHOT } from "../../store/port/documents.js";
+import type { Store } from "../../store/port.js";
 import { isInUse, removeUnlessInUse } from "./snapshot-in-use.js";
 
 export interface SnapshotPruneOptions extends RetentionRules {

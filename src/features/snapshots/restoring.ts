@@ -40,7 +40,9 @@ import {
 } from "../../engine/records/snapshot-record.js";
 import { breathe } from "../../engine/util/breathe.js";
 import type { KeyOption } from "../../engine/util/options.js";
-import { AGENT, type Change, type Decision, type DocChange, type DocRow, type Present, SNAPSHOT } from "../../store/port.js";
+import type { Change } from "../../store/port/changes.js";
+import { AGENT, type Decision, type DocChange, type DocRow, SNAPSHOT } from "../../store/port/documents.js";
+import type { Present } from "../../store/port/rows.js";
 import { capture, lookAt } from "./capture.js";
 
 export interface RestoreOptions extends KeyOption {

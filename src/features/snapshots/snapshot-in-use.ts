@@ -11,7 +11,7 @@ import { grantLease, type Lease } from "../../core/sessions/lease.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { inThisIncarnation } from "../../engine/lifecycle/acquire-lease.js";
 import { noSnapshot, restoringIn, withRestoring } from "../../engine/records/snapshot-record.js";
-import { type DocRow, SNAPSHOT } from "../../store/port.js";
+import { type DocRow, SNAPSHOT } from "../../store/port/documents.js";
 
 const NOTED_MS = 120_000;
 const RENEWED_MS = 30_000;

@@ -15,7 +15,8 @@ import { freeLines } from "../../engine/journal/cut-lines.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { isStale, type Remembered, rememberedOf, rememberSaves } from "../../engine/journal/remembered.js";
 import { headOf, type LineDoc, leaseRow } from "../../engine/records/rows.js";
-import type { Change, Head, Label, NewLine, NewSave } from "../../store/port.js";
+import type { Change, NewSave } from "../../store/port/changes.js";
+import type { Head, Label, NewLine } from "../../store/port/rows.js";
 
 /** What a stream says, verified: a line begins or goes on, a save follows on it, and at the end comes the session. */
 export type Brought =

@@ -16,7 +16,7 @@ import type { Standpoint } from "../../engine/journal/journal.js";
 import type { Past } from "../../engine/journal/past.js";
 import { type HeadDoc, headRow, labelOf, type MailDoc, mailText, type Settlement } from "../../engine/records/rows.js";
 import { notFound } from "../../engine/util/not-found.js";
-import type { LineRow } from "../../store/port.js";
+import type { LineRow } from "../../store/port/rows.js";
 
 /** What goes out of a session: its row, and each of its lines up to a record. */
 export interface Moment {

@@ -30,7 +30,8 @@ import { headOf, headRow, labelOf, lineOf, rootDigest } from "../../engine/recor
 import { breathe } from "../../engine/util/breathe.js";
 import { noSession, notFound } from "../../engine/util/not-found.js";
 import { callback, invalid, options, scopeOf, signalOf } from "../../engine/util/options.js";
-import { AGENT, type DocRow, type LineRow, type SessionRow } from "../../store/port.js";
+import { AGENT, type DocRow } from "../../store/port/documents.js";
+import type { LineRow, SessionRow } from "../../store/port/rows.js";
 import { type Moment, momentAt } from "./export-checkpoint.js";
 
 /** One session, those of an agent, a session as it was at one of its checkpoints, or, with none of them, all. */

@@ -25,7 +25,7 @@ import {
   rootDigest,
   unsealed,
 } from "../../engine/records/rows.js";
-import type { Head, Label, NewLine } from "../../store/port.js";
+import type { Head, Label, NewLine } from "../../store/port/rows.js";
 
 /**
  * The head in a text, as one of an incarnation. What is brought in is not due, whatever it was where it came from: two stores would go on

@@ -35,7 +35,7 @@ import { agentFrom } from "../../engine/records/agent-record.js";
 import { headOf } from "../../engine/records/rows.js";
 import { breatheNowAndThen } from "../../engine/util/breathe.js";
 import { callback, flag, invalid, options, signalOf } from "../../engine/util/options.js";
-import type { NewLine } from "../../store/port.js";
+import type { NewLine } from "../../store/port/rows.js";
 import { Again, BringIn, type Brought, type Outcome, Refused, type Target } from "./bring-in.js";
 import type { TransferProgress } from "./export.js";
 import { headFrom, labelFrom, lettersFrom, lineFrom } from "./foreign-rows.js";

@@ -4,7 +4,8 @@
  */
 import { firstSeq } from "../../core/journal/save.js";
 import type { LineId, Place } from "../../core/values/ids.js";
-import { type Applied, type Change, type Decision, type DocChange, type NewSave, PINS_NOTHING, type Refusal } from "../port.js";
+import type { Applied, Change, NewSave, Refusal } from "../port/changes.js";
+import { type Decision, type DocChange, PINS_NOTHING } from "../port/documents.js";
 import { type DocFiles, type DocStep, filedDoc } from "./documents/doc-files.js";
 import type { Standing } from "./index/catalogue.js";
 import { type LineDoc, newDoc, type SessionDoc } from "./sessions/session-file.js";

@@ -2,7 +2,9 @@
 import type { Save } from "../../core/journal/save.js";
 import type { LineId } from "../../core/values/ids.js";
 import { firstFrom } from "../beginnings.js";
-import type { Beginnings, InboxQuery, LineQuery, LineRow, Mail, Posted, Present, SaveQuery, SessionQuery, SessionRow } from "../port.js";
+import type { InboxQuery, Mail, Posted } from "../port/inbox.js";
+import type { Beginnings, LineQuery, SaveQuery, SessionQuery } from "../port/queries.js";
+import type { LineRow, Present, SessionRow } from "../port/rows.js";
 import type { Waiting } from "./claims/waiting.js";
 import { nameOf } from "./files/names.js";
 import { DAMAGED } from "./files/sealed.js";

@@ -3,20 +3,10 @@ import { setImmediate as breathe } from "node:timers/promises";
 import type { Save } from "../../core/journal/save.js";
 import type { Digest } from "../../core/values/digest.js";
 import type { LineId } from "../../core/values/ids.js";
-import type {
-  Beginnings,
-  DocQuery,
-  DocRow,
-  InboxQuery,
-  LineQuery,
-  LineRow,
-  Mail,
-  Pin,
-  Present,
-  SaveQuery,
-  SessionQuery,
-  SessionRow,
-} from "../port.js";
+import type { DocQuery, DocRow, Pin } from "../port/documents.js";
+import type { InboxQuery, Mail } from "../port/inbox.js";
+import type { Beginnings, LineQuery, SaveQuery, SessionQuery } from "../port/queries.js";
+import type { LineRow, Present, SessionRow } from "../port/rows.js";
 import { storeClosed } from "../refusals.js";
 import { rowOf } from "./documents/doc-files.js";
 import { Unsure } from "./files/failures.js";

@@ -2,7 +2,7 @@
 import { HoldfastError } from "../../core/values/errors.js";
 import { highest } from "../../core/values/highest.js";
 import type { LineId } from "../../core/values/ids.js";
-import type { Freed, KnownNeeds, Replacement, Scrubbed } from "../port.js";
+import type { Freed, KnownNeeds, Replacement, Scrubbed } from "../port/reclaim.js";
 import type { Done } from "./committer.js";
 import type { KeptBlob } from "./files/blobs.js";
 import { takeBack, Unsure } from "./files/failures.js";

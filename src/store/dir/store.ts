@@ -8,30 +8,15 @@ import type { LineId } from "../../core/values/ids.js";
 import { Anchors } from "../anchors.js";
 import { monotonicMs } from "../machine.js";
 import { bytesOf, concernsAbout, filesBelow } from "../place.js";
-import type {
-  About,
-  Applied,
-  Backup,
-  CaptureQuery,
-  Change,
-  ClaimQuery,
-  Counts,
-  Decision,
-  DocChange,
-  Freed,
-  Granting,
-  KnownNeeds,
-  Mail,
-  Posted,
-  Present,
-  Replacement,
-  Scrubbed,
-  SessionRow,
-  Store,
-  Swept,
-  Traits,
-  Witnesses,
-} from "../port.js";
+import type { Applied, Change } from "../port/changes.js";
+import type { ClaimQuery, Granting } from "../port/claims.js";
+import type { Backup, Witnesses } from "../port/copies.js";
+import type { CaptureQuery, Decision, DocChange } from "../port/documents.js";
+import type { Mail, Posted } from "../port/inbox.js";
+import type { About, Counts, Traits } from "../port/info.js";
+import type { Freed, KnownNeeds, Replacement, Scrubbed, Swept } from "../port/reclaim.js";
+import type { Present, SessionRow } from "../port/rows.js";
+import type { Store } from "../port.js";
 import { noBackup, storeClosed } from "../refusals.js";
 import { freeing, takesAway } from "../reserve.js";
 import type { Done } from "./committer.js";

@@ -1,5 +1,6 @@
 /** Giving out sessions that are due, as steps. No lock is waited for: what others are just writing to is left for the next claim. */
-import { type ClaimQuery, type Granting, MAX_CANDIDATES, type SessionRow } from "../port.js";
+import { type ClaimQuery, type Granting, MAX_CANDIDATES } from "../port/claims.js";
+import type { SessionRow } from "../port/rows.js";
 import { change, look, row, rowsOf } from "./asks.js";
 import type { Ask, Database, Job, Row, Steps } from "./database.js";
 import { sessionRow } from "./rows.js";

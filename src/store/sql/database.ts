@@ -3,7 +3,9 @@
  * order, is written once (`writer.ts`), as steps that yield what they ask and are given what it answered.
  */
 import type { LineId } from "../../core/values/ids.js";
-import type { Applied, Change, NewSave, Store, Traits } from "../port.js";
+import type { Applied, Change, NewSave } from "../port/changes.js";
+import type { Traits } from "../port/info.js";
+import type { Store } from "../port.js";
 
 export type Param = string | number | Uint8Array | null;
 export type Row = readonly unknown[];

@@ -1,5 +1,6 @@
 /** Changing documents, and what they pin, as steps. */
-import type { DocChange, Refusal } from "../port.js";
+import type { Refusal } from "../port/changes.js";
+import type { DocChange } from "../port/documents.js";
 import { change, look, row } from "./asks.js";
 import type { Steps } from "./database.js";
 import type { Statements } from "./statements.js";

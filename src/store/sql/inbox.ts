@@ -1,5 +1,6 @@
 /** Changes to inboxes, as steps: mail is posted, and taken in. */
-import { type Change, drainedText, isDrained, type Mail, type Posted, TURN_MAIL } from "../port.js";
+import type { Change } from "../port/changes.js";
+import { drainedText, isDrained, type Mail, type Posted, TURN_MAIL } from "../port/inbox.js";
 import { change, changed, look, row } from "./asks.js";
 import type { Job, Steps } from "./database.js";
 import type { Statements } from "./statements.js";

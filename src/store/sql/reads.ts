@@ -4,21 +4,11 @@ import type { Save } from "../../core/journal/save.js";
 import type { Digest } from "../../core/values/digest.js";
 import type { LineId } from "../../core/values/ids.js";
 import { beyond } from "../beginnings.js";
-import type {
-  Beginnings,
-  Counts,
-  DocQuery,
-  DocRow,
-  InboxQuery,
-  LineQuery,
-  LineRow,
-  Mail,
-  Pin,
-  Present,
-  SaveQuery,
-  SessionQuery,
-  SessionRow,
-} from "../port.js";
+import type { DocQuery, DocRow, Pin } from "../port/documents.js";
+import type { InboxQuery, Mail } from "../port/inbox.js";
+import type { Counts } from "../port/info.js";
+import type { Beginnings, LineQuery, SaveQuery, SessionQuery } from "../port/queries.js";
+import type { LineRow, Present, SessionRow } from "../port/rows.js";
 import { storeClosed } from "../refusals.js";
 import type { Database, Param, Row } from "./database.js";
 import { blobRow, docRow, docWithBody, epochRow, lineRow, mailRow, presentRow, saveRow, sessionRow } from "./rows.js";

@@ -1,7 +1,7 @@
 /** What takes saves and blobs away, or puts others in their place, as steps. */
 import { firstSeq, type Save } from "../../core/journal/save.js";
 import { type LineId, MAX_SEQ } from "../../core/values/ids.js";
-import type { Freed, KnownNeeds, Replacement } from "../port.js";
+import type { Freed, KnownNeeds, Replacement } from "../port/reclaim.js";
 import { change, look, row, rowsOf } from "./asks.js";
 import type { Ask, Dialect, Job, Param, Row, Steps } from "./database.js";
 import { findLine } from "./find-save.js";

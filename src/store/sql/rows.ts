@@ -2,7 +2,9 @@
 import { CHECK_CHARS, type Save } from "../../core/journal/save.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { LineId } from "../../core/values/ids.js";
-import type { DocRow, LineRow, Mail, Present, SessionRow } from "../port.js";
+import type { DocRow } from "../port/documents.js";
+import type { Mail } from "../port/inbox.js";
+import type { LineRow, Present, SessionRow } from "../port/rows.js";
 import type { Param, Row } from "./database.js";
 import { columnsOf } from "./statements.js";
 

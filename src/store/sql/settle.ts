@@ -1,5 +1,6 @@
 /** Looks whether changes are made already: an earlier try was committed perhaps, and its answer lost. */
-import type { Applied, Change, Decision } from "../port.js";
+import type { Applied, Change } from "../port/changes.js";
+import type { Decision } from "../port/documents.js";
 import { row, rowsOf } from "./asks.js";
 import type { Steps } from "./database.js";
 import type { Docs } from "./docs.js";

@@ -1,5 +1,6 @@
 /** Every statement that both databases know, once. Values are always parameters; the only text put together here is our own. */
-import { AGENT, SNAPSHOT, TURN_MAIL, WAITS } from "../port.js";
+import { AGENT, SNAPSHOT } from "../port/documents.js";
+import { TURN_MAIL, WAITS } from "../port/inbox.js";
 import type { Dialect } from "./database.js";
 
 /** Not a bare parameter: SQLite looks at the value of one in LIMIT while planning, and then plans the statement anew at every call. */

@@ -3,31 +3,15 @@ import { setImmediate as breathe } from "node:timers/promises";
 import type { Digest } from "../../core/values/digest.js";
 import type { LineId } from "../../core/values/ids.js";
 import { newIncarnation } from "../incarnation.js";
-import type {
-  About,
-  Applied,
-  Backup,
-  BackupOptions,
-  CaptureQuery,
-  Change,
-  ClaimQuery,
-  Decision,
-  DocChange,
-  Freed,
-  Granting,
-  KnownNeeds,
-  Mail,
-  NewSave,
-  Posted,
-  Present,
-  Replacement,
-  Scrubbed,
-  SessionRow,
-  Store,
-  Swept,
-  Traits,
-  Witnesses,
-} from "../port.js";
+import type { Applied, Change, NewSave } from "../port/changes.js";
+import type { ClaimQuery, Granting } from "../port/claims.js";
+import type { Backup, BackupOptions, Witnesses } from "../port/copies.js";
+import type { CaptureQuery, Decision, DocChange } from "../port/documents.js";
+import type { Mail, Posted } from "../port/inbox.js";
+import type { About, Traits } from "../port/info.js";
+import type { Freed, KnownNeeds, Replacement, Scrubbed, Swept } from "../port/reclaim.js";
+import type { Present, SessionRow } from "../port/rows.js";
+import type { Store } from "../port.js";
 import { ofAllTenants, storeClosed } from "../refusals.js";
 import type { SearchIndex } from "../search-port.js";
 import { Claims } from "./claims.js";

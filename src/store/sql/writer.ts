@@ -1,15 +1,8 @@
 /** What applies changes, as steps: each yields statements to be run together, and is given what they answered. */
 import { firstSeq } from "../../core/journal/save.js";
-import {
-  type Applied,
-  type CaptureQuery,
-  type Change,
-  type Decision,
-  type NewLine,
-  type NewSave,
-  type Present,
-  type Refusal,
-} from "../port.js";
+import type { Applied, Change, NewSave, Refusal } from "../port/changes.js";
+import type { CaptureQuery, Decision } from "../port/documents.js";
+import type { NewLine, Present } from "../port/rows.js";
 import { takesAway } from "../reserve.js";
 import { change, changed, row, rowsOf } from "./asks.js";
 import type { Ask, Begun, Database, Dialect, Job, Lock, Row, Steps } from "./database.js";

@@ -1,7 +1,10 @@
 /** A case of the contract, and what cases are written with. */
 import assert from "node:assert/strict";
 import type { Save } from "../../core/journal/save.js";
-import type { Applied, KnownNeeds, Refusal, Store, Traits } from "../../store/port.js";
+import type { Applied, Refusal } from "../../store/port/changes.js";
+import type { Traits } from "../../store/port/info.js";
+import type { KnownNeeds } from "../../store/port/reclaim.js";
+import type { Store } from "../../store/port.js";
 
 export interface StoreHarness {
   readonly traits: Traits;

@@ -1,6 +1,8 @@
 /** Claims: finding sessions that need work, and giving each to one worker. */
 import assert from "node:assert/strict";
-import type { Granting, LeaseRow, SessionRow, Store } from "../../store/port.js";
+import type { Granting } from "../../store/port/claims.js";
+import type { LeaseRow, SessionRow } from "../../store/port/rows.js";
+import type { Store } from "../../store/port.js";
 import { type ContractCase, define, ok, refused } from "./case.js";
 import { begin, Fixture } from "./fixture.js";
 

@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import type { Save } from "../../core/journal/save.js";
 import type { Place } from "../../core/values/ids.js";
-import type { Doc, DocChange, Present, Store } from "../../store/port.js";
+import type { Doc, DocChange } from "../../store/port/documents.js";
+import type { Present } from "../../store/port/rows.js";
+import type { Store } from "../../store/port.js";
 import { all, anything, type ContractCase, define, ok, refused, seqs } from "./case.js";
 import { begin, Fixture } from "./fixture.js";
 

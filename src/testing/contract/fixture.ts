@@ -3,7 +3,9 @@ import { record } from "../../core/journal/record.js";
 import { gap, type Save, seal } from "../../core/journal/save.js";
 import { digest } from "../../core/values/digest.js";
 import { type LineId, lineId, type Place } from "../../core/values/ids.js";
-import type { Change, Freed, Head, Label, LeaseRow, NewLine, NewSave } from "../../store/port.js";
+import type { Change, NewSave } from "../../store/port/changes.js";
+import type { Freed } from "../../store/port/reclaim.js";
+import type { Head, Label, LeaseRow, NewLine } from "../../store/port/rows.js";
 
 let made = 0;
 

@@ -1,7 +1,7 @@
 /** What takes away: replacing and cutting saves, blobs that nothing refers to, and what is left to count. */
 import assert from "node:assert/strict";
 import type { Save } from "../../core/journal/save.js";
-import type { Replacement, Swept } from "../../store/port.js";
+import type { Replacement, Swept } from "../../store/port/reclaim.js";
 import { all, anything, type ContractCase, define, ok, seqs } from "./case.js";
 import { begin, digestOf, Fixture, freed, lineOf } from "./fixture.js";
 

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import type { Save } from "../../core/journal/save.js";
 import { HoldfastError } from "../../core/values/errors.js";
-import type { Change, Store } from "../../store/port.js";
+import type { Change } from "../../store/port/changes.js";
+import type { Store } from "../../store/port.js";
 import { all, anything, type ContractCase, define, ok, refused, seqs } from "./case.js";
 import { begin, bytesOf, digestOf, Fixture, lineOf } from "./fixture.js";
 

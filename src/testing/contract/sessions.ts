@@ -1,7 +1,7 @@
 /** Sessions, their lines, labels, leases and inboxes: making, finding, listing and moving them. */
 import assert from "node:assert/strict";
 import type { Save } from "../../core/journal/save.js";
-import { MAX_IDS } from "../../store/port.js";
+import { MAX_IDS } from "../../store/port/inbox.js";
 import { all, type ContractCase, define, ok, refused, seqs } from "./case.js";
 import { begin, Fixture, lineOf } from "./fixture.js";
 

@@ -8,7 +8,9 @@ import type { Stretch, WalkOptions } from "../../../src/engine/journal/walk.js";
 import { Holdfast } from "../../../src/holdfast.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { MemoryStore } from "../../../src/store/memory.js";
-import { noWitnesses, type SaveQuery, type Store } from "../../../src/store/port.js";
+import { noWitnesses } from "../../../src/store/port/copies.js";
+import type { SaveQuery } from "../../../src/store/port/queries.js";
+import type { Store } from "../../../src/store/port.js";
 import { coded } from "../../support/processes.js";
 import { wrapped } from "../../support/wrapped.js";
 

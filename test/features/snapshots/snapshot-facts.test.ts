@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { type Holdfast, type MessageInput, open, restoreBackup, type Snapshot } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
-import { SNAPSHOT } from "../../../src/store/port.js";
+import { SNAPSHOT } from "../../../src/store/port/documents.js";
 import { scratch, stores } from "../../support/stores.js";
 
 const opened: Holdfast[] = [];

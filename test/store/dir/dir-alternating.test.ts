@@ -2,7 +2,8 @@
 import { join } from "node:path";
 import { describe, test } from "vitest";
 import { openDir } from "../../../src/store/dir/open.js";
-import type { Store, Traits } from "../../../src/store/port.js";
+import type { Traits } from "../../../src/store/port/info.js";
+import type { Store } from "../../../src/store/port.js";
 import { storeContract } from "../../../src/testing/index.js";
 import { scratch } from "../../support/stores.js";
 

@@ -8,7 +8,8 @@ import { DocFiles, type FiledDoc } from "../../../src/store/dir/documents/doc-fi
 import { sealedText } from "../../../src/store/dir/files/sealed.js";
 import { openDir } from "../../../src/store/dir/open.js";
 import { SessionFiles } from "../../../src/store/dir/sessions/session-files.js";
-import type { DocChange, Store } from "../../../src/store/port.js";
+import type { DocChange } from "../../../src/store/port/documents.js";
+import type { Store } from "../../../src/store/port.js";
 import { begin, Fixture } from "../../../src/testing/contract/fixture.js";
 import { instead, mend } from "../../faults/failing-calls.js";
 import { scratch } from "../../support/stores.js";

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type LineId, placeId } from "../../../src/core/values/ids.js";
 import { DocFiles, type DocStep, type FiledDoc } from "../../../src/store/dir/documents/doc-files.js";
-import type { Pin } from "../../../src/store/port.js";
+import type { Pin } from "../../../src/store/port/documents.js";
 import { scratch } from "../../support/stores.js";
 
 const root = scratch();

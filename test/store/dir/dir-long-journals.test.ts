@@ -7,7 +7,7 @@ import type { Save } from "../../../src/core/journal/save.js";
 import { sessionPath } from "../../../src/store/dir/files/names.js";
 import { saveText } from "../../../src/store/dir/journal/save-rows.js";
 import { openDir } from "../../../src/store/dir/open.js";
-import type { NewSave } from "../../../src/store/port.js";
+import type { NewSave } from "../../../src/store/port/changes.js";
 import { all, seqs } from "../../../src/testing/contract/case.js";
 import { Fixture } from "../../../src/testing/contract/fixture.js";
 import { scratch } from "../../support/stores.js";

@@ -35,7 +35,7 @@ import { Lock } from "../../../src/store/dir/lock/lock.js";
 import { openDir } from "../../../src/store/dir/open.js";
 import type { SessionDoc } from "../../../src/store/dir/sessions/session-file.js";
 import { bootId, thisMachine } from "../../../src/store/machine.js";
-import type { NewSave } from "../../../src/store/port.js";
+import type { NewSave } from "../../../src/store/port/changes.js";
 import { all, seqs } from "../../../src/testing/contract/case.js";
 import { begin, digestOf, Fixture } from "../../../src/testing/contract/fixture.js";
 import { start } from "../../faults/child.mjs";

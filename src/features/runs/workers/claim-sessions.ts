@@ -7,7 +7,7 @@ import type { SessionId } from "../../../core/values/ids.js";
 import type { Ground } from "../../../engine/journal/ground.js";
 import { headOf, headRow, leaseOf, leaseRow } from "../../../engine/records/rows.js";
 import type { Holding } from "../../../engine/session/holding.js";
-import type { SessionRow } from "../../../store/port.js";
+import type { SessionRow } from "../../../store/port/rows.js";
 
 /** A session that could not even be opened so often is not tried any more. */
 const HOPELESS = 3;

@@ -15,7 +15,7 @@ import { leaseOf } from "../../../engine/records/rows.js";
 import type { Holding } from "../../../engine/session/holding.js";
 import { abortController } from "../../../engine/util/aborting.js";
 import { flag, invalid, listOf, options, wholeNumber } from "../../../engine/util/options.js";
-import type { SessionRow } from "../../../store/port.js";
+import type { SessionRow } from "../../../store/port/rows.js";
 import type { BoundAgent } from "../bound.js";
 import { type Definition, definitionOf } from "../define/define.js";
 import type { Runs } from "../runs.js";

@@ -1,7 +1,9 @@
 /** What a claim may take: sessions that the index knows to be due, and those that mail waits for. */
 import { join } from "node:path";
 import { monotonicMs } from "../../machine.js";
-import { type ClaimQuery, type Granting, isForNow, MAX_CANDIDATES, type SessionRow } from "../../port.js";
+import { type ClaimQuery, type Granting, MAX_CANDIDATES } from "../../port/claims.js";
+import { isForNow } from "../../port/inbox.js";
+import type { SessionRow } from "../../port/rows.js";
 import { nameOf, pathOfName } from "../files/names.js";
 import type { IndexFile } from "../index/index-file.js";
 import { Inbox } from "../sessions/inbox.js";

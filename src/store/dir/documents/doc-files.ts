@@ -17,7 +17,7 @@ import { lstatSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { HoldfastError, quote } from "../../../core/values/errors.js";
 import { type CheckpointId, type Place, placeId } from "../../../core/values/ids.js";
-import { type Doc, type DocQuery, type DocRow, PINS_NOTHING, type Pin } from "../../port.js";
+import { type Doc, type DocQuery, type DocRow, PINS_NOTHING, type Pin } from "../../port/documents.js";
 import { changeDirectory, checkDirectory, isDraft, makeDirectory, namesIn, putFile, readFile, remove } from "../files/files.js";
 import { nameOf } from "../files/names.js";
 import { DAMAGED, sealedText, unsealed } from "../files/sealed.js";

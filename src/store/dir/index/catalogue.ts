@@ -1,6 +1,6 @@
 /** What there is in a store, without its texts: enough to list and find. It follows the index, and the index follows the sessions' files. */
 import type { LineId, Place } from "../../../core/values/ids.js";
-import type { SessionQuery } from "../../port.js";
+import type { SessionQuery } from "../../port/queries.js";
 import type { SessionDoc } from "../sessions/session-file.js";
 
 export interface LineEntry {

@@ -13,7 +13,8 @@ import { firstSeq, type Save } from "../../../core/journal/save.js";
 import type { Digest } from "../../../core/values/digest.js";
 import { HoldfastError, quote } from "../../../core/values/errors.js";
 import type { LineId } from "../../../core/values/ids.js";
-import type { Replacement, SaveQuery } from "../../port.js";
+import type { SaveQuery } from "../../port/queries.js";
+import type { Replacement } from "../../port/reclaim.js";
 import { codeOf, Unsure } from "../files/failures.js";
 import {
   addFile,

@@ -8,7 +8,7 @@
 import { lstatSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { highest } from "../../../core/values/highest.js";
-import { drainedText, type InboxQuery, isDrained, type Mail, type Posted } from "../../port.js";
+import { drainedText, type InboxQuery, isDrained, type Mail, type Posted } from "../../port/inbox.js";
 import { addFile, checkDirectory, isDraft, makeDirectory, namesIn, putFile, remove, syncDirectory } from "../files/files.js";
 import { DAMAGED, sealedText } from "../files/sealed.js";
 import { glimpseMail, type MailFile, type MailHead, mailName, readMail } from "./mail-file.js";

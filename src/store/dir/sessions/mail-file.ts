@@ -4,7 +4,7 @@
  */
 import { closeSync } from "node:fs";
 import { basename } from "node:path";
-import type { Mail } from "../../port.js";
+import type { Mail } from "../../port/inbox.js";
 import { openFile, readFile, readRange } from "../files/files.js";
 import { nameOf } from "../files/names.js";
 import { DAMAGED, unsealed } from "../files/sealed.js";

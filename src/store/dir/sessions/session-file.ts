@@ -1,6 +1,6 @@
 /** A session's row and its lines, as they stand in its session.json; and of a deleted one, what must be remembered. */
 import type { LineId, Place } from "../../../core/values/ids.js";
-import type { Head, Label, LeaseRow, LineRow, SessionRow } from "../../port.js";
+import type { Head, Label, LeaseRow, LineRow, SessionRow } from "../../port/rows.js";
 import { sealedText, unsealed } from "../files/sealed.js";
 
 export interface LineDoc {

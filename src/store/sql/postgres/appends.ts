@@ -6,7 +6,7 @@
  * S2  saves that go together fail apart (P4): a refusal is an answer like others, and after an exception each goes alone.
  */
 import type { HoldfastError } from "../../../core/values/errors.js";
-import type { Applied, Refusal } from "../../port.js";
+import type { Applied, Refusal } from "../../port/changes.js";
 import { queueFull } from "../../refusals.js";
 import type { Connections } from "./connections.js";
 import type { Turns } from "./turns.js";

@@ -1,6 +1,6 @@
 /** What an operator should know of a Postgres server and of the way to it, and what to do about it. Pure. */
 import { quote } from "../../../core/values/errors.js";
-import type { Concern } from "../../port.js";
+import type { Concern } from "../../port/info.js";
 
 /** The connection as this process has it. A pooler may stand in between. */
 export interface Link {

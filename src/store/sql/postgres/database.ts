@@ -7,7 +7,8 @@
  */
 import { firstSeq } from "../../../core/journal/save.js";
 import type { LineId } from "../../../core/values/ids.js";
-import type { Applied, Change, NewSave, Traits } from "../../port.js";
+import type { Applied, Change, NewSave } from "../../port/changes.js";
+import type { Traits } from "../../port/info.js";
 import type { Ask, Begun, Database, Dialect, Job, Param, Row, Steps } from "../database.js";
 import { pack } from "../rows.js";
 import { Appends } from "./appends.js";

@@ -1,5 +1,8 @@
 /** Looks after a schema: most of it is the server's to do. */
-import { type About, type Backup, type Freed, noWitnesses, type Scrubbed, type Witnesses } from "../../port.js";
+
+import { type Backup, noWitnesses, type Witnesses } from "../../port/copies.js";
+import type { About } from "../../port/info.js";
+import type { Freed, Scrubbed } from "../../port/reclaim.js";
 import { noBackup } from "../../refusals.js";
 import type { Database, Maintenance } from "../database.js";
 import { concernsOf } from "./concerns.js";

@@ -1,6 +1,6 @@
 /** The quick way for a save that comes alone: one statement, which is its own transaction, conditional on the epoch. */
 import { firstSeq, type Save } from "../../../core/journal/save.js";
-import type { Applied, Change, Refusal } from "../../port.js";
+import type { Applied, Change, Refusal } from "../../port/changes.js";
 import { checkOf, saveParams } from "../rows.js";
 import { saveColumns, savePlaceholders, tail } from "../statements.js";
 import type { Work } from "./driver/committer.js";

@@ -2,7 +2,9 @@
 import { dirname } from "node:path";
 import type { HoldfastError } from "../../../core/values/errors.js";
 import { bytesOf, concernsAbout, filesOf } from "../../place.js";
-import { type About, type Backup, type BackupOptions, type Freed, noWitnesses, type Scrubbed, type Witnesses } from "../../port.js";
+import { type Backup, type BackupOptions, noWitnesses, type Witnesses } from "../../port/copies.js";
+import type { About } from "../../port/info.js";
+import type { Freed, Scrubbed } from "../../port/reclaim.js";
 import { identityOf, type Presence } from "../../presence.js";
 import type { Reserve } from "../../reserve.js";
 import type { Database, Maintenance } from "../database.js";

@@ -8,7 +8,7 @@
  */
 import { statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
-import type { Freed } from "../../port.js";
+import type { Freed } from "../../port/reclaim.js";
 import { translate } from "./driver/committer.js";
 import { type Driver, failureOf } from "./driver/driver.js";
 

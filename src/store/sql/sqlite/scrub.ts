@@ -1,6 +1,6 @@
 /** Leaves nothing in the file, or in its log, of what was replaced or removed. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Scrubbed } from "../../port.js";
+import type { Scrubbed } from "../../port/reclaim.js";
 import { translate } from "./driver/committer.js";
 import { type Driver, failureOf } from "./driver/driver.js";
 

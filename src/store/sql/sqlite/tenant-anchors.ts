@@ -2,7 +2,7 @@
 import type { Save } from "../../../core/journal/save.js";
 import { digest } from "../../../core/values/digest.js";
 import type { Anchors } from "../../anchors.js";
-import type { Anchor, Witnesses } from "../../port.js";
+import type { Anchor, Witnesses } from "../../port/copies.js";
 import { translate } from "./driver/committer.js";
 import type { Driver, Statement } from "./driver/driver.js";
 

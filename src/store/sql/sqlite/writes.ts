@@ -2,7 +2,7 @@
  * What is written to the file, also on a full disk: a write goes on in the log, and what takes away is given the room that it needs.
  */
 import { setImmediate as breathe } from "node:timers/promises";
-import type { Freed } from "../../port.js";
+import type { Freed } from "../../port/reclaim.js";
 import { freeing, isFull, type Reserve } from "../../reserve.js";
 import type { Committer, Work } from "./driver/committer.js";
 import type { Room } from "./room.js";

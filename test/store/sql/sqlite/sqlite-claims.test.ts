@@ -1,8 +1,8 @@
 /** Claims in one SQLite file: what they read of a large store, and several at once. */
 import { join } from "node:path";
 import { expect, test } from "vitest";
-
-import { type Granting, MAX_CANDIDATES, type Store } from "../../../../src/store/port.js";
+import { type Granting, MAX_CANDIDATES } from "../../../../src/store/port/claims.js";
+import type { Store } from "../../../../src/store/port.js";
 import { sqliteDialect } from "../../../../src/store/sql/sqlite/dialect.js";
 import { type Driver, openDriver } from "../../../../src/store/sql/sqlite/driver/driver.js";
 import { openSqlite } from "../../../../src/store/sql/sqlite/sqlite.js";

@@ -14,7 +14,7 @@ import { dirname, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError, quote } from "../../../../core/values/errors.js";
 import { isOnNetwork } from "../../../file-system.js";
-import type { Backup, BackupOptions } from "../../../port.js";
+import type { Backup, BackupOptions } from "../../../port/copies.js";
 import { translate } from "../driver/committer.js";
 import { type Driver, type DriverName, failureOf, openDriver } from "../driver/driver.js";
 import { isOpenHere } from "../driver/open-files.js";

@@ -27,7 +27,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError, quote } from "../../../../core/values/errors.js";
-import type { Concern } from "../../../port.js";
+import type { Concern } from "../../../port/info.js";
 import { unreadable } from "../../../refusals.js";
 import { findUnreadable } from "../driver/unreadable.js";
 import { clearLeft, draftName } from "./drafts.js";
