@@ -1,5 +1,7 @@
 /** Stores that break their word, for the negative controls: whoever checks the children that work on them must notice. */
-import { firstSeq, open, seal } from "../../dist/core/journal/save.js";
+import { open } from "../../dist/core/journal/open-save.js";
+import { firstSeq } from "../../dist/core/journal/save.js";
+import { seal } from "../../dist/core/journal/seal-save.js";
 
 /** A store with some of its calls replaced. */
 export function wrapped(store, calls) {

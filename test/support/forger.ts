@@ -1,6 +1,7 @@
 /** What an attacker can do to an export: change anything in it, and seal it again. All checks and digests of the result are right. */
 import { refsIn } from "../../src/core/journal/refs.js";
-import { recordTexts, type Save } from "../../src/core/journal/save.js";
+import type { Save } from "../../src/core/journal/save.js";
+import { recordTexts } from "../../src/core/journal/save-section.js";
 import { freeLease } from "../../src/core/sessions/lease.js";
 import { type LineText, RowReader, RowWriter, type SessionText, type TransferRow } from "../../src/core/transfer/transfer.js";
 import { digest } from "../../src/core/values/digest.js";

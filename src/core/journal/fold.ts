@@ -15,7 +15,8 @@ import { List } from "../values/list.js";
 import { jsonIn, listIn } from "./blob-body.js";
 import { type Base, bodyBytes, type JournalRecord } from "./record.js";
 import { reviveRecord } from "./revive.js";
-import { firstSeq, recordBytes, type Save } from "./save.js";
+import { firstSeq, type Save } from "./save.js";
+import { recordBytes } from "./save-section.js";
 
 /** The save a message stands in. Filled when the save is sealed. */
 export interface Row {

@@ -7,9 +7,12 @@ import type { Digest } from "../values/digest.js";
 import { HoldfastError } from "../values/errors.js";
 import { checkLimits } from "./check-record.js";
 import { isPlainMark, markOf } from "./checkpoint.js";
+import { open } from "./open-save.js";
 import type { Base, JournalRecord } from "./record.js";
 import { refsOf } from "./refs.js";
-import { firstSeq, isGap, isPlain, open, type Save } from "./save.js";
+import { firstSeq, type Save } from "./save.js";
+import { isGap } from "./save-note.js";
+import { isPlain } from "./save-section.js";
 
 /** Where a line stands, as far as what comes next depends on it. */
 export interface LineEnd {

@@ -1,8 +1,9 @@
 /** Which blobs a record refers to: its own body, the files of its message, and the big values a base names. */
 import { courseRefs } from "../effects/course.js";
 import type { Digest } from "../values/digest.js";
+import { open } from "./open-save.js";
 import type { Base, JournalRecord } from "./record.js";
-import { open, type Save } from "./save.js";
+import type { Save } from "./save.js";
 
 export function refsOf(record: JournalRecord): readonly Digest[] {
   const refs: Digest[] = [];

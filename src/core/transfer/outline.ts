@@ -4,7 +4,8 @@
  */
 import type { KnownBlob } from "../journal/blob-body.js";
 import type { Base, JournalRecord } from "../journal/record.js";
-import { firstSeq, isGap, type Save } from "../journal/save.js";
+import { firstSeq, type Save } from "../journal/save.js";
+import { isGap } from "../journal/save-note.js";
 import type { Digest } from "../values/digest.js";
 
 type Range = readonly [from: number, to: number];

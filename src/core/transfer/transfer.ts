@@ -9,7 +9,8 @@
  * T5  agents' records come before the sessions, and need nothing of them.
  * T6  no row is longer than a stated limit: what is long comes in parts before the row it belongs to.
  */
-import { CHECK_CHARS, firstSeq, type Save } from "../journal/save.js";
+import { firstSeq, type Save } from "../journal/save.js";
+import { CHECK_CHARS } from "../journal/save-digest.js";
 import { type Digest, digest, isDigest } from "../values/digest.js";
 import { type ErrorCode, errorTable, HoldfastError, quote } from "../values/errors.js";
 import { isLineId, isPlace, type LineId, MAX_SEQ, type Place, type SessionId, sessionId } from "../values/ids.js";

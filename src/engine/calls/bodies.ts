@@ -1,8 +1,10 @@
 /** Arguments and results, wherever they are kept. */
 import { type Body, type Effect, lineOfEffect } from "../../core/effects/effect.js";
 import { jsonIn } from "../../core/journal/blob-body.js";
+import { open } from "../../core/journal/open-save.js";
 import { reviveRecord } from "../../core/journal/revive.js";
-import { firstSeq, isGap, open } from "../../core/journal/save.js";
+import { firstSeq } from "../../core/journal/save.js";
+import { isGap } from "../../core/journal/save-note.js";
 import { type Message, partsOf } from "../../core/messages/message.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { LineId } from "../../core/values/ids.js";

@@ -2,7 +2,9 @@
  * Reading journals: which lines a line goes back to, its end, and its checkpoints. Everything that is handed on has been verified.
  */
 import { type Checkpoint, checkpointOf } from "../../core/journal/checkpoint.js";
-import { firstSeq, isGap, open, priorOf, type Save } from "../../core/journal/save.js";
+import { open } from "../../core/journal/open-save.js";
+import { firstSeq, type Save } from "../../core/journal/save.js";
+import { isGap, priorOf } from "../../core/journal/save-note.js";
 import { type Digest, digest } from "../../core/values/digest.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { type LineId, MAX_SEQ, type Place, type SessionId } from "../../core/values/ids.js";

@@ -5,8 +5,10 @@
 import { bodyIn, Course } from "../../core/effects/course.js";
 import { markOf } from "../../core/journal/checkpoint.js";
 import { type Bodies, Fold } from "../../core/journal/fold.js";
+import { type Need, type Opened, open } from "../../core/journal/open-save.js";
 import { type Base, changesState, type JournalRecord } from "../../core/journal/record.js";
-import { isGap, type Need, type Opened, open, type Save } from "../../core/journal/save.js";
+import type { Save } from "../../core/journal/save.js";
+import { isGap } from "../../core/journal/save-note.js";
 import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { type LineId, type Place, placeId } from "../../core/values/ids.js";

@@ -9,7 +9,9 @@
  * REDACTED-3  a list is written before the saves are replaced. After a kill in between, the list names sections that are not there, and an
  *             export of that session would be refused. The next redaction, which is needed anyway, corrects that.
  */
-import { firstSeq, isGap, isUnredacted, type RewrittenSections, rewrittenSections, type Save } from "../../core/journal/save.js";
+import { isUnredacted, type RewrittenSections, rewrittenSections } from "../../core/journal/rewrite-save.js";
+import { firstSeq, type Save } from "../../core/journal/save.js";
+import { isGap } from "../../core/journal/save-note.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import type { LineId } from "../../core/values/ids.js";
 import { type DocChange, type DocRow, REDACTED } from "../../store/port/documents.js";

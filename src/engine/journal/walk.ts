@@ -7,8 +7,11 @@
  *
  * The checks run over what was read: a walk that ends early has checked what it answered.
  */
+
+import { type Need, open } from "../../core/journal/open-save.js";
 import type { JournalRecord } from "../../core/journal/record.js";
-import { firstSeq, isGap, type Need, open, type Save } from "../../core/journal/save.js";
+import { firstSeq, type Save } from "../../core/journal/save.js";
+import { isGap } from "../../core/journal/save-note.js";
 import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError } from "../../core/values/errors.js";
 import { type LineId, MAX_SEQ } from "../../core/values/ids.js";

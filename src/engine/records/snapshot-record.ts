@@ -3,7 +3,7 @@
  * there stays for as long as it does.
  */
 import { type CheckpointKind, MAX_DESCRIPTION } from "../../core/journal/checkpoint.js";
-import { open } from "../../core/journal/save.js";
+import { open } from "../../core/journal/open-save.js";
 import type { Lease } from "../../core/sessions/lease.js";
 import { type Digest, digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";

@@ -9,7 +9,7 @@ import type { Fold } from "../../core/journal/fold.js";
 import { record } from "../../core/journal/record.js";
 import { baseRefs } from "../../core/journal/refs.js";
 import { revive } from "../../core/journal/revive.js";
-import { seal } from "../../core/journal/save.js";
+import { seal } from "../../core/journal/seal-save.js";
 import type { TranscriptChange } from "../../core/journal/transcript-change.js";
 import { type Blob, blobsOf, type EncodedMessage, encodeMessage, type Message, type MessageInput } from "../../core/messages/message.js";
 import { titleOf } from "../../core/messages/title.js";

@@ -1,8 +1,10 @@
 /** Reads everything and says what is damaged. It goes on after damage: the rest is checked too. */
 import { checkBodies, type KnownBlob, knowBlob } from "../../core/journal/blob-body.js";
 import { checkSave } from "../../core/journal/follow.js";
+import { open } from "../../core/journal/open-save.js";
 import { refsOf } from "../../core/journal/refs.js";
-import { firstSeq, isGap, open, type Save } from "../../core/journal/save.js";
+import { firstSeq, type Save } from "../../core/journal/save.js";
+import { isGap } from "../../core/journal/save-note.js";
 import type { Digest } from "../../core/values/digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { type LineId, MAX_SEQ, placeId, type SessionId, sessionId } from "../../core/values/ids.js";

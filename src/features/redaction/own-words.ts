@@ -3,7 +3,8 @@
  * them (Z3, `core/redaction/redact-record.ts`).
  */
 import type { JournalRecord } from "../../core/journal/record.js";
-import { firstSeq, isGap, type Save } from "../../core/journal/save.js";
+import { firstSeq, type Save } from "../../core/journal/save.js";
+import { isGap } from "../../core/journal/save-note.js";
 import type { OwnWords, Whose } from "../../core/redaction/redact-record.js";
 import { type LineId, type Place, parsePlace } from "../../core/values/ids.js";
 import type { Stretch } from "./reach.js";

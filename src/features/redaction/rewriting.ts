@@ -7,7 +7,9 @@
 import { markOf, markText } from "../../core/journal/checkpoint.js";
 import type { JournalRecord } from "../../core/journal/record.js";
 import { refsIn, refsOf } from "../../core/journal/refs.js";
-import { firstSeq, recordTexts, rewrite, type Save } from "../../core/journal/save.js";
+import { rewrite } from "../../core/journal/rewrite-save.js";
+import { firstSeq, type Save } from "../../core/journal/save.js";
+import { recordTexts } from "../../core/journal/save-section.js";
 import type { Blob, MessageInput } from "../../core/messages/message.js";
 import { titleOf } from "../../core/messages/title.js";
 import { editCopies, editMark, editRecord, type RecordEdit } from "../../core/redaction/redact-record.js";

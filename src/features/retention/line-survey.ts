@@ -1,6 +1,7 @@
 /** What there is on a line, from the heads of its saves alone: checkpoints, its end, and who begins on it. */
 import { markOf } from "../../core/journal/checkpoint.js";
-import { priorOf, type Save } from "../../core/journal/save.js";
+import type { Save } from "../../core/journal/save.js";
+import { priorOf } from "../../core/journal/save-note.js";
 import type { Dated } from "../../core/retention/policy.js";
 import { highest } from "../../core/values/highest.js";
 import { type LineId, MAX_SEQ } from "../../core/values/ids.js";

@@ -9,8 +9,11 @@
  */
 import { setImmediate as breathe } from "node:timers/promises";
 import { acts } from "../../core/effects/effect.js";
+import { drop, gap } from "../../core/journal/drop-sections.js";
+import { open } from "../../core/journal/open-save.js";
 import { refsIn } from "../../core/journal/refs.js";
-import { drop, firstSeq, gap, isEmpty, isGap, open, type Save } from "../../core/journal/save.js";
+import { firstSeq, isEmpty, type Save } from "../../core/journal/save.js";
+import { isGap } from "../../core/journal/save-note.js";
 import { type Keep, type KeptPlace, needed, touches } from "../../core/retention/retention.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import { highest } from "../../core/values/highest.js";

@@ -1,7 +1,9 @@
 /** The texts of records and of titles, as they are found and shown. */
 import { messageIn } from "../../core/journal/blob-body.js";
+import { open } from "../../core/journal/open-save.js";
 import type { JournalRecord } from "../../core/journal/record.js";
-import { firstSeq, isGap, open, type Save } from "../../core/journal/save.js";
+import { firstSeq, type Save } from "../../core/journal/save.js";
+import { isGap } from "../../core/journal/save-note.js";
 import type { MessageInput } from "../../core/messages/message.js";
 import { passagesOf, textFilesIn, textIn } from "../../core/search/document.js";
 import type { Query } from "../../core/search/query.js";

@@ -3,8 +3,11 @@
  * A session that is small enough is brought in whole by that one apply. Others leave lines that nobody owns if the import is killed; the
  * next one goes on from where those end, and `gc` frees them if there is none.
  */
+import { open } from "../../core/journal/open-save.js";
 import { refsIn } from "../../core/journal/refs.js";
-import { firstSeq, isGap, isUnredacted, open, rewrittenSections, type Save } from "../../core/journal/save.js";
+import { isUnredacted, rewrittenSections } from "../../core/journal/rewrite-save.js";
+import { firstSeq, type Save } from "../../core/journal/save.js";
+import { isGap } from "../../core/journal/save-note.js";
 import type { Blob } from "../../core/messages/message.js";
 import { freeLease } from "../../core/sessions/lease.js";
 import { type Digest, digest } from "../../core/values/digest.js";

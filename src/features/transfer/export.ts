@@ -5,7 +5,8 @@
  * What is remembered while the stream lasts are ids of lines and names of blobs, so that each goes out once; never what they hold.
  */
 import { begunAt, follow, type LineEnd, originEnd, rootEnd } from "../../core/journal/follow.js";
-import { firstSeq, isGap, type Save } from "../../core/journal/save.js";
+import { firstSeq, type Save } from "../../core/journal/save.js";
+import { isGap } from "../../core/journal/save-note.js";
 import {
   type AgentText,
   blobRows,

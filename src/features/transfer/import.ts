@@ -5,8 +5,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { checkBodies, type KnownBlob, knowBlob } from "../../core/journal/blob-body.js";
 import { begunAt, follow, type LineEnd, originEnd, rootEnd, unknownEnd } from "../../core/journal/follow.js";
+import { open } from "../../core/journal/open-save.js";
 import type { Base } from "../../core/journal/record.js";
-import { isGap, open, type Save } from "../../core/journal/save.js";
+import type { Save } from "../../core/journal/save.js";
+import { isGap } from "../../core/journal/save-note.js";
 import type { Blob } from "../../core/messages/message.js";
 import { emptyOutline, type Outline, outlineAfter } from "../../core/transfer/outline.js";
 import {

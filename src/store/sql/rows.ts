@@ -1,5 +1,6 @@
 /** Rows of the database, and what the port calls them. */
-import { CHECK_CHARS, type Save } from "../../core/journal/save.js";
+import type { Save } from "../../core/journal/save.js";
+import { CHECK_CHARS } from "../../core/journal/save-digest.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { LineId } from "../../core/values/ids.js";
 import type { DocRow } from "../port/documents.js";

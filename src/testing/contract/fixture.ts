@@ -1,6 +1,8 @@
 /** Sessions and saves for tests of stores: well formed, and made without a runtime. */
+import { gap } from "../../core/journal/drop-sections.js";
 import { record } from "../../core/journal/record.js";
-import { gap, type Save, seal } from "../../core/journal/save.js";
+import type { Save } from "../../core/journal/save.js";
+import { seal } from "../../core/journal/seal-save.js";
 import { digest } from "../../core/values/digest.js";
 import { type LineId, lineId, type Place } from "../../core/values/ids.js";
 import type { Change, NewSave } from "../../store/port/changes.js";

@@ -1,6 +1,7 @@
 /** What is needed to take a text out of a store: other saves with bodies of their own, other words in mail, and nothing left beside them. */
 import assert from "node:assert/strict";
-import { rewrite, type Save } from "../../core/journal/save.js";
+import { rewrite } from "../../core/journal/rewrite-save.js";
+import type { Save } from "../../core/journal/save.js";
 import { digest } from "../../core/values/digest.js";
 import { all, anything, type ContractCase, define, ok } from "./case.js";
 import { digestOf, Fixture, freed } from "./fixture.js";

@@ -13,7 +13,7 @@ import {
   type Mark,
   markText,
 } from "../../../src/core/journal/checkpoint.js";
-import { seal } from "../../../src/core/journal/save.js";
+import { seal } from "../../../src/core/journal/seal-save.js";
 import { digest } from "../../../src/core/values/digest.js";
 import { lineId, type SessionId } from "../../../src/core/values/ids.js";
 import { thrown } from "../values/thrown.js";

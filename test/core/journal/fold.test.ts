@@ -1,9 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type Bodies, Fold } from "../../../src/core/journal/fold.js";
+import { open } from "../../../src/core/journal/open-save.js";
 import { type Base, BLOB_FROM } from "../../../src/core/journal/record.js";
 import { revive } from "../../../src/core/journal/revive.js";
-import { firstSeq, open, type Save, seal } from "../../../src/core/journal/save.js";
+import { firstSeq, type Save } from "../../../src/core/journal/save.js";
+import { seal } from "../../../src/core/journal/seal-save.js";
 import { type Blob, encodeMessage, type Message, type MessageInput } from "../../../src/core/messages/message.js";
 import { type SessionStatus, type StatusEvent, statusTable } from "../../../src/core/sessions/status.js";
 import { type Digest, digest } from "../../../src/core/values/digest.js";

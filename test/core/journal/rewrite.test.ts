@@ -2,20 +2,14 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { markText } from "../../../src/core/journal/checkpoint.js";
+import { drop, gap } from "../../../src/core/journal/drop-sections.js";
+import { open } from "../../../src/core/journal/open-save.js";
 import { record, SALT_CHARS } from "../../../src/core/journal/record.js";
-import {
-  drop,
-  gap,
-  isGap,
-  isSame,
-  open,
-  priorOf,
-  recordTexts,
-  rewrite,
-  rewrittenSections,
-  type Save,
-  seal,
-} from "../../../src/core/journal/save.js";
+import { rewrite, rewrittenSections } from "../../../src/core/journal/rewrite-save.js";
+import { isSame, type Save } from "../../../src/core/journal/save.js";
+import { isGap, priorOf } from "../../../src/core/journal/save-note.js";
+import { recordTexts } from "../../../src/core/journal/save-section.js";
+import { seal } from "../../../src/core/journal/seal-save.js";
 import { digest } from "../../../src/core/values/digest.js";
 import { lineId } from "../../../src/core/values/ids.js";
 import { expectCode } from "../values/thrown.js";

@@ -1,20 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { drop, gap } from "../../../src/core/journal/drop-sections.js";
+import { open } from "../../../src/core/journal/open-save.js";
 import { type JournalRecord, record, SALT_CHARS } from "../../../src/core/journal/record.js";
-import {
-  CHECK_CHARS,
-  type Draft,
-  drop,
-  firstSeq,
-  gap,
-  isEmpty,
-  isGap,
-  open,
-  priorOf,
-  recordBytes,
-  type Save,
-  seal,
-} from "../../../src/core/journal/save.js";
+import { firstSeq, isEmpty, type Save } from "../../../src/core/journal/save.js";
+import { CHECK_CHARS } from "../../../src/core/journal/save-digest.js";
+import { isGap, priorOf } from "../../../src/core/journal/save-note.js";
+import { recordBytes } from "../../../src/core/journal/save-section.js";
+import { type Draft, seal } from "../../../src/core/journal/seal-save.js";
 import { digest, isDigest } from "../../../src/core/values/digest.js";
 import { type LineId, lineId } from "../../../src/core/values/ids.js";
 import { expectCode, thrown } from "../values/thrown.js";

@@ -1,6 +1,6 @@
 /** How much is read for a search, counted and not timed. */
 import { afterEach, describe, expect, test } from "vitest";
-import { open as openSave } from "../../../src/core/journal/save.js";
+import { open as openSave } from "../../../src/core/journal/open-save.js";
 import { Journal } from "../../../src/engine/journal/journal.js";
 import { OpenedTexts } from "../../../src/features/search/texts.js";
 import { Holdfast as Opened } from "../../../src/holdfast.js";

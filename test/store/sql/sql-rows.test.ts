@@ -1,7 +1,10 @@
 /** A save as a row of the SQL store: what is packed into one column comes back as it was. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CHECK_CHARS, open, type Save, seal } from "../../../src/core/journal/save.js";
+import { open } from "../../../src/core/journal/open-save.js";
+import type { Save } from "../../../src/core/journal/save.js";
+import { CHECK_CHARS } from "../../../src/core/journal/save-digest.js";
+import { seal } from "../../../src/core/journal/seal-save.js";
 import { digest } from "../../../src/core/values/digest.js";
 import { lineId } from "../../../src/core/values/ids.js";
 import { pack, saveParams, saveRow } from "../../../src/store/sql/rows.js";

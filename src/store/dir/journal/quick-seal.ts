@@ -4,7 +4,7 @@
  * left to JSON.parse. Whoever reads the save checks its digests: nothing is believed because it was read here.
  */
 import { SALT_CHARS } from "../../../core/journal/record.js";
-import { CHECK_CHARS } from "../../../core/journal/save.js";
+import { CHECK_CHARS } from "../../../core/journal/save-digest.js";
 import type { Seal } from "./save-rows.js";
 
 const DIGEST_CHARS = 43;

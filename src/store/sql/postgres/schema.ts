@@ -1,4 +1,4 @@
-import { CHECK_CHARS } from "../../../core/journal/save.js";
+import { CHECK_CHARS } from "../../../core/journal/save-digest.js";
 
 /**
  * The tables and functions of format 1. ARCHITECTURE.md, "Format versions", says how a format changes once it is released.
