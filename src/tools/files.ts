@@ -5,7 +5,7 @@
 import { blobsOf, type FilePart, isObject, type MessageInput, type Part } from "../core/messages/message.js";
 import { HoldfastError, quote } from "../core/values/errors.js";
 import { unlessDamaged } from "../engine/records/damage.js";
-import { notStored } from "../engine/session/workspace.js";
+import { notStored } from "../engine/session/named-files.js";
 import { type Call, type Hold, spec } from "./definition.js";
 import { id, optional, text, whole } from "./schema.js";
 import { requireCheckpoint, requireSession } from "./scope.js";

@@ -6,7 +6,6 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Checkpoint, CheckpointOptions } from "../../core/journal/checkpoint.js";
-import type { EncodedMessage } from "../../core/messages/message.js";
 import { type Lease, releaseLease } from "../../core/sessions/lease.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { LineId, SessionId } from "../../core/values/ids.js";
@@ -19,10 +18,11 @@ import { tellEvent } from "../journal/telemetry.js";
 import { type HeadDoc, headRow, type LabelDoc, leaseRow, type MailDoc } from "../records/rows.js";
 import { abortController } from "../util/aborting.js";
 import { lately } from "../util/breathe.js";
+import { bringFiles, tryMessages } from "./named-files.js";
 import { SaveQueue } from "./save-queue.js";
 import { isOpen } from "./settle-calls.js";
 import { mayAppend, takeIn } from "./take-in-letters.js";
-import { notStored, type Standing, Workspace } from "./workspace.js";
+import { type Standing, Workspace } from "./workspace.js";
 
 export interface Opening extends Standing {
   readonly label: LabelDoc;
@@ -116,7 +116,7 @@ export class Holding implements Holder {
 
   /** Throws where a message could not be appended and saved; stages nothing. */
   async tryMessage(message: unknown): Promise<void> {
-    await tryMessages(this.ground, this.#work, [this.#work.encode(message, "input")]);
+    await tryMessages(this.ground.store, this.#work, [this.#work.encode(message, "input")]);
   }
 
   /** Makes everything staged durable. What is staged when this is called is one save. */
@@ -128,12 +128,8 @@ export class Holding implements Holder {
     this.usable();
     // What follows may fail before anything is sealed: whichever save comes to have what is staged takes them in.
     for (const id of drained) this.#drained.add(id);
-    for (const name of this.#work.foreignFiles()) {
-      const bytes = await this.ground.store.blob(name);
-      if (bytes === undefined) this.#work.missesFile(name);
-      // It comes with the save: whoever used it may be gone, and it with them, before this is there.
-      else this.#work.bringsFile({ digest: name, bytes });
-    }
+    const named = this.#work.foreignFiles();
+    if (named.length > 0) await bringFiles(this.ground.store, this.#work, named);
     this.usable();
     if (mark === undefined && this.#work.isSaved) {
       await this.flush();
@@ -458,11 +454,6 @@ export class Holding implements Holder {
       await sleep(50 * tries);
     }
   }
-}
-
-/** Throws where messages could not be appended and saved; stages nothing. */
-export async function tryMessages(ground: Ground, work: Workspace, messages: readonly EncodedMessage[]): Promise<void> {
-  for (const name of work.tryMessages(messages)) if ((await ground.store.blob(name)) === undefined) throw notStored(name);
 }
 
 function cancelled(id: SessionId, { doc }: Letter): HoldfastError {

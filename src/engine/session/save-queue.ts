@@ -4,6 +4,7 @@
  * S1  every save goes through one conditional append: this epoch, this line, this end. Nothing else writes the journal.
  * S2  a save that failed is unknown. It stays sealed as it is and is sent again before anything newer, so it lands once (D4).
  */
+import type { Checkpoint } from "../../core/journal/checkpoint.js";
 import { firstSeq } from "../../core/journal/save.js";
 import type { SessionId } from "../../core/values/ids.js";
 import type { Applied, Change, NewSave } from "../../store/port/changes.js";
@@ -12,7 +13,17 @@ import type { Ground } from "../journal/ground.js";
 import { outdone, superseded } from "../journal/lease-keeper.js";
 import { type HeadDoc, headRow } from "../records/rows.js";
 import { breatheNowAndThen } from "../util/breathe.js";
-import type { Sealed } from "./workspace.js";
+
+/** A save on its way: sealed, and kept until the store has said that it is there. */
+export interface Sealed {
+  readonly save: NewSave;
+  /** The head, where it changed. */
+  readonly head: HeadDoc | undefined;
+  readonly checkpoint: Checkpoint | undefined;
+  readonly drained: readonly string[];
+  /** What else is changed in the same step. */
+  readonly docs?: readonly DocChange[];
+}
 
 export class SaveQueue {
   readonly #ground: Ground;

@@ -36,7 +36,7 @@ import {
   waitsUnder,
 } from "../../engine/records/letters.js";
 import { type GivenMessages, MAX_BYTES, readMessages, tooLarge } from "../../engine/session/given-messages.js";
-import { tryMessages } from "../../engine/session/holding.js";
+import { tryMessages } from "../../engine/session/named-files.js";
 import { Workspace } from "../../engine/session/workspace.js";
 import { noSession } from "../../engine/util/not-found.js";
 import { flag, invalid, options } from "../../engine/util/options.js";
@@ -156,7 +156,7 @@ async function appendHere(ground: Ground, sending: Sending): Promise<Standing> {
         // By whoever held it before, perhaps, or out of a letter just now. From here on nobody else can.
         if (sending.isKeyed) stands = await standing(ground, sending);
         if (stands !== "open") return undefined;
-        await tryMessages(ground, held.work, encoded);
+        await tryMessages(ground.store, held.work, encoded);
         const isOther = (await postKey(ground, sending)) === "conflict";
         return {
           id: bellLetter(key),
@@ -208,7 +208,7 @@ async function postAll(ground: Ground, sending: Sending): Promise<void> {
 async function tryThere(ground: Ground, present: Standpoint, encoded: readonly EncodedMessage[]): Promise<void> {
   const { fold, end } = await ground.loader.tail(present, { sized: false });
   await tryMessages(
-    ground,
+    ground.store,
     new Workspace(ground, { head: present.head, fold, end, past: ground.journal.pastOf(present), latest: undefined }),
     encoded,
   );
