@@ -82,7 +82,9 @@ export class TurnRunner {
     if (!(await this.#leave(started))) return this.#result({ is: "stopped" });
     const { key, same, message } = asking;
     const prefix = await beginTurn(started.running, { id: key ?? randomUUID(), key, same, message, drained: [] });
-    return this.#result(await this.#runPatiently(started, prefix));
+    // The loop of the turn before has counted that turn's rounds.
+    const loop = new Loop(started.running, started.calls);
+    return this.#result(await this.#runPatiently({ ...started, loop }, prefix));
   }
 
   /** Runs the open turn, or one that waits in the inbox. Answers undefined where there is nothing to do. */

@@ -1,6 +1,6 @@
 /** Where checkpoints are placed, and when a run must stop. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { agent, type Holdfast, type Strategy } from "../../../src/index.js";
+import { agent, type Holdfast, type ModelRequest, type Strategy } from "../../../src/index.js";
 import { asks, door, Processes, script } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
 
@@ -220,6 +220,26 @@ describe.each(stores)("strategies and limits on $name", ({ address }) => {
     const halted = await bot.run("a", "go");
     expect(halted).toMatchObject({ status: "halted", reason: expect.stringContaining("may run for 40") });
     expect(await bot.resume("a")).toMatchObject({ status: "halted", reason: expect.stringContaining("may run for 40") });
+  });
+
+  test("repeats: a turn that waited for the one before does not answer for its calls", async () => {
+    const { hold } = on.start();
+    const leaving = new AbortController();
+    let asked = 0;
+    const model = async ({ messages }: ModelRequest) => {
+      asked += 1;
+      // The first turn asks twice, the second once; each then ends.
+      const isDone =
+        messages.filter(({ role }) => role === "tool").length >= (messages.some(({ content }) => content === "second") ? 3 : 2);
+      return isDone ? { content: "done" } : { content: "", toolCalls: [{ id: `c${asked}`, name: "look", arguments: {} }] };
+    };
+    const run = () => {
+      if (asked === 1) leaving.abort();
+      return null;
+    };
+    const bot = hold.agent({ name: "bot", model, limits: { repeats: 3 }, tools: { look: { mode: "repeatable", run } } });
+    expect(await bot.run("a", "first", { signal: leaving.signal })).toMatchObject({ status: "stopped" });
+    expect(await bot.run("a", "second", { ifBusy: "wait" })).toMatchObject({ status: "completed", output: "done" });
   });
 
   test("repeats: the same calls in a row halt the run before the last is made", async () => {
