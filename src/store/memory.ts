@@ -1,92 +1,35 @@
 /**
  * The store in memory: nothing is kept after the process. It is also the reference that other stores are compared to, so it is
- * written to be read, not to be fast.
+ * written to be read, not to be fast. The rules of a change are in memory-contents.ts.
  */
 import { firstSeq, isSame, type Save } from "../core/journal/save.js";
 import type { Digest } from "../core/values/digest.js";
 import { highest } from "../core/values/highest.js";
-import type { LineId, Place } from "../core/values/ids.js";
+import type { LineId } from "../core/values/ids.js";
 import { textBytes } from "../core/values/json.js";
 import { firstFrom } from "./beginnings.js";
 import { newIncarnation } from "./incarnation.js";
-import type { Applied, Change, NewSave, Refusal } from "./port/changes.js";
+import { applyDoc, applyOne, Contents, docKey, indexOf, type Kept, type KeptDoc, pinsOf } from "./memory-contents.js";
+import type { Applied, Change } from "./port/changes.js";
 import { type ClaimQuery, type Granting, MAX_CANDIDATES } from "./port/claims.js";
 import { type Backup, noWitnesses, type Witnesses } from "./port/copies.js";
 import {
   AGENT,
   type CaptureQuery,
   type Decision,
-  type Doc,
   type DocChange,
   type DocQuery,
   type DocRow,
   type Pin,
   SNAPSHOT,
 } from "./port/documents.js";
-import { drainedText, type InboxQuery, isDrained, isForNow, type Mail, type Posted } from "./port/inbox.js";
+import { type InboxQuery, isDrained, isForNow, type Mail, type Posted } from "./port/inbox.js";
 import type { About, Counts, Traits } from "./port/info.js";
 import type { Beginnings, LineQuery, SaveQuery, SessionQuery } from "./port/queries.js";
 import type { Freed, KnownNeeds, Replacement, Scrubbed, Swept } from "./port/reclaim.js";
 import type { LineRow, Present, SessionRow } from "./port/rows.js";
 import type { Store } from "./port.js";
 import { noBackup, storeClosed } from "./refusals.js";
-
-interface Kept {
-  readonly save: Save;
-  readonly refs: readonly Digest[];
-}
-
-interface KeptDoc extends Doc {
-  readonly no: number;
-}
-
-interface Line {
-  row: LineRow;
-  /** By rising number. */
-  saves: Kept[];
-}
-
-/** All that there is. Every change is noted, so that a refused apply is taken back whole (P1). */
-class Contents {
-  readonly sessions = new Map<string, SessionRow>();
-  readonly buried = new Map<string, number>();
-  readonly lines = new Map<string, Line>();
-  readonly inboxes = new Map<string, Map<string, Mail & { readonly drained: boolean }>>();
-  readonly blobs = new Map<Digest, Uint8Array>();
-  readonly docs = new Map<string, KeptDoc>();
-  incarnation = "";
-  nextSession = 1;
-  nextLine = 1;
-  nextDoc = 1;
-  #undo: (() => void)[] = [];
-
-  put<K, V>(map: Map<K, V>, key: K, value: V): void {
-    const before = map.get(key);
-    const had = map.has(key);
-    map.set(key, value);
-    this.#undo.push(() => (had ? map.set(key, before as V) : map.delete(key)));
-  }
-
-  remove<K, V>(map: Map<K, V>, key: K): void {
-    const before = map.get(key);
-    if (!map.delete(key)) return;
-    this.#undo.push(() => map.set(key, before as V));
-  }
-
-  push(line: Line, kept: Kept): void {
-    line.saves.push(kept);
-    this.#undo.push(() => line.saves.pop());
-  }
-
-  keep(): void {
-    this.#undo = [];
-  }
-
-  takeBack(): void {
-    for (const undo of this.#undo.reverse()) undo();
-    this.#undo = [];
-  }
-}
 
 export class MemoryStore implements Store {
   readonly traits: Traits = { durable: false, oneMachine: true, shared: false };
@@ -397,120 +340,9 @@ export class MemoryStore implements Store {
   }
 }
 
-function applyOne(into: Contents, change: Change): Refusal | undefined {
-  const { session, when, line, loose, claims = [], saves = [], head, label, lease, remove } = change;
-  const row = into.sessions.get(session);
-  if (when.absent) {
-    if (row !== undefined) return "exists";
-    if (when.buried !== undefined && when.buried !== (into.buried.get(session) ?? 0)) return "epoch";
-    if (head !== undefined && label !== undefined && lease !== undefined)
-      into.put(into.sessions, session, { no: into.nextSession++, id: session, head, label, lease });
-    else if (head ?? label ?? lease ?? line) throw new TypeError("a new session needs head, label and lease");
-  } else {
-    if (row === undefined) return "absent";
-    if (when.epoch !== undefined && row.lease.epoch !== when.epoch) return "epoch";
-    if (when.until !== undefined && row.lease.until !== when.until) return "until";
-    if (when.version !== undefined && row.label.version !== when.version) return "version";
-    into.put(into.sessions, session, { ...row, head: head ?? row.head, label: label ?? row.label, lease: lease ?? row.lease });
-  }
-  const known = loose && into.lines.get(loose.id)?.row;
-  if (known !== undefined && (known.owned || known.text !== loose?.text)) return "line";
-  const begun = line ?? (known === undefined ? loose : undefined);
-  if (begun !== undefined) {
-    const { origin } = begun;
-    if (origin !== null && !(line === undefined ? saveAt(into, origin) !== undefined : canBeginAt(into, origin))) return "origin";
-    const owner = line === undefined ? { owned: false, session: null } : { owned: true, session };
-    into.put(into.lines, begun.id, { row: { ...begun, no: into.nextLine++, ...owner }, saves: [] });
-  }
-  for (const id of claims) {
-    const claimed = into.lines.get(id);
-    if (claimed === undefined || claimed.row.owned) return "line";
-    into.put(into.lines, id, { ...claimed, row: { ...claimed.row, owned: true, session } });
-  }
-  for (const fresh of saves) if (!append(into, fresh)) return "tail";
-  changeMail(into, change);
-  if (remove) bury(into, session);
-  return undefined;
-}
-
-function applyDoc(into: Contents, { kind, id, when, put, remove }: DocChange): Refusal | undefined {
-  const key = docKey(kind, id);
-  const there = into.docs.get(key);
-  if (when.absent && there !== undefined) return "exists";
-  if (!when.absent && there === undefined) return "absent";
-  if (when.version !== undefined && there?.version !== when.version) return "version";
-  if (remove) into.remove(into.docs, key);
-  if (put === undefined) return undefined;
-  if (!put.pins.every((place) => saveAt(into, place) !== undefined)) return "origin";
-  const known = remove ? undefined : there;
-  into.put(into.docs, key, { ...put, kind, id, no: known?.no ?? into.nextDoc++, pins: known?.pins ?? put.pins });
-  return undefined;
-}
-
-const docKey = (kind: string, id: string): string => `${kind}\0${id}`;
 const docRow = ({ no, kind, id, of, version, text }: KeptDoc): DocRow => ({ no, kind, id, of, version, text });
 
-const pinsOf = ({ docs }: Contents, line: string): readonly Pin[] =>
-  [...docs.values()].flatMap(({ no, pins }) => pins.flatMap((pin) => (pin.line === line ? { seq: pin.seq, doc: no } : [])));
-
-function changeMail(into: Contents, { session, drained = [], reworded = [], forgets }: Change): void {
-  const inbox = into.inboxes.get(session);
-  if (inbox === undefined) return;
-  for (const { id, text } of reworded) {
-    const mail = inbox.get(id);
-    if (mail?.drained === false) into.put(inbox, id, { ...mail, text });
-  }
-  for (const id of drained) {
-    const mail = inbox.get(id);
-    if (mail?.drained === false) into.put(inbox, id, { ...mail, drained: true, text: drainedText(mail.text) });
-  }
-  if (forgets) for (const [id, mail] of inbox) if (mail.drained) into.put(inbox, id, { ...mail, text: "" });
-}
-
-function append(into: Contents, { save, refs, blobs }: NewSave): boolean {
-  const line = into.lines.get(save.line);
-  if (line === undefined) return false;
-  const last = line.saves.at(-1)?.save;
-  const tail = last?.seq ?? line.row.origin?.seq ?? 0;
-  if (tail !== firstSeq(save) - 1) return line.saves[indexOf(line.saves, save.seq)]?.save.check === save.check;
-  into.push(line, { save, refs });
-  for (const { digest, bytes } of blobs) if (!into.blobs.has(digest)) into.put(into.blobs, digest, bytes.slice());
-  return true;
-}
-
-function bury(into: Contents, session: string): void {
-  const row = into.sessions.get(session) as SessionRow;
-  into.remove(into.sessions, session);
-  into.remove(into.inboxes, session);
-  into.put(into.buried, session, row.lease.epoch);
-  for (const [id, line] of into.lines)
-    if (line.row.session === session) into.put(into.lines, id, { ...line, row: { ...line.row, owned: false, session: null } });
-}
-
 const saveBytes = ({ items, state, mark }: Save): number => textBytes(items) + textBytes(state) + textBytes(mark);
-
-function canBeginAt(into: Contents, place: Place): boolean {
-  const save = saveAt(into, place);
-  return save !== undefined && (save.mark !== null || pinsOf(into, place.line).some(({ seq }) => seq === place.seq));
-}
-
-function saveAt(into: Contents, { line, seq }: Place): Save | undefined {
-  const saves = into.lines.get(line)?.saves ?? [];
-  const save = saves[indexOf(saves, seq)]?.save;
-  return save?.seq === seq ? save : undefined;
-}
-
-/** The place of the first save whose last record has this number or a higher one. */
-function indexOf(saves: readonly Kept[], seq: number): number {
-  let low = 0;
-  let high = saves.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((saves[middle] as Kept).save.seq < seq) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
 
 /** The place of the last save that holds records up to this number. */
 const after = (saves: readonly Kept[], seq: number): number => Math.min(indexOf(saves, seq), saves.length - 1);
