@@ -94,7 +94,7 @@ export class Removals {
     return freedOf(last);
   }
 
-  /** Of blobs that nobody used when they were looked for, removes those that nobody uses now. */
+  /** Of blobs that had no use when they were looked for, removes those that have none now. */
   sweep(unused: readonly Row[]): Job<Freed> {
     return { locks: [{ blobs: "sweep" }], steps: () => this.#sweep(unused), refused: () => false, removes: true };
   }
