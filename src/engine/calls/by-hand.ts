@@ -113,14 +113,14 @@ export class ByHand {
   /** Messages from outside wait meanwhile: the model answers the transcript as it stands. */
   async #whileAsking<T>(ask: () => Promise<T>): Promise<T> {
     this.#asking += 1;
-    this.#held.isAsking = true;
+    this.#held.inbox.isAsking = true;
     try {
       return await ask();
     } finally {
       // The caller appends the reply when this resolves, and it comes before what others have said meanwhile.
       setImmediate(() => {
         this.#asking -= 1;
-        if (this.#asking === 0) this.#held.isAsking = false;
+        if (this.#asking === 0) this.#held.inbox.isAsking = false;
       });
     }
   }
@@ -286,7 +286,7 @@ export class ByHand {
       if (made.is !== "pause") return this.#settle(id, made);
       const ms = Math.max(1, made.until - this.#held.ground.nowAbout());
       await sleep(Math.min(ms, LOOK_MS), undefined, { signal: this.#held.signal }).catch(() => {});
-      await this.#held.takeMail({ ends: true }).catch(() => {});
+      await this.#held.inbox.takeMail({ ends: true }).catch(() => {});
     }
   }
 

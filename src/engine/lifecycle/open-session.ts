@@ -75,7 +75,7 @@ export async function enter(ground: Ground, id: SessionId, lease: Lease, leaseMs
       latest: await ground.journal.latest(tail, line, id, past),
     };
     held = new Holding(ground, opening);
-    await held.takeMail({ ends: false });
+    await held.inbox.takeMail({ ends: false });
     await leaveToSomebody(held);
     return held;
   } catch (error) {

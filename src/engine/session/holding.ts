@@ -4,24 +4,23 @@
  *
  * S3  once superseded, nothing this object does changes anything (D5).
  */
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Checkpoint, CheckpointOptions } from "../../core/journal/checkpoint.js";
-import { type Lease, releaseLease } from "../../core/sessions/lease.js";
+import type { Lease } from "../../core/sessions/lease.js";
 import { HoldfastError, quote } from "../../core/values/errors.js";
 import type { LineId, SessionId } from "../../core/values/ids.js";
 import type { Change } from "../../store/port/changes.js";
 import type { DocChange } from "../../store/port/documents.js";
 import type { Ground } from "../journal/ground.js";
 import { type Holder, outdone, superseded } from "../journal/lease-keeper.js";
-import { changesCourse, type Letter, mailFor } from "../journal/read-inbox.js";
+import type { Letter } from "../journal/read-inbox.js";
 import { tellEvent } from "../journal/telemetry.js";
 import { type HeadDoc, headRow, type LabelDoc, leaseRow, type MailDoc } from "../records/rows.js";
 import { abortController } from "../util/aborting.js";
-import { lately } from "../util/breathe.js";
+import { HeldInbox } from "./held-inbox.js";
+import { letGo } from "./let-go.js";
 import { bringFiles, tryMessages } from "./named-files.js";
+import { patiently } from "./patiently.js";
 import { SaveQueue } from "./save-queue.js";
-import { isOpen } from "./settle-calls.js";
-import { mayAppend, takeIn } from "./take-in-letters.js";
 import { type Standing, Workspace } from "./workspace.js";
 
 export interface Opening extends Standing {
@@ -30,11 +29,9 @@ export interface Opening extends Standing {
   readonly leaseMs: number;
 }
 
-const MAIL_EVERY_MS = 200;
 /** For how long a store that is away is waited for: with an outcome, and before anything has happened. */
 const OUTCOME_MS = 60_000;
 const STEP_MS = 10_000;
-const RELEASES = 3;
 const NONE: readonly string[] = [];
 
 export class Holding implements Holder {
@@ -43,18 +40,11 @@ export class Holding implements Holder {
   lease: Lease;
   readonly ground: Ground;
   readonly label: LabelDoc;
+  readonly inbox: HeldInbox;
   /** Another one after a rewind or an adopt. */
   #work: Workspace;
   readonly #queue: SaveQueue;
   readonly #abort = abortController();
-  /** It was just opened, and whoever opened it has looked. */
-  #lookedForMailAt = performance.now();
-  #takesMail = Promise.resolve();
-  /** Letters that were there at the last look and could not be taken in. */
-  #left: ReadonlySet<string> | undefined;
-  #appendsWait = false;
-  /** A model is being asked: what is said to it is the transcript as it stands, and nothing comes between that and its reply. */
-  isAsking = false;
   /** Letters whose changes are staged, to be drained with the save that has these. */
   readonly #drained = new Set<string>();
   #moving = false;
@@ -68,6 +58,7 @@ export class Holding implements Holder {
     this.label = opening.label;
     this.#work = new Workspace(ground, opening);
     this.#queue = new SaveQueue(ground, this.id, opening.lease.epoch, ({ checkpoint }) => this.#tell(checkpoint));
+    this.inbox = new HeldInbox(this);
     ground.keeper.add(this);
   }
 
@@ -86,6 +77,10 @@ export class Holding implements Holder {
 
   get ended(): HoldfastError | undefined {
     return this.#ended;
+  }
+
+  get isMoving(): boolean {
+    return this.#moving;
   }
 
   /** Nothing is staged, and nothing on its way. */
@@ -145,7 +140,7 @@ export class Holding implements Holder {
       if (docs !== undefined && error instanceof HoldfastError) this.superseded(error);
       throw this.endIfStale(error);
     }
-    if (lately() - this.#lookedForMailAt > MAIL_EVERY_MS) this.takeMailSoon();
+    this.inbox.takeMailNowAndThen();
     return sealed.checkpoint;
   }
 
@@ -165,19 +160,13 @@ export class Holding implements Holder {
   }
 
   /** While the store is busy, full or away, it is tried again. */
-  async #patiently(patienceMs: number, mark: CheckpointOptions | undefined, drained: readonly string[]): Promise<void> {
-    const deadline = performance.now() + patienceMs;
-    for (let pause = 50; ; pause = Math.min(2 * pause, 2_000)) {
-      try {
-        // Once it is sealed it waits in the queue, and is sent again from there. A file that could not be read comes before that.
-        await (pause === 50 || !this.#work.isSaved ? this.commit(mark, drained) : this.flush());
-        return;
-      } catch (error) {
-        const isPassing = error instanceof HoldfastError && error.retryable && this.#ended === undefined;
-        if (!isPassing || performance.now() > deadline) throw error;
-      }
-      await sleep(pause, undefined, { signal: this.signal }).catch(() => {});
-    }
+  #patiently(patienceMs: number, mark: CheckpointOptions | undefined, drained: readonly string[]): Promise<void> {
+    return patiently(patienceMs, {
+      // Once it is sealed it waits in the queue, and is sent again from there. A file that could not be read comes before that.
+      attempt: (isFirst) => (isFirst || !this.#work.isSaved ? this.commit(mark, drained) : this.flush()),
+      isOver: () => this.#ended !== undefined,
+      signal: this.signal,
+    });
   }
 
   /** Without a record: when the session is due again, and letters that change nothing. */
@@ -293,116 +282,18 @@ export class Holding implements Holder {
 
   // ---- the inbox
 
-  /** Between steps, but not at every one of many quick saves: heartbeats look as well. */
   takeMailSoon(posted?: MailDoc["kind"]): void {
-    // A run that comes to its next step before the look is done looks itself.
-    if (posted === "append") this.#appendsWait = true;
-    this.#lookedForMailAt = performance.now();
-    void this.takeMail({ ends: true }).catch(() => {
-      // Left in the inbox: the next save or beat tries again.
-    });
+    this.inbox.takeMailSoon(posted);
   }
 
-  /**
-   * Takes in what others have posted. A holder that is at work is ended by a cancel, so that it stops; one that has just opened the
-   * session, or is about to let go of it, is not.
-   */
-  takeMail(o: { readonly ends: boolean }): Promise<void> {
-    // One after the other: what one look has staged must not be staged by the next.
-    this.#takesMail = this.#takesMail.catch(() => {}).then(() => this.#takeMail(o));
-    return this.#takesMail;
+  /** Whether a letter waits for the save that has what it changes. */
+  isStaged(letter: Letter): boolean {
+    return this.#drained.has(letter.id);
   }
 
-  /** Between two steps of a run: messages from outside that could not be taken in when they came. */
-  async takeWaiting(): Promise<void> {
-    if (!this.#appendsWait) return;
-    await this.takeMail({ ends: true }).catch(() => {
-      // Left in the inbox, or on its way: the next look or save tries again. The run does not fail by what others say to it.
-    });
-  }
-
-  /** Takes in a letter that was not posted. It is written while no other is taken in. Answers whether there is one, and it could be. */
-  async takeLetter(write: () => Promise<Letter | undefined>): Promise<boolean> {
-    const taking = this.#takesMail
-      .catch(() => {})
-      .then(async () => {
-        await this.#sendTaken();
-        const letter = await write();
-        if (letter === undefined) return false;
-        await this.#rewordKeys([letter]);
-        return this.#work.isSaved && mayAppend(this.#work) && (await this.#save([letter], { ends: false })).length > 0;
-      });
-    this.#takesMail = taking.then(
-      () => {},
-      () => {},
-    );
-    return taking;
-  }
-
-  /** Whoever posted a key first may have failed, and others have sent something else under it: what is kept of it is what is appended. */
-  async #rewordKeys(mail: readonly Letter[]): Promise<void> {
-    const reworded = mail.flatMap(({ appended }) => appended?.reworded ?? []);
-    if (reworded.length === 0) return;
-    const applied = await this.ground.store.apply([{ session: this.id, when: { epoch: this.lease.epoch }, reworded }]);
-    if (!applied.ok) throw this.endIfStale(superseded(this.id));
-  }
-
-  /** What was taken in, and could not be saved for a passing reason, goes first: it would be taken in again. */
-  async #sendTaken(): Promise<void> {
+  /** Sends mail that was taken in, and could not be saved for a passing reason: it would be taken in again. */
+  async sendTaken(): Promise<void> {
     if (this.#queue.takesMail && this.#ended === undefined) await this.flush();
-  }
-
-  async #takeMail({ ends }: { readonly ends: boolean }): Promise<void> {
-    for (;;) {
-      await this.#sendTaken();
-      const all = await mailFor(this.ground, this.id, () => !this.isAsking && mayAppend(this.#work));
-      await this.#rewordKeys(all);
-      // What is staged already, and could not be sealed, is not to be staged again.
-      const mail = this.#drained.size === 0 ? all : all.filter(({ id }) => !this.#drained.has(id));
-      // Before it is taken in: whoever is killed behind that tells nobody any more, and a parent would sleep on.
-      const isTaken = this.#work.isSaved && mail.some((letter) => changesCourse(letter) && (letter.doc.kind !== "wake" || !ends));
-      if (isTaken) await this.wakeParent();
-      this.#left = undefined;
-      this.#appendsWait = mail.some(({ doc }) => doc.kind === "append");
-      if (this.#ended || this.#moving) return;
-      const { turn } = this.#work.fold.course;
-      const cancel = mail.find(
-        ({ doc }) => doc.kind === "cancel" && (doc.turn === undefined || (doc.turn === turn?.id && isOpen(this.#work))),
-      );
-      // What a caller by hand has staged is not to be saved by somebody else's letter; a cancel cannot wait for it.
-      if (cancel === undefined && !this.#work.isSaved) return;
-      const taken = await this.#save(mail, { ends, cancel });
-      this.#left = new Set(mail.filter((letter) => !taken.includes(letter)).map(({ id }) => id));
-      this.#appendsWait = mail.some((letter) => letter.doc.kind === "append" && !taken.includes(letter));
-      if (taken.length === 0 || (cancel !== undefined && ends)) return;
-    }
-  }
-
-  /** Stages what letters change, and saves it. Answers those that are taken in. */
-  async #save(
-    mail: readonly Letter[],
-    { ends, cancel }: { readonly ends: boolean; readonly cancel?: Letter | undefined },
-  ): Promise<readonly Letter[]> {
-    const taken = takeIn(this.#work, mail, { isAtWork: ends, appends: !this.isAsking });
-    if (taken.length === 0) return taken;
-    const drained = taken.flatMap(({ id, appended }) => appended?.drained ?? [id]);
-    const saved = this.commit(this.#markFor(taken, cancel), drained);
-    // It is sealed, and this holder ends with it: what came of a call in the meantime would be work, and take the cancel back.
-    if (cancel !== undefined && ends) this.#ended = cancelled(this.id, cancel);
-    try {
-      await saved;
-    } finally {
-      if (cancel !== undefined && ends) this.#abort.abort(this.#ended);
-    }
-    if (taken.some(changesCourse)) await this.wakeParent();
-    return taken;
-  }
-
-  /** What was appended to a session that no agent is at can be forked from, and gone back to. */
-  #markFor(taken: readonly Letter[], cancel: Letter | undefined): CheckpointOptions | undefined {
-    if (cancel !== undefined) return { kind: "automatic" };
-    const isAppended = !this.#work.isSaved && taken.some(({ doc }) => doc.kind === "append");
-    return isAppended && !isOpen(this.#work) ? { kind: "automatic", step: this.#work.fold.step } : undefined;
   }
 
   /** A session that runs another waits for it, and goes on when something has changed there. */
@@ -412,6 +303,16 @@ export class Holding implements Holder {
   }
 
   // ---- the end
+
+  /** Ends with a save that is on its way. The signal aborts once it is there. */
+  async endsWith(saved: Promise<unknown>, error: HoldfastError): Promise<void> {
+    this.#ended = error;
+    try {
+      await saved;
+    } finally {
+      this.#abort.abort(this.#ended);
+    }
+  }
 
   superseded(error: HoldfastError): void {
     this.#ended ??= error;
@@ -428,40 +329,18 @@ export class Holding implements Holder {
       await this.flush();
     }
     // What was posted to this holder is not left to the next: it may never come.
-    if (!this.#ended) await this.takeMail({ ends: false }).catch(() => {});
+    if (!this.#ended) await this.inbox.takeMail({ ends: false }).catch(() => {});
     // Ended by a cancel that is still on its way to the store.
-    else if (!stale) await this.#takesMail.catch(() => {});
+    else if (!stale) await this.inbox.idle();
     this.ground.keeper.remove(this);
     this.#ended = new HoldfastError("CLOSED", `Session ${quote(this.id)} has been closed. Open it again.`, { sessionId: this.id });
     if (aborts) this.#abort.abort(this.#ended);
     if (!stale) {
-      await this.#release();
-      await this.ground.released(this.id, this.#left);
+      await letGo(this.ground.store, this.id, this.lease);
+      await this.ground.released(this.id, this.inbox.left);
     }
     this.ground.watchers.changed(this.id);
   }
-
-  /** Where that cannot be said to the store, others must wait until the lease has run out. */
-  async #release(): Promise<void> {
-    const lease = leaseRow(this.id, releaseLease(this.lease));
-    for (let tries = 1; ; tries++) {
-      try {
-        await this.ground.store.apply([{ session: this.id, when: { epoch: this.lease.epoch }, lease }]);
-        return;
-      } catch (error) {
-        if (tries === RELEASES || !(error instanceof HoldfastError && error.retryable)) throw error;
-      }
-      await sleep(50 * tries);
-    }
-  }
-}
-
-function cancelled(id: SessionId, { doc }: Letter): HoldfastError {
-  const reason = (doc.kind === "cancel" ? doc.reason : undefined) ?? "cancelled";
-  return new HoldfastError("BAD_STATUS", `Session ${quote(id)} was cancelled: ${quote(reason)}. Open it again to go on with it.`, {
-    sessionId: id,
-    found: "cancelled",
-  });
 }
 
 export function unsaved(session: string, advice: string): HoldfastError {

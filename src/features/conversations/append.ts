@@ -152,7 +152,7 @@ async function appendHere(ground: Ground, sending: Sending): Promise<Standing> {
     const held = await openHolding(ground, session, undefined, { make: false });
     try {
       let stands: Standing = "open";
-      const isTaken = await held.takeLetter(async (): Promise<Letter | undefined> => {
+      const isTaken = await held.inbox.takeLetter(async (): Promise<Letter | undefined> => {
         // By whoever held it before, perhaps, or out of a letter just now. From here on nobody else can.
         if (sending.isKeyed) stands = await standing(ground, sending);
         if (stands !== "open") return undefined;

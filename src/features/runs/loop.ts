@@ -63,7 +63,7 @@ export class Loop {
       if (stop.aborted || held.ended !== undefined) return { is: "stopped" };
       throw error;
     } finally {
-      held.isAsking = false;
+      held.inbox.isAsking = false;
     }
   }
 
@@ -109,7 +109,7 @@ export class Loop {
     if (settled.stopped) return { is: "stopped" };
     if (settled.pauseUntil !== undefined) return { is: "pause", until: settled.pauseUntil };
     // Something may have come in the meantime by which a call can go on: a child that it waits for has told so, say.
-    await held.takeMail({ ends: true });
+    await held.inbox.takeMail({ ends: true });
     events.status();
     return this.#fold.course.open.some(({ phase }) => phase === "ready") ? undefined : { is: "waiting" };
   }
@@ -119,12 +119,12 @@ export class Loop {
   async #step(prefix: Prefix): Promise<LoopEnd | undefined> {
     const { held, stop, events } = this.#running;
     // All calls are answered: what others have to say comes before the model is asked again.
-    await held.takeWaiting();
+    await held.inbox.takeWaiting();
     if (stop.aborted) return { is: "stopped" };
     const past = this.#pastLimit();
     if (past !== undefined) return endTurn(this.#running, "halt", { reason: past });
     let encoded: EncodedMessage;
-    held.isAsking = true;
+    held.inbox.isAsking = true;
     try {
       encoded = await ask(this.#running, prefix, this.#fold.replies + 1);
     } catch (error) {
@@ -161,7 +161,7 @@ export class Loop {
 
   #append(reply: EncodedMessage): Message {
     this.#work.appendEncoded(reply);
-    this.#running.held.isAsking = false;
+    this.#running.held.inbox.isAsking = false;
     return this.#fold.messageAt(-1) as Message;
   }
 

@@ -166,7 +166,7 @@ export class TurnRunner {
     const { stop } = this.#given;
     const ms = Math.max(10, until - this.#held.ground.nowAbout());
     await sleep(Math.min(ms, 1_000), undefined, { signal: stop }).catch(() => {});
-    if (!stop.aborted) await this.#held.takeMail({ ends: true });
+    if (!stop.aborted) await this.#held.inbox.takeMail({ ends: true });
   }
 
   /** Makes the agent's context, and with it all parts of a run. */
