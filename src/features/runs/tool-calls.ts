@@ -49,8 +49,8 @@ export interface Settled {
 export class ToolCalls {
   readonly #running: Running;
   readonly #caller: Caller;
-  /** By the effect's id: filled when the tool has answered, emptied with its outcome. */
-  readonly #sets = new Map<string, Sets>();
+  /** What the tool of a call has set, by the effect's id and of its newest attempt. Emptied with the outcome. */
+  readonly #sets = new Map<string, { readonly attempt: number; readonly sets: Sets | undefined }>();
 
   constructor(running: Running) {
     this.#running = running;
@@ -178,7 +178,7 @@ export class ToolCalls {
     const made = own.do === "ask" ? await this.#caller.ask(id, call) : await this.#caller.make(id, call, { fresh });
     switch (made.is) {
       case "finished": {
-        const sets = this.#sets.get(id);
+        const sets = this.#sets.get(id)?.sets;
         this.#sets.delete(id);
         return { is: "answer", effect: this.#course.get(id) ?? effect, made, sets };
       }
@@ -213,6 +213,7 @@ export class ToolCalls {
         const parsed = args === input && known !== undefined ? known : await schema.parse(args);
         if ("flaw" in parsed) throw new NotDone(`The arguments do not fit: ${parsed.flaw}`);
         const context = new CallContext(this.#running, effect, handle, part.callId, attempt);
+        this.#sets.set(effect.id, { attempt, sets: undefined });
         const { ground, held, definition } = this.#running;
         const about = { sessionId: held.id, agent: definition.name, tool: name, callId: part.callId, effectId: effect.id };
         const value = await observed(
@@ -224,7 +225,9 @@ export class ToolCalls {
             return result;
           },
         );
-        if (context.sets.size > 0) this.#sets.set(effect.id, context.sets);
+        // An attempt whose time was up may end after the next one has begun: its values are not that one's.
+        if (context.sets.size > 0 && this.#sets.get(effect.id)?.attempt === attempt)
+          this.#sets.set(effect.id, { attempt, sets: context.sets });
         return value;
       },
       check: check && (async (request) => check({ ...request, context: this.#running.context })),

@@ -240,6 +240,27 @@ describe.each(stores)("turns on $name", ({ address }) => {
     expect(made()).toBe(1);
   });
 
+  test("what a call sets after its time was up is not saved with the next attempt", async () => {
+    const { hold } = on.start();
+    const [first, second] = [door(), door()];
+    const run = async (_args: unknown, { attempt, set }: { attempt: number; set(this: void, key: string, value: string): void }) => {
+      if (attempt === 1) {
+        await first.opened;
+        set("by", "the first attempt");
+        second.open();
+        return "late";
+      }
+      first.open();
+      await second.opened;
+      return "in time";
+    };
+    const pay = { mode: "keyed" as const, timeoutMs: 100, retry: { attempts: 2, backoffMs: 1 }, run };
+    const bot = hold.agent({ name: "bot", model: script(asks(["pay", {}]), "fine"), tools: { pay } } as never);
+    expect(await bot.run("a", "go")).toMatchObject({ status: "completed" });
+    expect(results(await messagesOf("a")).map(({ output }) => output)).toEqual(["in time"]);
+    expect((await hold.sessions.state("a")).state).not.toHaveProperty("by");
+  });
+
   test("another input for a session that waits: calls that nobody approved are not made, and the model is told", async () => {
     const { hold } = on.start();
     const model = script(asks(["pay", {}], ["look", {}]), "fine");
