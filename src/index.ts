@@ -4,7 +4,7 @@ export type { AgentPage, Agents, AgentWithSessions, SnapshotPage } from "./api/a
 export type { CheckpointState, Checkpoints, DeletedCheckpoint } from "./api/checkpoints.js";
 export type { EffectFilter, Effects } from "./api/effects.js";
 export type { ApplyOptions, PolicyOptions, Retention } from "./api/retention.js";
-export type { SessionFilter, SessionPage, SessionState, SessionSummary, Sessions, UpdateOptions } from "./api/sessions.js";
+export type { SessionState, Sessions } from "./api/sessions.js";
 export { type Mode, NotDone, type WaitsFor } from "./core/effects/effect.js";
 export type { Checkpoint, CheckpointKind, CheckpointOptions } from "./core/journal/checkpoint.js";
 export type { Diff } from "./core/journal/diff.js";
@@ -49,6 +49,7 @@ export type { Operation, Result, Telemetry, TelemetryEvent } from "./engine/jour
 export type { RewindOptions, Rewound } from "./engine/lifecycle/lines.js";
 export type { ForkOptions, Session } from "./engine/lifecycle/session.js";
 export type { SessionOptions } from "./engine/lifecycle/session-options.js";
+export type { SessionSummary } from "./engine/lifecycle/session-summary.js";
 export type { OutsideOptions } from "./engine/lifecycle/steering.js";
 export type { AgentInput, AgentRecord } from "./engine/records/agent-record.js";
 export type { SessionUpdate } from "./engine/records/rows.js";
@@ -56,9 +57,11 @@ export type { Snapshot, SnapshotOptions } from "./engine/records/snapshot-record
 export type { KeyOption, Page } from "./engine/util/options.js";
 export type { AppendOptions, AppendResult } from "./features/conversations/append.js";
 export type { EffectState, EventOptions, SessionEvent } from "./features/conversations/events.js";
+export type { SessionFilter, SessionPage } from "./features/conversations/list-sessions.js";
 export type { Replaced, ReplaceOptions } from "./features/conversations/replace.js";
 export type { Deleted, DeleteOptions } from "./features/conversations/session-deleting.js";
 export type { TranscriptOptions } from "./features/conversations/transcripts.js";
+export type { UpdateOptions } from "./features/conversations/update-session.js";
 export type { HeldLease, StoreAbout } from "./features/health/about.js";
 export type { Finding, Verdict, VerifyOptions } from "./features/health/verify.js";
 export type { RedactOptions } from "./features/redaction/redact.js";

@@ -1,12 +1,13 @@
 /** Tools for conversations, which are sessions: what was said in them, and what else they hold. */
-import { type SessionSummary, STATUSES } from "../api/sessions.js";
 import { transcriptVersion } from "../core/journal/transcript-change.js";
 import type { Message, MessageInput, Role } from "../core/messages/message.js";
+import { STATUSES } from "../core/sessions/status.js";
 import { digest } from "../core/values/digest.js";
 import { HoldfastError, quote } from "../core/values/errors.js";
 import { sessionId } from "../core/values/ids.js";
 import type { JsonObject } from "../core/values/json.js";
 import { idOrDrawn } from "../engine/lifecycle/session-ids.js";
+import type { SessionSummary } from "../engine/lifecycle/session-summary.js";
 import type { SessionUpdate } from "../engine/records/rows.js";
 import { invalid } from "../engine/util/options.js";
 import { fromPlain, type PlainMessage } from "../formats/plain.js";

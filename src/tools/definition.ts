@@ -1,9 +1,10 @@
 /** What a tool is, wherever it is used: in our loop, in another, or over MCP. */
 import type { Agents } from "../api/agents.js";
 import type { Checkpoints } from "../api/checkpoints.js";
-import type { SessionSummary, Sessions } from "../api/sessions.js";
+import type { Sessions } from "../api/sessions.js";
 import type { RewindOptions, Rewound } from "../engine/lifecycle/lines.js";
 import type { ForkOptions } from "../engine/lifecycle/session.js";
+import type { SessionSummary } from "../engine/lifecycle/session-summary.js";
 import type { OutsideOptions } from "../engine/lifecycle/steering.js";
 import type { KeyOption } from "../engine/util/options.js";
 import { always, type Field, type ObjectOf, object, optional, type Shape, text } from "./schema.js";

@@ -1,8 +1,8 @@
 /** Tools may be for one agent only: then nothing of another's is there for them. */
-import type { SessionSummary } from "../api/sessions.js";
 import type { Checkpoint } from "../core/journal/checkpoint.js";
 import { HoldfastError, quote } from "../core/values/errors.js";
 import type { SessionId } from "../core/values/ids.js";
+import type { SessionSummary } from "../engine/lifecycle/session-summary.js";
 import { noAgent } from "../engine/records/agent-record.js";
 import { unlessDamaged } from "../engine/records/damage.js";
 import { noSnapshot, type Snapshot } from "../engine/records/snapshot-record.js";

@@ -1,7 +1,8 @@
 /** How sessions, checkpoints and agents are shown: what is short, and by the names that the library has for it. */
-import { type SessionSummary, STATUSES } from "../api/sessions.js";
 import { type Checkpoint, KINDS } from "../core/journal/checkpoint.js";
+import { STATUSES } from "../core/sessions/status.js";
 import type { JsonObject } from "../core/values/json.js";
+import type { SessionSummary } from "../engine/lifecycle/session-summary.js";
 import type { AgentRecord } from "../engine/records/agent-record.js";
 import type { Snapshot } from "../engine/records/snapshot-record.js";
 import { choice, flag, json, list, object, optional, text, whole } from "./schema.js";

@@ -59,3 +59,5 @@ export const onNewLine = (status: SessionStatus): SessionStatus => (isUnderWay(s
 
 /** Whether something is still to be done, by the session itself or by somebody else. */
 export const isUnderWay = (status: unknown): boolean => status === "in-progress" || status === "waiting" || status === "in-doubt";
+
+export const STATUSES = Object.keys(statusTable) as SessionStatus[];

@@ -1,0 +1,72 @@
+/** What lists and callers are shown of a session. */
+import type { SessionStatus } from "../../core/sessions/status.js";
+import { type SessionId, sessionId } from "../../core/values/ids.js";
+import type { JsonObject } from "../../core/values/json.js";
+import { isoTime } from "../../core/values/time.js";
+import type { Witnesses } from "../../store/port/copies.js";
+import type { SessionRow } from "../../store/port/rows.js";
+import type { Ground } from "../journal/ground.js";
+import type { Standpoint } from "../journal/journal.js";
+import { type HeadDoc, headOf, type LabelDoc, labelOf } from "../records/rows.js";
+
+export interface SessionSummary {
+  readonly id: SessionId;
+  readonly agent?: string;
+  readonly status: SessionStatus;
+  readonly reason?: string;
+  readonly title?: string;
+  /** Whether the title was given. Otherwise the title is the session's first words. */
+  readonly titled: boolean;
+  readonly tags: readonly string[];
+  readonly archived: boolean;
+  readonly metadata: JsonObject;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly origin?: { readonly sessionId: string; readonly checkpointId: string };
+  /** The session whose call runs this one. */
+  readonly parent?: string;
+}
+
+/** When something was last saved; on a line that was just begun, when that was from which it begins. */
+async function savedAt({ journal }: Ground, { line, createdAt }: HeadDoc, tail: Standpoint["tail"]): Promise<number> {
+  if (tail !== undefined) return tail.save.at;
+  const origin = (await journal.line(line))?.doc.origin;
+  const save = origin ? await journal.saveAt(origin) : undefined;
+  return Math.max(createdAt, save?.save.at ?? createdAt);
+}
+
+/** The session, as it stands. */
+export async function getSession(ground: Ground, id: string): Promise<SessionSummary | undefined> {
+  const present = await ground.journal.present(sessionId(id));
+  return present && summaryAt(ground, present);
+}
+
+export async function summaryAt(ground: Ground, { row, head, tail }: Standpoint): Promise<SessionSummary> {
+  return summaryOf(head, labelOf(row), await savedAt(ground, head, tail));
+}
+
+/** `ends`: where lines end, if that was looked up for several rows at once. */
+export async function summaryOfRow(ground: Ground, row: SessionRow, ends?: Witnesses): Promise<SessionSummary> {
+  const head = headOf(row);
+  return summaryOf(head, labelOf(row), await savedAt(ground, head, await ground.journal.tail(head.line, ends)));
+}
+
+export function summaryOf(head: HeadDoc, label: LabelDoc, updatedAt = head.createdAt): SessionSummary {
+  const { id, status, reason, agent, title: firstWords, createdAt, origin, parent } = head;
+  const { title = firstWords, tags, archived, metadata } = label;
+  return Object.freeze({
+    id,
+    ...(agent === undefined ? undefined : { agent }),
+    status,
+    ...(reason === undefined ? undefined : { reason }),
+    ...(title === undefined ? undefined : { title }),
+    titled: label.title !== undefined,
+    tags,
+    archived,
+    metadata,
+    createdAt: isoTime(createdAt),
+    updatedAt: isoTime(updatedAt),
+    ...(origin === undefined ? undefined : { origin }),
+    ...(parent === undefined ? undefined : { parent }),
+  });
+}
