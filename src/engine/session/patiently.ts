@@ -3,9 +3,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { HoldfastError } from "../../core/values/errors.js";
 
 interface Trying {
-  attempt(isFirst: boolean): Promise<unknown>;
+  readonly attempt: (isFirst: boolean) => Promise<unknown>;
   /** Whether there is no use in another attempt. */
-  isOver(): boolean;
+  readonly isOver: () => boolean;
   /** Ends the pauses. */
   readonly signal: AbortSignal;
 }
