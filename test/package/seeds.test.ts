@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { SEED } from "../faults/random.mjs";
+import { SEED } from "../support/random.mjs";
 
 const root = new URL("..", import.meta.url).pathname;
 const drawn = /Math\.random\(|randomInt\(|seed: *Date\.now/;

@@ -1,11 +1,12 @@
 /** `holdfast doctor` says what it can see of a place that is not safe, and what to do about it. */
 import { chmodSync, existsSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, inject, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { open } from "../../src/index.js";
 import { Connections } from "../../src/store/sql/postgres/connections.js";
 import { run } from "../cli/command.js";
 import { PgClient } from "../support/pg-client.js";
+import { postgresUrl } from "../support/shared-postgres.js";
 import { scratch } from "../support/stores.js";
 
 const faked = vi.hoisted(() => ({ type: undefined as number | undefined }));
@@ -107,13 +108,13 @@ describe("doctor: file systems over a network", () => {
 describe("doctor: Postgres", () => {
   const schema = `doctor ${process.pid}`;
   const as = (user: string): string => {
-    const url = new URL(inject("postgres"));
+    const url = new URL(postgresUrl());
     url.username = user;
     url.searchParams.set("schema", schema);
     return url.toString();
   };
   const admin = async (text: string): Promise<void> => {
-    const client = new PgClient({ connectionString: Object.assign(new URL(inject("postgres")), { username: "postgres" }).toString() });
+    const client = new PgClient({ connectionString: Object.assign(new URL(postgresUrl()), { username: "postgres" }).toString() });
     await client.connect();
     await client.query(text);
     await client.end();

@@ -1,14 +1,15 @@
 /** B11: a role that may only connect can neither freeze a store nor find out what happens in it. */
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { digest } from "../../src/core/values/digest.js";
 import { type Holdfast, open } from "../../src/index.js";
 import { errorOf } from "../support/error-of.js";
 import { type Client, PgClient } from "../support/pg-client.js";
+import { postgresUrl } from "../support/shared-postgres.js";
 
 const STRANGER = `stranger_${process.pid}`;
-const urlOf = (user: string): string => Object.assign(new URL(inject("postgres")), { username: user }).toString();
+const urlOf = (user: string): string => Object.assign(new URL(postgresUrl()), { username: user }).toString();
 const connected = async (user: string): Promise<Client> => {
   const client = new PgClient({ connectionString: urlOf(user) });
   await client.connect();
@@ -18,7 +19,7 @@ const connected = async (user: string): Promise<Client> => {
 let admin: Client;
 let count = 0;
 const freshSchema = (): string => `roles ${process.pid} ${++count}`;
-const at = (schema: string): string => `${inject("postgres")}?schema=${encodeURIComponent(schema)}`;
+const at = (schema: string): string => `${postgresUrl()}?schema=${encodeURIComponent(schema)}`;
 const keyOf = (text: string): string => createHash("sha256").update(text).digest().readBigInt64BE(0).toString();
 
 /** What the locks of a store were made of, and what they are made of behind the store's own id. */
@@ -128,7 +129,7 @@ describe("B11: other roles of the same database", () => {
       expect((await look()).rows).toContainEqual({ objid: 77 });
       await owner.query("REVOKE EXECUTE ON FUNCTION pg_lock_status() FROM PUBLIC");
       expect(await errorOf(look)).toMatchObject({ code: "42501" });
-      const hold = await open(within(inject("postgres")));
+      const hold = await open(within(postgresUrl()));
       await useAll(hold);
       await hold.close();
     } finally {

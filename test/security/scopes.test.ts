@@ -1,5 +1,5 @@
 /** B8: tools of one agent tell nothing of what other agents have: not by answers, scores, order, cursors or errors, and not by the work done. */
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { parseQuery } from "../../src/core/search/query.js";
 import { Scan } from "../../src/features/search/scan.js";
 import { Holdfast as Opened } from "../../src/holdfast.js";
@@ -12,6 +12,7 @@ import type { Statement } from "../../src/store/sql/sqlite/driver/driver.js";
 import { Prepared } from "../../src/store/sql/sqlite/driver/prepared.js";
 import { errorOf } from "../support/error-of.js";
 import { PgClient } from "../support/pg-client.js";
+import { postgresUrl } from "../support/shared-postgres.js";
 import { everyStore, stores } from "../support/stores.js";
 import { wrapped } from "../support/wrapped.js";
 
@@ -319,8 +320,8 @@ describe("B8: the work of a search in a scope", () => {
 
   test("Postgres: a small scope is read by its owners, and not by the index of words", async () => {
     const schema = `test scopes ${process.pid}`;
-    const hold = await world(`${inject("postgres")}?schema=${encodeURIComponent(schema)}`, true);
-    const client = new PgClient({ connectionString: inject("postgres") });
+    const hold = await world(`${postgresUrl()}?schema=${encodeURIComponent(schema)}`, true);
+    const client = new PgClient({ connectionString: postgresUrl() });
     await client.connect();
     await client.query(`SET search_path TO "${schema}"`);
     const plansOf = async (options: object) => {

@@ -1,13 +1,14 @@
 /** B6: no password of an address is in an error, in what the command line prints, or in what a store says of itself. */
 import { inspect } from "node:util";
-import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { shownAddress } from "../../src/core/values/address.js";
 import { open, restoreBackup } from "../../src/index.js";
 import { run } from "../cli/command.js";
 import { errorOf } from "../support/error-of.js";
+import { postgresUrl } from "../support/shared-postgres.js";
 import { scratch } from "../support/stores.js";
 
-const { host } = new URL(inject("postgres"));
+const { host } = new URL(postgresUrl());
 const DATABASE = `${host}/holdfast`;
 
 /** Addresses that people write by mistake, and the parts of the password that must not be seen. */

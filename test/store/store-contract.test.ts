@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { openStore } from "../../src/open.js";
 import { type StoreHarness, storeContract } from "../../src/testing/index.js";
-import { brokenStores } from "../support/broken-stores.js";
+import { brokenStores } from "../support/failures/broken-stores.js";
 import { everyStore } from "../support/stores.js";
 
 describe.each(everyStore)("the store contract on $name", ({ address, traits }) => {

@@ -1,8 +1,8 @@
 /** Everything that a store shows and keeps: all public reads, all rows, all files. To look for a text that must not be there. */
-import { inject } from "vitest";
 import type { Holdfast } from "../../src/index.js";
 import { filesWith } from "./bytes.js";
 import { PgClient } from "./pg-client.js";
+import { postgresUrl } from "./shared-postgres.js";
 import type { StoreKind } from "./stores.js";
 
 /** What every public read answers, as one text. */
@@ -38,7 +38,7 @@ export async function everyRead(hold: Holdfast): Promise<string> {
 export async function kept({ name }: Pick<StoreKind, "name">, address: string, text: string): Promise<readonly string[]> {
   if (name === "memory") return [];
   if (name !== "postgres") return filesWith(address, text);
-  const admin = new PgClient({ connectionString: inject("postgres").replace(/\/\/\w+@/, "//postgres@") });
+  const admin = new PgClient({ connectionString: postgresUrl().replace(/\/\/\w+@/, "//postgres@") });
   await admin.connect();
   try {
     const schema = new URL(address).searchParams.get("schema") as string;

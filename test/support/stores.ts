@@ -1,14 +1,14 @@
 /**
  * The table of stores that tests run over. A store is known by its traits, never by its name.
  *
- * `npm test` runs the contract on every store, and the features on memory and SQLite. `npm run faults` runs the features on the others. Name
- * stores in HOLDFAST_STORES to choose (`HOLDFAST_STORES=dir,postgres`), or `all`.
+ * `npm test` runs the contract on every store, and the features on SQLite. `npm run test:stores` runs the features on the others. Name stores
+ * in HOLDFAST_STORES to choose (`HOLDFAST_STORES=dir,postgres npx vitest run test/features`), or `all`.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { inject } from "vitest";
 import type { Traits } from "../../src/testing/index.js";
+import { postgresUrl } from "./shared-postgres.js";
 
 /** A place for files that is removed when the test run's process ends. */
 export function scratch(): string {
@@ -52,12 +52,12 @@ export const everyStore: readonly StoreKind[] = [
     traits: { durable: true, oneMachine: false, shared: true },
     address() {
       count += 1;
-      return `${inject("postgres")}?schema=${encodeURIComponent(`test ${process.pid}-${count}`)}`;
+      return `${postgresUrl()}?schema=${encodeURIComponent(`test ${process.pid}-${count}`)}`;
     },
   },
 ];
 
-const chosen = (process.env["HOLDFAST_STORES"] ?? "memory,sqlite").split(",");
+const chosen = (process.env["HOLDFAST_STORES"] ?? "sqlite").split(",");
 
 /** The stores that the features are tested on in this run. */
 export const stores: readonly StoreKind[] = everyStore.filter(({ name }) => chosen.includes(name) || chosen.includes("all"));

@@ -5,7 +5,7 @@ import { open } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { begin } from "../../../src/testing/contract/fixture.js";
-import { type Child, start } from "../../faults/child.mjs";
+import { type Child, startPuppet } from "../../support/children/child.mjs";
 import { stores } from "../../support/stores.js";
 
 let child: Child | undefined;
@@ -18,7 +18,7 @@ const median = (values: readonly number[]): number => values.toSorted((a, b) => 
 
 /** How long after it was saved by another process each message was heard of, in ms. */
 async function delays(hold: Holdfast, address: string, count: number): Promise<readonly number[]> {
-  const writer = start("puppet.mjs");
+  const writer = startPuppet();
   child = writer;
   await writer.ask({ do: "open", path: address });
   await writer.ask({ do: "session", session: "a" });

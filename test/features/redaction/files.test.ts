@@ -1,7 +1,7 @@
 /** Redacted text is nowhere in a store's files: neither in what counts nor in what does not any more. */
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, inject, test } from "vitest";
+import { expect, test } from "vitest";
 import { Holdfast as Opened } from "../../../src/holdfast.js";
 import { type Holdfast, open } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
@@ -9,6 +9,7 @@ import { thisMachine } from "../../../src/store/machine.js";
 import { openDriver } from "../../../src/store/sql/sqlite/driver/driver.js";
 import { filesWith } from "../../support/bytes.js";
 import { PgClient } from "../../support/pg-client.js";
+import { postgresUrl } from "../../support/shared-postgres.js";
 import { everyStore, scratch } from "../../support/stores.js";
 import { wrapped } from "../../support/wrapped.js";
 
@@ -90,7 +91,7 @@ test("dir: ends that were set aside, drafts of killed processes and mail of befo
 
 test("postgres: once the server has rewritten its tables, none of their files holds it", { timeout: 60_000 }, async () => {
   const schema = `redact-${process.pid}`;
-  const url = inject("postgres");
+  const url = postgresUrl();
   const hold = await open(`${url}?schema=${schema}`);
   await fill(hold);
   const admin = new PgClient({ connectionString: url.replace(/\/\/\w+@/, "//postgres@") });

@@ -3,9 +3,9 @@ import { describe, expect, test } from "vitest";
 import { type Holdfast, HoldfastError, type Message, open, redactions, type Session } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import type { Store } from "../../../src/store/port.js";
-import { holdOf } from "../../faults/two-holders.js";
 import { filesWith } from "../../support/bytes.js";
 import { stores } from "../../support/stores.js";
+import { holdOf } from "../../support/two-holders.js";
 import { wrapped } from "../../support/wrapped.js";
 
 const SECRET = 'Zoë "Quill" O’Hara-7741\nof the Meridian Lighthouse';

@@ -4,7 +4,7 @@ import { Holdfast as Opened } from "../../../src/holdfast.js";
 import { type Holdfast, type HoldfastError, open, type Pending, type RunResult } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
-import { post } from "../../faults/agent-settle.mjs";
+import { post } from "../../faults/agents/agent-settle.mjs";
 import { asks, coded, door, Processes, script } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
 import { wrapped } from "../../support/wrapped.js";

@@ -18,9 +18,9 @@ import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { SessionRow } from "../../../src/store/port/rows.js";
 import type { Store } from "../../../src/store/port.js";
-import { random, SEED } from "../../faults/random.mjs";
 import { errorOf } from "../../support/error-of.js";
 import { forged, look, lookAtAll, rich, rowsOf } from "../../support/moving.js";
+import { random, SEED } from "../../support/random.mjs";
 import { everyStore, type StoreKind, scratch, stores } from "../../support/stores.js";
 import { commands, World } from "../../support/world.js";
 

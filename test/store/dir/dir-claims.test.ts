@@ -22,7 +22,7 @@ import { newDoc } from "../../../src/store/dir/sessions/session-file.js";
 import type { Granting } from "../../../src/store/port/claims.js";
 import type { Store } from "../../../src/store/port.js";
 import { begin } from "../../../src/testing/contract/fixture.js";
-import { start } from "../../faults/child.mjs";
+import { start } from "../../support/children/child.mjs";
 import { scratch } from "../../support/stores.js";
 
 const root = scratch();
@@ -196,7 +196,7 @@ test("mail that another process posts, over and over, is found by claims alone, 
   await store.apply(sessions.map((id) => begin(id, { agent: "x" })));
   const each = 150;
   const posters = sessions.map((session) => {
-    const child = start("dir-child.mjs");
+    const child = start(new URL("../../support/children/dir-child.mjs", import.meta.url));
     child.tell({ do: "post", path, session, mail: Array.from({ length: each }, (_, i) => mail(`m${i}`)) });
     return child;
   });

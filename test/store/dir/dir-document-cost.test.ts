@@ -11,7 +11,7 @@ import { SessionFiles } from "../../../src/store/dir/sessions/session-files.js";
 import type { DocChange } from "../../../src/store/port/documents.js";
 import type { Store } from "../../../src/store/port.js";
 import { begin, Fixture } from "../../../src/testing/contract/fixture.js";
-import { instead, mend } from "../../faults/failing-calls.js";
+import { instead, mend } from "../../support/failures/failing-calls.js";
 import { scratch } from "../../support/stores.js";
 
 const root = scratch();

@@ -39,7 +39,7 @@ import { bootId, thisMachine } from "../../../src/store/machine.js";
 import type { NewSave } from "../../../src/store/port/changes.js";
 import { all, seqs } from "../../../src/testing/contract/case.js";
 import { begin, digestOf, Fixture } from "../../../src/testing/contract/fixture.js";
-import { start } from "../../faults/child.mjs";
+import { start } from "../../support/children/child.mjs";
 import { scratch } from "../../support/stores.js";
 
 const root = scratch();
@@ -374,7 +374,7 @@ describe("the lock", () => {
       const path = fresh();
       mkdirSync(path);
       writeFileSync(join(path, "lock-3.json"), JSON.stringify({ ...holder, owner: { ...self, pid: gone } }));
-      const children = Array.from({ length: 4 }, () => start("dir-child.mjs"));
+      const children = Array.from({ length: 4 }, () => start(new URL("../../support/children/dir-child.mjs", import.meta.url)));
       for (const child of children) child.tell({ do: "race", path, busyMs: 100 });
       await Promise.all(children.map((child) => child.heard((line) => line["ready"] === true)));
       for (const child of children) child.tell({ go: true });
@@ -393,7 +393,7 @@ describe("the lock", () => {
   test("a killed writer's store is taken over at once", async () => {
     const path = fresh();
     const f = new Fixture("a");
-    const child = start("dir-child.mjs");
+    const child = start(new URL("../../support/children/dir-child.mjs", import.meta.url));
     child.tell({ do: "hold", path, changes: [[f.begin()], [f.save({ items: 1, mark: true })]] });
     await child.heard((line) => line["held"] !== undefined);
     const store = await openDir(path, { busyMs: 20 });
@@ -798,7 +798,7 @@ describe("other processes", () => {
     const f = new Fixture("a");
     const store = await openDir(path);
     await store.apply([f.begin()]);
-    const child = start("dir-child.mjs");
+    const child = start(new URL("../../support/children/dir-child.mjs", import.meta.url));
     child.tell({ do: "follow", path, line: f.line, until: 300 });
     await child.heard((line) => line["ready"] === true);
     for (let i = 0; i < 300; i++) await store.apply([f.save({ items: 1, mark: true, text: "x".repeat((i * 37) % 5_000) })]);
@@ -840,7 +840,7 @@ describe("other processes", () => {
         wake();
       });
     });
-    const child = start("dir-child.mjs");
+    const child = start(new URL("../../support/children/dir-child.mjs", import.meta.url));
     const mail = [
       { id: "One", text: "1", due: 0 },
       { id: "two", text: "2", due: 0 },

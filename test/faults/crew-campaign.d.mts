@@ -1,9 +1,0 @@
-import type { CampaignOptions } from "./agent-campaign.mjs";
-import type { DeskResult } from "./desk-campaign.mjs";
-export interface CrewResult extends DeskResult {
-  /** Turns that were submitted, and those of them that were for later. */
-  readonly turns: number;
-  readonly later: number;
-}
-export type CrewBroken = "drops-turns" | "comes-early" | "keeps-turns";
-export function crewCampaign(options: Omit<CampaignOptions<CrewBroken, CrewResult>, "points">): Promise<CrewResult>;

@@ -1,0 +1,143 @@
+/** File systems whose times rise in steps: two changes in one step have the same times, and neither may be overlooked. */
+import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, expect, test, vi } from "vitest";
+import type { Save } from "../../../src/core/journal/save.js";
+import { entryOf } from "../../../src/store/dir/index/catalogue.js";
+import { IndexFile } from "../../../src/store/dir/index/index-file.js";
+import { indexRow } from "../../../src/store/dir/index/index-rows.js";
+import { watchDue, watchSession } from "../../../src/store/dir/index/watch.js";
+import { openDir } from "../../../src/store/dir/open.js";
+import { newDoc, type SessionDoc } from "../../../src/store/dir/sessions/session-file.js";
+import { bootId } from "../../../src/store/machine.js";
+import { begin, digestOf, Fixture } from "../../../src/testing/contract/fixture.js";
+import { instead, mend } from "../../support/failures/failing-calls.js";
+import { fresh } from "../../support/places.js";
+
+afterEach(mend);
+
+/**
+ * All that is changed has one time: long ago, or within the step that has not ended yet. A document that is exchanged has the number of the
+ * file that it takes the place of, as file systems give it out again.
+ */
+function stopTime(when: "long ago" | "now"): void {
+  const ms = when === "now" ? Date.now() + 3_600_000 : 1_000_000_000_001;
+  const ns = BigInt(ms) * 1_000_000n;
+  const lstat = instead("lstatSync", (path: string, options?: object) => {
+    const found = lstat(path, options) as Record<string, unknown> | undefined;
+    if (found === undefined) return undefined;
+    const isBig = typeof found["size"] === "bigint";
+    const ino = path.includes("documents") ? { ino: isBig ? 1n : 1 } : undefined;
+    return Object.assign(found, ino, isBig ? { ctimeNs: ns, mtimeNs: ns, ctimeMs: BigInt(ms) } : { ctimeMs: ms, mtimeMs: ms });
+  });
+}
+
+test("X5: two processes whose changes have one time know of each other's sessions, and gc removes nothing of theirs", async () => {
+  const path = join(fresh(), "store");
+  const [a, b] = [await openDir(path), await openDir(path)];
+  await a.apply([begin("first")]);
+  const ids = async (store: typeof a) => (await store.sessions({ limit: 10 })).map(({ id }) => id);
+  expect([await ids(a), await ids(b)]).toEqual([["first"], ["first"]]);
+  stopTime("long ago");
+  const f = new Fixture("of-b");
+  // Both look once under this time, as a dashboard does.
+  expect([await ids(a), await ids(b)]).toEqual([["first"], ["first"]]);
+  await b.apply([f.begin(), f.save({ items: 1, mark: true, blob: "body" })]);
+  expect(await ids(a)).toEqual(["of-b", "first"]);
+  await a.apply([begin("of-a")]);
+  await b.apply([begin("of-b-again")]);
+  for (const store of [a, b]) expect(await ids(store)).toEqual(["of-b-again", "of-a", "of-b", "first"]);
+  await a.sweep(100, false);
+  expect(await a.blob(digestOf("body"))).toBeDefined();
+  expect(await a.check()).toEqual([]);
+  await a.close();
+  await b.close();
+});
+
+const docOf = (id: string): SessionDoc => {
+  const { head, label } = begin(id) as Pick<SessionDoc, "head" | "label">;
+  return { ...newDoc(id), no: 1, head, label };
+};
+
+/** An index with a last row that another process takes back, and puts one in its place that is as long. */
+function exchanged() {
+  const path = join(fresh(), "index.jsonl");
+  const head = [indexRow({ index: 1, store: "s", made: "m" }), indexRow({ boot: bootId() })].join("");
+  let made = "a";
+  const put = () => writeFileSync(path, head + indexRow([entryOf(docOf(made))]));
+  put();
+  const index = new IndexFile(path, "s", (id) => (id === made ? docOf(id) : undefined));
+  expect(index.load()).toBe(true);
+  const listed = () => [...index.catalogue.sessions({ limit: 10 })].map(({ id }) => id);
+  const exchange = () => {
+    made = "b";
+    put();
+  };
+  return { index, listed, exchange };
+}
+
+test("X5: a reader looks into an index that was touched a moment ago, also where its size and its times are the same", () => {
+  const { index, listed, exchange } = exchanged();
+  stopTime("now");
+  expect([index.follow(), listed()]).toEqual([true, ["a"]]);
+  exchange();
+  expect([index.follow() || index.load(), listed()]).toEqual([true, ["b"]]);
+});
+
+test("X5: the process that takes the lock looks into the index, whatever its size and its times say", () => {
+  const { index, listed, exchange } = exchanged();
+  stopTime("long ago");
+  expect([index.follow(), listed()]).toEqual([true, ["a"]]);
+  exchange();
+  expect([index.catchUp(), listed()]).toEqual([true, ["b"]]);
+});
+
+test("STAMP-1: a reader sees a document that was changed twice in one step, and what it pins", async () => {
+  const path = join(fresh(), "store");
+  const [a, b] = [await openDir(path), await openDir(path)];
+  const f = new Fixture("s");
+  await b.apply([f.begin(), f.save({ items: 1, mark: true }), f.save({ items: 1, mark: true })]);
+  const [first, second] = f.saves as [Save, Save];
+  const put = (version: number, seq: number) => ({ of: null, version, text: `text ${version}`, body: null, pins: [{ line: f.line, seq }] });
+  const change = (when: object, ...of: Parameters<typeof put>) => b.apply([], [{ kind: "k", id: "d", when, put: put(...of) }]);
+  stopTime("now");
+  await change({ absent: true }, 1, first.seq);
+  const seen = async () => [(await a.docs({ kind: "k", limit: 5 })).map(({ text }) => text), (await a.pins(f.line)).map(({ seq }) => seq)];
+  expect(await seen()).toEqual([["text 1"], [first.seq]]);
+  await b.apply([], [{ kind: "k", id: "d", when: {}, remove: true }]);
+  await change({ absent: true }, 2, second.seq);
+  expect(await seen()).toEqual([["text 2"], [second.seq]]);
+  await a.close();
+  await b.close();
+});
+
+/** Counts how often a watch wakes. */
+function watched(begin: (wake: () => void) => () => void) {
+  const woken = { times: 0 };
+  const stop = begin(() => {
+    woken.times += 1;
+  });
+  return { woken, stop };
+}
+
+test("STAMP-1: a row of the index that has the time of the row before it wakes who waits for what is due", async () => {
+  const root = fresh();
+  const index = join(root, "index.jsonl");
+  writeFileSync(index, "one\n");
+  stopTime("long ago");
+  const { woken, stop } = watched((wake) => watchDue(join(root, "waiting"), index, wake));
+  appendFileSync(index, "two\n");
+  await vi.waitFor(() => expect(woken.times).toBeGreaterThan(0), 20_000);
+  stop();
+});
+
+test("STAMP-1: mail that has the time of the last look wakes who waits for a session", async () => {
+  const directory = fresh();
+  const inbox = join(directory, "inbox");
+  mkdirSync(inbox);
+  stopTime("now");
+  const { woken, stop } = watched((wake) => watchSession(directory, wake));
+  writeFileSync(join(inbox, "m.json"), "{}");
+  await vi.waitFor(() => expect(woken.times).toBeGreaterThan(0), 20_000);
+  stop();
+});
