@@ -1,4 +1,4 @@
 /** The tests of `npm test`: fixed seeds, the features on SQLite, the store contract on every store. */
-import { isFault, testsThat } from "./vitest.shared.js";
+import { isFault, runDirectory, testsThat } from "./vitest.shared.js";
 
-export default testsThat((file) => !isFault(file));
+export default testsThat((file) => !isFault(file), { TMPDIR: runDirectory("memory") });

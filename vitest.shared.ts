@@ -1,5 +1,6 @@
 /** What the three test configurations share: vitest.config.ts, vitest.stores.config.ts and vitest.faults.config.ts. */
-import { readdirSync, readFileSync } from "node:fs";
+import { accessSync, chmodSync, constants, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineConfig, type ViteUserConfig } from "vitest/config";
 
@@ -15,6 +16,31 @@ const testFiles: readonly TestFile[] = readdirSync("test", { recursive: true, en
   .filter((name) => name.endsWith(".test.ts"))
   .map((name) => join("test", name))
   .map((file) => ({ file, text: readFileSync(file, "utf8") }));
+
+const RAM_DISK = "/dev/shm";
+const MOST_BYTES = 4 * 2 ** 30;
+
+/**
+ * Makes the directory of this run's stores, which is removed when the run ends: in memory, where there is room, because tests wait for thousands
+ * of syncs. Campaigns of faults use a disk. The name is short, because messages cut long paths.
+ */
+export function runDirectory(on: "memory" | "disk"): string {
+  const directory = mkdtempSync(join(on === "memory" && hasRoom() ? RAM_DISK : tmpdir(), "hf-"));
+  // Some tests run as another user, who copies a store here.
+  chmodSync(directory, 0o1777);
+  process.once("exit", () => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+function hasRoom(): boolean {
+  try {
+    accessSync(RAM_DISK, constants.W_OK | constants.X_OK);
+    const { bavail, bsize } = statfsSync(RAM_DISK);
+    return bavail * bsize > MOST_BYTES;
+  } catch {
+    return false;
+  }
+}
 
 export const isFault = ({ file }: TestFile): boolean => file.startsWith("test/faults/");
 

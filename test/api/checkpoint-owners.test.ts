@@ -9,9 +9,9 @@ import { open } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
 import { thisMachine } from "../../src/store/machine.js";
 import { run } from "../cli/command.js";
+import { wrapped } from "../support/failures/wrapped.js";
 import { coded } from "../support/processes.js";
 import { everyStore, stores } from "../support/stores.js";
-import { wrapped } from "../support/wrapped.js";
 
 const holds: Holdfast[] = [];
 afterEach(async () => {

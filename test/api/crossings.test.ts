@@ -7,9 +7,9 @@ import { Holdfast } from "../../src/holdfast.js";
 import { type Checkpoint, type MessageInput, open, transcriptVersion } from "../../src/index.js";
 import { openStore } from "../../src/open.js";
 import { thisMachine } from "../../src/store/machine.js";
+import { wrapped } from "../support/failures/wrapped.js";
 import { rowsOf } from "../support/moving.js";
 import { everyStore, type StoreKind, stores } from "../support/stores.js";
-import { wrapped } from "../support/wrapped.js";
 
 interface World {
   readonly store: StoreKind;

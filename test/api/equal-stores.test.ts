@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { baseTuning } from "../../src/core/journal/fold.js";
+import { runs } from "../support/runs.js";
 import { everyStore } from "../support/stores.js";
 import { commands as some, World } from "../support/world.js";
 
@@ -13,7 +14,7 @@ afterAll(() => {
   baseTuning.slackBytes = slackBytes;
 });
 
-const RUNS = Number(process.env["HOLDFAST_RUNS"] ?? 90);
+const RUNS = runs(6, 90);
 
 describe.each(everyStore)("D7: $name", ({ address, traits }) => {
   test("answers as memory does, and every checkpoint that is left holds what it held", { timeout: 300_000 }, async () => {

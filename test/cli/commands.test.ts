@@ -193,11 +193,18 @@ test("bisect: a command that is not there, one that cannot tell, one that takes 
   expect(env.exit).toBe(0);
 });
 
+/** The tests may keep their stores in memory, which is a finding of its own. */
+const codesOf = ({ findings }: { readonly findings: readonly { readonly code: string }[] }): readonly string[] =>
+  findings
+    .map(({ code }) => code)
+    .filter((code) => code !== "IN_MEMORY")
+    .sort();
+
 test("doctor: what is wrong, each with what to do, and an exit code by it", async () => {
   const { cwd, cli, json } = await made();
   const sick = await json("doctor");
   expect(sick).toMatchObject({ ok: false, store: { kind: "sqlite", format: expect.any(Number) }, stats: { sessions: 6 } });
-  expect(sick.findings.map(({ code }: { code: string }) => code).sort()).toEqual(["IN_DOUBT", "WAITING"]);
+  expect(codesOf(sick)).toEqual(["IN_DOUBT", "WAITING"]);
   for (const { message, fix } of sick.findings) expect(message.length * fix.length).toBeGreaterThan(0);
   const said = await cli("doctor");
   expect(said).toMatchObject({ exit: 1, stdout: expect.stringMatching(/^holdfast +0\.\d.*Node/) });
@@ -237,7 +244,8 @@ test("doctor: what is wrong, each with what to do, and an exit code by it", asyn
       ...(effect.status === "waiting" ? ["--reason", "no"] : ["--error", "no"]),
     );
   await cli("rm", "held", "--yes");
-  expect(await json("doctor")).toMatchObject({ ok: true, findings: [] });
+  const well = await json("doctor");
+  expect([well.ok, codesOf(well)]).toEqual([true, []]);
   expect(await run(["doctor", "--store", "memory:"], { cwd })).toMatchObject({ exit: 0, stdout: expect.stringContaining("NOT_KEPT") });
 });
 

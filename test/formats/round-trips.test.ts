@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { FORMATS, fromFormat, toFormat } from "../../src/formats/transcript.js";
 import type { Json, MessageInput, Part } from "../../src/index.js";
 import { messages } from "../support/messages.js";
+import { runs } from "../support/runs.js";
 
 const call = (callId: string, name: string, input: Json, by?: "provider"): Part => ({
   type: "tool-call",
@@ -23,7 +24,7 @@ const sameIds = [
   sameId([call("", "a", {}), call("c1", "a", 0, "provider")], 0),
 ];
 
-const runs = { numRuns: Number(process.env["HOLDFAST_RUNS"] ?? 250), examples: sameIds.map((ours): [MessageInput[]] => [ours]) };
+const options = { numRuns: runs(80, 250), examples: sameIds.map((ours): [MessageInput[]] => [ours]) };
 const through = (value: unknown) => JSON.parse(JSON.stringify(value)) as never;
 
 describe.each(FORMATS)("%s", (format) => {
@@ -32,7 +33,7 @@ describe.each(FORMATS)("%s", (format) => {
       fc.property(messages, (ours) => {
         expect(fromFormat(through(toFormat(format, ours)))).toEqual(ours as MessageInput[]);
       }),
-      runs,
+      options,
     );
   });
 
@@ -43,7 +44,7 @@ describe.each(FORMATS)("%s", (format) => {
         const again = toFormat(format, fromFormat(through(theirs)));
         expect(again).toEqual(through(theirs));
       }),
-      runs,
+      options,
     );
   });
 });

@@ -16,7 +16,10 @@ const reader = new PeriodicExportingMetricReader({ exporter: counted, exportInte
 const meters = new MeterProvider({ readers: [reader] });
 metrics.setGlobalMeterProvider(meters);
 beforeEach(() => spans.reset());
-afterAll(() => meters.shutdown());
+afterAll(async () => {
+  await meters.shutdown();
+  for (const api of [context, trace, metrics]) api.disable();
+});
 
 const SECRET = "the customer's secret";
 

@@ -23,9 +23,9 @@ import { thisMachine } from "../../src/store/machine.js";
 import type { Store } from "../../src/store/port.js";
 import { filesWith } from "../support/bytes.js";
 import { everyRead, kept } from "../support/everything.js";
+import { wrapped } from "../support/failures/wrapped.js";
 import { asks, script } from "../support/processes.js";
 import { everyStore, type StoreKind, stores } from "../support/stores.js";
-import { wrapped } from "../support/wrapped.js";
 
 const SECRET = "Thessaly-Okonkwo-70331-quayside";
 

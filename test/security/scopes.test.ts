@@ -11,10 +11,10 @@ import { rank } from "../../src/store/sql/postgres/search/ranking.js";
 import type { Statement } from "../../src/store/sql/sqlite/driver/driver.js";
 import { Prepared } from "../../src/store/sql/sqlite/driver/prepared.js";
 import { errorOf } from "../support/error-of.js";
+import { wrapped } from "../support/failures/wrapped.js";
 import { PgClient } from "../support/pg-client.js";
 import { postgresUrl } from "../support/shared-postgres.js";
 import { everyStore, stores } from "../support/stores.js";
-import { wrapped } from "../support/wrapped.js";
 
 /** How many texts a scope has at most that is gone over text by text. */
 const scope = vi.hoisted(() => ({ most: 10_000 }));

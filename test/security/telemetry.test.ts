@@ -20,7 +20,10 @@ beforeEach(async () => {
   counted.reset();
   spans.reset();
 });
-afterAll(() => meters.shutdown());
+afterAll(async () => {
+  await meters.shutdown();
+  for (const api of [context, trace, metrics]) api.disable();
+});
 
 /** Shaped like a name, so that no check of the shape alone can let it pass. */
 const SECRET = "sk_live_51KELP";

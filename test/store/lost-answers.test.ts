@@ -7,8 +7,8 @@ import { MemoryStore } from "../../src/store/memory.js";
 import type { Change } from "../../src/store/port/changes.js";
 import type { Store } from "../../src/store/port.js";
 import { errorOf } from "../support/error-of.js";
+import { wrapped } from "../support/failures/wrapped.js";
 import { asks, script } from "../support/processes.js";
-import { wrapped } from "../support/wrapped.js";
 
 describe("answers that were lost", () => {
   /** A store that does what it is told, and then says that it cannot be reached. */

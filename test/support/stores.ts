@@ -10,11 +10,18 @@ import { join } from "node:path";
 import type { Traits } from "../../src/testing/index.js";
 import { postgresUrl } from "./shared-postgres.js";
 
+const scratches: string[] = [];
+
 /** A place for files that is removed when the test run's process ends. */
 export function scratch(): string {
-  const directory = mkdtempSync(join(tmpdir(), "holdfast-"));
-  process.once("exit", () => rmSync(directory, { recursive: true, force: true }));
+  if (scratches.length === 0) process.once("exit", removeScratches);
+  const directory = mkdtempSync(join(tmpdir(), "s-"));
+  scratches.push(directory);
   return directory;
+}
+
+function removeScratches(): void {
+  for (const directory of scratches) rmSync(directory, { recursive: true, force: true });
 }
 
 export interface StoreKind {

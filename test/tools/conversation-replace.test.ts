@@ -6,7 +6,7 @@ import { openStore } from "../../src/open.js";
 import { thisMachine } from "../../src/store/machine.js";
 import { scriptedModel } from "../../src/testing/index.js";
 import { errorOf } from "../support/error-of.js";
-import { wrapped } from "../support/wrapped.js";
+import { wrapped } from "../support/failures/wrapped.js";
 
 const opened: Holdfast[] = [];
 afterEach(async () => {

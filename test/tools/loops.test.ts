@@ -8,7 +8,7 @@ import { thisMachine } from "../../src/store/machine.js";
 import { MemoryStore } from "../../src/store/memory.js";
 import { RECEIPT } from "../../src/store/port/documents.js";
 import { everyCrash, scriptedModel } from "../../src/testing/index.js";
-import { wrapped } from "../support/wrapped.js";
+import { wrapped } from "../support/failures/wrapped.js";
 
 const call = (id: string, name: string, args: object) => ({ id, name, arguments: args as never });
 

@@ -16,8 +16,8 @@ import { MemoryStore } from "../../src/store/memory.js";
 import { PAGE_CHARS } from "../../src/tools/pages.js";
 import { errorOf } from "../support/error-of.js";
 import { type Answer, badArguments, type CallTool, everyTool } from "../support/every-tool.js";
+import { wrapped } from "../support/failures/wrapped.js";
 import { stores } from "../support/stores.js";
-import { wrapped } from "../support/wrapped.js";
 
 const opened: Holdfast[] = [];
 afterEach(async () => {

@@ -1,6 +1,7 @@
 /** The invariants of core/effects/effect.ts in every world that the model reaches; and models with one rule broken, in which one of them fails. */
 import { describe, expect, test } from "vitest";
 import { type Attempt, acts, type Effect, type EffectEvent, endOf, likeness, nextMove } from "../../../src/core/effects/effect.js";
+import { eachNth, isThorough } from "../../support/runs.js";
 import {
   effectsOf,
   happened,
@@ -207,6 +208,8 @@ const once: Kind = { mode: "once" };
 const onceChecked: Kind = { mode: "once", check: true };
 const kinds = [repeatable, keyed, keyedChecked, once, onceChecked];
 const named = kinds.map((kind): Kind => ({ ...kind, named: "act" }));
+/** In the widest scopes, keyed and checked calls have some hundred thousand worlds. */
+const kindsInWide = isThorough ? kinds : [repeatable, once];
 const calm = (kind: Kind): Kind => ({ ...kind, calm: true });
 
 type Search = readonly [kinds: readonly Kind[], scope: Scope];
@@ -219,9 +222,9 @@ const redacted: readonly Kind[] = [
 const onAnotherLine = [...kinds, ...named, ...named.map((kind): Kind => ({ ...kind, againWith: "other arguments" })), ...redacted];
 
 const searches: Readonly<Record<string, readonly Search[]>> = {
-  "one call, made twice at most, by two holders": alone(kinds, wide),
-  "one call, cancelled": alone(kinds, { ...wide, cancels: true }),
-  "one call, by three holders": alone([repeatable, keyedChecked, once, onceChecked].map(calm), long),
+  "one call, made twice at most, by two holders": alone(kindsInWide, wide),
+  "one call, cancelled": alone(kindsInWide, { ...wide, cancels: true }),
+  "one call, by three holders": alone((isThorough ? [repeatable, keyedChecked, once, onceChecked] : [repeatable, once]).map(calm), long),
   "one call, made three times at most, with two letters on their way": alone(kinds, talkative),
   "one call, and back to before or behind it": [
     ...alone(onAnotherLine, { ...narrow, goesBack: true }),
@@ -231,7 +234,7 @@ const searches: Readonly<Record<string, readonly Search[]>> = {
     ...alone(onAnotherLine, { ...narrow, forks: true }),
     ...alone([calm(once)], { ...narrow, maxEpoch: 2, forks: true }),
   ],
-  "two calls of one reply": [
+  "two calls of one reply": eachNth(2, [
     together(repeatable, repeatable),
     together(repeatable, keyed),
     together(repeatable, once),
@@ -239,7 +242,7 @@ const searches: Readonly<Record<string, readonly Search[]>> = {
     together(once, once),
     together(repeatable, onceChecked),
     together(once, onceChecked),
-  ],
+  ]),
   "two calls of one name": named.map((kind): Search => [[kind, kind], { ...narrow, maxEpoch: 2 }]),
 };
 
@@ -262,7 +265,7 @@ describe("the life of calls", () => {
     for (const found of all) for (const [one, times] of found.met) met.set(one, (met.get(one) ?? 0) + times);
     // A situation that comes about in a handful of ways is one that the model hardly knows.
     expect([...met].filter(([, times]) => times < 20)).toEqual([]);
-    expect(all.reduce((sum, { worlds }) => sum + worlds, 0)).toBeGreaterThan(300_000);
+    expect(all.reduce((sum, { worlds }) => sum + worlds, 0)).toBeGreaterThan(isThorough ? 300_000 : 30_000);
   });
 });
 

@@ -7,6 +7,7 @@ import { digest } from "../../../src/core/values/digest.js";
 const tokensOf = (message: MessageInput): number => tokensIn(costOf(message) ?? noCost);
 
 import { MAX_TITLE, titleOf } from "../../../src/core/messages/title.js";
+import { runs } from "../../support/runs.js";
 import { expectCode, expectRefused, thrown } from "../values/thrown.js";
 
 const bytes = Uint8Array.from([1, 2, 3]);
@@ -373,7 +374,7 @@ describe("messages", () => {
         // A field that is undefined is absent, and sends it the long way.
         expect(answer(short)).toEqual(answer({ ...short, id: undefined }));
       }),
-      { numRuns: 500 },
+      { numRuns: runs(60, 500) },
     );
   });
 

@@ -7,6 +7,7 @@ import fc from "fast-check";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { baseTuning } from "../../../src/core/journal/fold.js";
 import { type Holdfast, type Json, open, type Session } from "../../../src/index.js";
+import { runs } from "../../support/runs.js";
 import { stores } from "../../support/stores.js";
 
 const { slackBytes } = baseTuning;
@@ -211,7 +212,7 @@ class Run {
   }
 }
 
-const RUNS = Number(process.env["HOLDFAST_RUNS"] ?? 60);
+const RUNS = runs(6, 60);
 
 test.each(stores)("every place that is listed loads: $name", { timeout: 120_000 + RUNS * 200 }, async ({ name, address, traits }) => {
   await fc.assert(

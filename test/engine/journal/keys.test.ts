@@ -8,8 +8,8 @@ import { type DocChange, RECEIPT } from "../../../src/store/port/documents.js";
 import type { Store } from "../../../src/store/port.js";
 import { scriptedModel } from "../../../src/testing/index.js";
 import { errorOf } from "../../support/error-of.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { stores } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 const SECRET = "the heron flies at dawn";
 

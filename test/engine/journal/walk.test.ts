@@ -11,8 +11,8 @@ import { MemoryStore } from "../../../src/store/memory.js";
 import { noWitnesses } from "../../../src/store/port/copies.js";
 import type { SaveQuery } from "../../../src/store/port/queries.js";
 import type { Store } from "../../../src/store/port.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { coded } from "../../support/processes.js";
-import { wrapped } from "../../support/wrapped.js";
 
 const at = (store: Store): Holdfast => new Holdfast(store, thisMachine(), { now: Date.now }, 30_000, { indexed: false });
 

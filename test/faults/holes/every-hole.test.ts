@@ -11,7 +11,7 @@ import { type Holdfast, type HoldfastError, open } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { Store } from "../../../src/store/port.js";
-import { wrapped } from "../../support/wrapped.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 
 const Database = createRequire(import.meta.url)("better-sqlite3") as new (
   path: string,

@@ -8,9 +8,9 @@ import { type Holdfast, HoldfastError, type MessageInput } from "../../../src/in
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { Store } from "../../../src/store/port.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { Processes } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 const some: readonly MessageInput[] = [
   { role: "user", content: "one" },

@@ -9,9 +9,9 @@ import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { Store } from "../../../src/store/port.js";
 import { errorOf } from "../../support/error-of.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { asks, coded, door, Processes, script } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 /** The texts of a session, as whoever opens it finds them. */
 const said = async (hold: Holdfast, id: string): Promise<string[]> => {

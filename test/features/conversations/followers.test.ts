@@ -5,8 +5,8 @@ import type { Session, SessionEvent } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { Store } from "../../../src/store/port.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { stores } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 const MANY = 300;
 

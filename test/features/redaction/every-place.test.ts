@@ -7,6 +7,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { baseTuning } from "../../../src/core/journal/fold.js";
 import { type Holdfast, type Json, open, type Session } from "../../../src/index.js";
 import { filesWith } from "../../support/bytes.js";
+import { runs } from "../../support/runs.js";
 import { stores } from "../../support/stores.js";
 
 const { slackBytes } = baseTuning;
@@ -201,7 +202,7 @@ class Run {
   }
 }
 
-const RUNS = Number(process.env["HOLDFAST_RUNS"] ?? 20);
+const RUNS = runs(4, 20);
 
 test.each(stores)(
   "whatever is redacted, every place loads: $name",

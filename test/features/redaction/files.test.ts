@@ -8,10 +8,10 @@ import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { openDriver } from "../../../src/store/sql/sqlite/driver/driver.js";
 import { filesWith } from "../../support/bytes.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { PgClient } from "../../support/pg-client.js";
 import { postgresUrl } from "../../support/shared-postgres.js";
 import { everyStore, scratch } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 const SECRET = "Calliope-Underwood-55120-lighthouse";
 

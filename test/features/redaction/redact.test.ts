@@ -4,9 +4,9 @@ import { type Holdfast, HoldfastError, type Message, open, redactions, type Sess
 import { openStore } from "../../../src/open.js";
 import type { Store } from "../../../src/store/port.js";
 import { filesWith } from "../../support/bytes.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { stores } from "../../support/stores.js";
 import { holdOf } from "../../support/two-holders.js";
-import { wrapped } from "../../support/wrapped.js";
 
 const SECRET = 'Zoë "Quill" O’Hara-7741\nof the Meridian Lighthouse';
 const BIG = `${"lorem ipsum dolor ".repeat(600)}${SECRET}${" sit amet".repeat(100)}`;

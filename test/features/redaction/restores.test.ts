@@ -4,9 +4,9 @@ import { Holdfast } from "../../../src/holdfast.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { Store } from "../../../src/store/port.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { door } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 const over = (store: Store) => new Holdfast(store, thisMachine(), { now: Date.now }, 30_000, { indexed: false });
 

@@ -11,9 +11,10 @@ import { type Checkpoint, type CheckpointKind, HoldfastError, type Session } fro
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { Store } from "../../../src/store/port.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { policies, stays, steps } from "../../support/policies.js";
+import { runs } from "../../support/runs.js";
 import { stores } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 const { slackBytes } = baseTuning;
 // Bases come every few saves, as they do in long histories.
@@ -246,7 +247,7 @@ class Run {
   }
 }
 
-const RUNS = Number(process.env["HOLDFAST_RUNS"] ?? 60);
+const RUNS = runs(6, 60);
 
 async function holds(open: () => Promise<Run>, numRuns: number): Promise<void> {
   await fc.assert(

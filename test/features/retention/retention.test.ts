@@ -10,9 +10,9 @@ import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { Store } from "../../../src/store/port.js";
 import { openDriver } from "../../../src/store/sql/sqlite/driver/driver.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { PgClient } from "../../support/pg-client.js";
 import { everyStore, scratch, stores } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 const opened: Holdfast[] = [];
 afterEach(async () => {

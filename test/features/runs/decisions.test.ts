@@ -5,9 +5,9 @@ import { type Holdfast, type HoldfastError, open, type Pending, type RunResult }
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { post } from "../../faults/agents/agent-settle.mjs";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { asks, coded, door, Processes, script } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 type Decide = (hold: Holdfast, id: string) => Promise<void>;
 interface Decision {

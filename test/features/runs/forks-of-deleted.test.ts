@@ -5,9 +5,9 @@ import { Holdfast as Opened } from "../../../src/holdfast.js";
 import { type Checkpoint, type Holdfast, HoldfastError, open, type Session } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { asks, coded, script } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 describe.each(stores)("calls of sessions that a fork comes from on $name", ({ address }) => {
   let hold: Holdfast;

@@ -5,9 +5,9 @@ import { type Holdfast, HoldfastError, NotDone } from "../../../src/index.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { MemoryStore } from "../../../src/store/memory.js";
 import type { Store } from "../../../src/store/port.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { asks, coded, door, Processes, script } from "../../support/processes.js";
 import { stores } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const soon = { timeoutMs: 5_000 };

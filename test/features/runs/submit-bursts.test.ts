@@ -5,8 +5,8 @@ import { Holdfast } from "../../../src/holdfast.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { scriptedModel } from "../../../src/testing/index.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { stores } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 const local = stores.filter(({ name }) => name === "memory" || name === "sqlite");
 

@@ -10,7 +10,7 @@ import { thisMachine } from "../../../src/store/machine.js";
 import type { Store } from "../../../src/store/port.js";
 import { MOST_RANKED } from "../../../src/store/search-port.js";
 import { errorOf } from "../../support/error-of.js";
-import { wrapped } from "../../support/wrapped.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 
 let holds: Holdfast[] = [];
 afterEach(async () => {

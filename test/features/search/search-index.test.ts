@@ -24,9 +24,9 @@ import { thisMachine } from "../../../src/store/machine.js";
 import type { Store } from "../../../src/store/port.js";
 import type { SearchIndex } from "../../../src/store/search-port.js";
 import { openDriver } from "../../../src/store/sql/sqlite/driver/driver.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { PgClient } from "../../support/pg-client.js";
 import { scratch, stores } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 const holds: Holdfast[] = [];
 const ends: (() => Promise<void>)[] = [];

@@ -8,6 +8,7 @@ import { baseTuning } from "../../../src/core/journal/fold.js";
 import { type Holdfast, HoldfastError, open, type Session } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { openDriver } from "../../../src/store/sql/sqlite/driver/driver.js";
+import { runs } from "../../support/runs.js";
 import { everyStore, stores } from "../../support/stores.js";
 
 const slackBytes = baseTuning.slackBytes;
@@ -18,7 +19,7 @@ afterAll(() => {
   baseTuning.slackBytes = slackBytes;
 });
 
-const RUNS = Number(process.env["HOLDFAST_RUNS"] ?? 24);
+const RUNS = runs(6, 24);
 const SESSIONS = ["a", "b", "c"] as const;
 const WORDS = ["kelp", "rock", "sand", "refund", "日本", "本語", "Café"] as const;
 

@@ -5,8 +5,8 @@ import { type Holdfast, type OpenOptions, open } from "../../../src/index.js";
 import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { errorOf } from "../../support/error-of.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { stores } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 const opened: Holdfast[] = [];
 afterEach(async () => {

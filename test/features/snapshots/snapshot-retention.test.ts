@@ -8,8 +8,8 @@ import { thisMachine } from "../../../src/store/machine.js";
 import { SNAPSHOT } from "../../../src/store/port/documents.js";
 import type { Store } from "../../../src/store/port.js";
 import { errorOf } from "../../support/error-of.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { stores } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 const DAY = 24 * 60 * 60 * 1_000;
 const opened: Holdfast[] = [];

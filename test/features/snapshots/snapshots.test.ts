@@ -9,8 +9,8 @@ import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import type { Store } from "../../../src/store/port.js";
 import { scriptedModel } from "../../../src/testing/index.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { stores } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 const user = (content: string): MessageInput => ({ role: "user", content });
 const code = (expected: string) => expect.objectContaining({ code: expected }) as unknown as HoldfastError;

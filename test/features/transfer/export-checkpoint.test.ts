@@ -6,10 +6,10 @@ import { openStore } from "../../../src/open.js";
 import { thisMachine } from "../../../src/store/machine.js";
 import { scriptedModel } from "../../../src/testing/index.js";
 import { run } from "../../cli/command.js";
+import { wrapped } from "../../support/failures/wrapped.js";
 import { forged, lookAtAll, rowsOf } from "../../support/moving.js";
 import { coded } from "../../support/processes.js";
 import { scratch, stores } from "../../support/stores.js";
-import { wrapped } from "../../support/wrapped.js";
 
 const holds: Holdfast[] = [];
 afterEach(async () => {

@@ -21,6 +21,7 @@ import type { Store } from "../../../src/store/port.js";
 import { errorOf } from "../../support/error-of.js";
 import { forged, look, lookAtAll, rich, rowsOf } from "../../support/moving.js";
 import { random, SEED } from "../../support/random.mjs";
+import { runs } from "../../support/runs.js";
 import { everyStore, type StoreKind, scratch, stores } from "../../support/stores.js";
 import { commands, World } from "../../support/world.js";
 
@@ -634,7 +635,6 @@ test.each(stores.filter(({ traits }) => traits.durable))("$name, closed and open
 });
 
 test("random work moves as it is, between any two stores", { timeout: 300_000 }, async () => {
-  const runs = Number(process.env["HOLDFAST_RUNS"] ?? 25);
   await fc.assert(
     fc.asyncProperty(commands, fc.constantFrom(...stores), fc.constantFrom(...stores), async (work, from, to) => {
       const address = from.address();
@@ -655,7 +655,7 @@ test("random work moves as it is, between any two stores", { timeout: 300_000 },
         await target.close();
       }
     }),
-    { numRuns: runs },
+    { numRuns: runs(6, 25) },
   );
 });
 
@@ -993,12 +993,12 @@ describe("what is passed in", () => {
   });
 });
 
-test("D8 ten thousand saves pass through in bounded memory", { timeout: 300_000 }, async () => {
+test.each([runs(1_000, 10_000)])("D8 %i saves pass through in bounded memory", { timeout: 300_000 }, async (saves) => {
   baseTuning.slackBytes = slackBytes;
   const durable = everyStore.find(({ traits }) => traits.durable) as StoreKind;
   const [source, target] = [await make(durable), await make(durable)];
   const session = await source.session("a");
-  for (let i = 0; i < 10_000; i++) {
+  for (let i = 0; i < saves; i++) {
     session.append({ role: "user", content: `${i} ${"x".repeat(4_000)}` });
     if (i % 50 === 49) session.splice("messages", 0, 50);
     await session.checkpoint();
@@ -1015,7 +1015,7 @@ test("D8 ten thousand saves pass through in bounded memory", { timeout: 300_000 
     for await (const row of source.export()) {
       bytes += row.length;
       rows += 1;
-      if (rows % 500 === 0) {
+      if (rows % (saves / 20) === 0) {
         gc();
         most = Math.max(most, process.memoryUsage().heapUsed - before);
       }
@@ -1023,7 +1023,7 @@ test("D8 ten thousand saves pass through in bounded memory", { timeout: 300_000 
     }
   };
   const report = await target.import(watched());
-  expect(report).toMatchObject({ saves: 10_000, conflicts: [] });
+  expect(report).toMatchObject({ saves, conflicts: [] });
   console.log(`${Math.round(bytes / 1e6)} MB moved; the heap grew by ${Math.round(most / 1e6)} MB at most`);
   expect(most).toBeLessThan(30e6);
   await sound(target);

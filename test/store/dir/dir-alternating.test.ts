@@ -5,6 +5,7 @@ import { openDir } from "../../../src/store/dir/open.js";
 import type { Traits } from "../../../src/store/port/info.js";
 import type { Store } from "../../../src/store/port.js";
 import { storeContract } from "../../../src/testing/index.js";
+import { eachNth } from "../../support/runs.js";
 import { scratch } from "../../support/stores.js";
 
 const traits: Traits = { durable: true, oneMachine: true, shared: true, inBulk: true };
@@ -29,13 +30,10 @@ function inTurns(stores: readonly [Store, Store]): Store {
   return new Proxy({}, { get } as ProxyHandler<object>) as Store;
 }
 
-/** Each handing over takes some milliseconds: every so many cases in short runs, and all of them in long ones. */
-const step = Number(process.env["HOLDFAST_CONTRACT_STEP"] ?? 4);
-
 describe("the store contract on a directory that two processes write in turns", () => {
   const root = scratch();
   let count = 0;
-  test.each(storeContract.filter((_, i) => i % step === 0))("$name", async ({ run }) => {
+  test.each(eachNth(6, storeContract))("$name", async ({ run }) => {
     await run(() => {
       const path = join(root, `store-${++count}`);
       const open = async (tenant?: string) => {

@@ -10,6 +10,7 @@ import { errorOf } from "../../../support/error-of.js";
 import { type Client, PgClient } from "../../../support/pg-client.js";
 import { type Server, startPostgres } from "../../../support/postgres.mjs";
 import { Pooler } from "../../../support/proxy.js";
+import { eachNth, isThorough } from "../../../support/runs.js";
 
 let server: Server;
 beforeAll(async () => {
@@ -276,6 +277,8 @@ describe("search", () => {
 });
 
 describe("what is asked of the server", () => {
+  const contract = eachNth(8, storeContract);
+
   test("G3: behind a pooler that moves every transaction to another connection, all of the contract holds", {
     timeout: 120_000,
   }, async () => {
@@ -290,8 +293,8 @@ describe("what is asked of the server", () => {
         open: (tenant?: string) => openStore(behind(schema), { connections: 3, ...(tenant === undefined ? {} : { tenant }) }),
       };
     };
-    for (const { run } of storeContract) await run(make);
-    expect(pooler.switches).toBeGreaterThan(1_000);
+    for (const { run } of contract) await run(make);
+    expect(pooler.switches).toBeGreaterThan(isThorough ? 1_000 : 100);
     // Negative control: what does rely on its connection fails there.
     const hold = await open(behind(freshSchema()), { prepare: true, connections: 1, busyMs: 200 });
     const error = await errorOf(async () => {
@@ -308,7 +311,7 @@ describe("what is asked of the server", () => {
       const schema = freshSchema();
       return { traits, open: (tenant?: string) => openStore(at(schema), { prepare: true, ...(tenant === undefined ? {} : { tenant }) }) };
     };
-    for (const { run } of storeContract) await run(make);
+    for (const { run } of contract) await run(make);
   });
 
   test.each(["serializable"])("a role whose transactions are %s gets the same", { timeout: 120_000 }, async (level) => {
@@ -322,8 +325,8 @@ describe("what is asked of the server", () => {
       await server.run(`CREATE SCHEMA "${schema}" AUTHORIZATION ${role}`);
       return { traits, open: (tenant?: string) => openStore(at(schema, role), tenant === undefined ? {} : { tenant }) };
     };
-    for (const { run } of storeContract) await run(make);
-    expect(schemas.length).toBeGreaterThan(20);
+    for (const { run } of contract) await run(make);
+    expect(schemas).toHaveLength(contract.length);
   });
 
   test("D1: a commit is waited for also where the server's default is not to", async () => {

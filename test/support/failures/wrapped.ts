@@ -1,5 +1,5 @@
 /** A store with some of its calls replaced. */
-import type { Store } from "../../src/store/port.js";
+import type { Store } from "../../../src/store/port.js";
 
 export const wrapped = (store: Store, calls: Partial<Store>): Store =>
   new Proxy(store, {
