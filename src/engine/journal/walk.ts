@@ -5,7 +5,7 @@
  * WALK-2  each save goes on from the one before it: its `prev` is the digest of that one.
  * WALK-3  a line that a session owns does not end before the place that its anchor knows.
  *
- * The checks run over what was read: a walk that ends early has checked what it answered.
+ * A walk answers what stands before damage, and then throws. One that its reader ends early has checked what it answered.
  */
 
 import { type Need, open } from "../../core/journal/open-save.js";
@@ -99,8 +99,7 @@ export class SaveReader {
     let next = from;
     let last: Save | undefined;
     for await (const saves of this.pages(stretch, o)) {
-      const page: Walked[] = [];
-      for (const save of saves) {
+      yield* verified(saves, (save) => {
         const first = firstSeq(save);
         // The first save may begin before the walk does, and a gap may have grown since the page before it was read.
         const reachesBack = first < next && (isGap(save) || (last === undefined && !o.whole));
@@ -110,9 +109,8 @@ export class SaveReader {
         link.before = walked.digest ?? save.check;
         next = save.seq + 1;
         last = save;
-        page.push(walked);
-      }
-      yield page;
+        return walked;
+      });
     }
     if (to !== MAX_SEQ && next <= to) throw hole(line, next);
     if (to !== MAX_SEQ && next > to + 1) link.before = undefined;
@@ -127,8 +125,7 @@ export class SaveReader {
     for await (const saves of this.pages(stretch, { ...o, newestFirst: true })) {
       if (isAtEnd) checkAnchor(ends as Witnesses, line, saves[0], from - 1);
       isAtEnd = false;
-      const page: Walked[] = [];
-      for (const save of saves) {
+      yield* verified(saves, (save) => {
         // The end of a line is wherever it is. Any other place must be there.
         const { after } = link;
         const reachesOn = save.seq > at && (isGap(save) || at === to);
@@ -137,9 +134,8 @@ export class SaveReader {
         if (save.seq === at && after !== undefined && !after.prev.startsWith(walked.digest ?? save.check)) throw broken(after);
         link.after = save;
         at = firstSeq(save) - 1;
-        page.push(walked);
-      }
-      yield page;
+        return walked;
+      });
     }
     if (isAtEnd) checkAnchor(ends as Witnesses, line, undefined, from - 1);
     if (at >= from && at !== MAX_SEQ) throw hole(line, at);
@@ -155,7 +151,8 @@ export class SaveReader {
     const isAway = !this.#store.traits.oneMachine && to !== MAX_SEQ && typeof rows === "number";
     if (isAway && !newestFirst) return yield* this.#ahead(line, { from, to, items, state });
     for (let [low, high] = [from, to]; low <= high; ) {
-      await breathe();
+      // Those who share reads must ask in the same moment.
+      if (o.shared === undefined) await breathe();
       const limit = typeof rows === "number" ? rows : rows();
       const order = newestFirst ? { newestFirst } : undefined;
       const read = () => this.#store.saves(line, { from: low, to: high, limit, ...order, items, state });
@@ -215,6 +212,18 @@ export class SaveReader {
     const [save] = await this.#store.saves(line, { items: false, state: false, ...query, limit: 1 });
     return save;
   }
+}
+
+/** The saves of a page, each checked. What stands before damage is answered first. */
+function* verified(saves: readonly Save[], check: (save: Save) => Walked): Generator<readonly Walked[]> {
+  const page: Walked[] = [];
+  try {
+    for (const save of saves) page.push(check(save));
+  } catch (error) {
+    if (page.length > 0) yield page;
+    throw error;
+  }
+  yield page;
 }
 
 function opened(save: Save, { items = false, state = false, opens, whole }: WalkOptions): Walked {
