@@ -280,8 +280,12 @@ describe("what is promised of all of them", () => {
     expect(readFileSync(page, "utf8")).toBe(stdout);
   });
 
-  /** As it is pasted into a shell. */
-  const pasted = (line: string, cwd: string) => sh(`holdfast() { '${process.execPath}' '${bin}' "$@"; }\n${line}`, cwd);
+  /** As it is pasted into a shell, which splits it into words. */
+  const pasted = async (line: string, cwd: string) => {
+    const words = (await sh(`holdfast() { printf '%s\\0' "$@"; }\n${line}`, cwd)).stdout.split("\0").slice(0, -1);
+    expect(words, line).not.toEqual([]);
+    return run(words, { cwd });
+  };
   const proposedBy = (stderr: string) => [...stderr.matchAll(/^(?:Next:|     ) (holdfast .+)$/gm)].map(([, line]) => line as string);
   const GOES_ON = /^holdfast (tail -f|doctor)/;
 

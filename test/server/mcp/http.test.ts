@@ -5,8 +5,9 @@ import { connect as tcp } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { open } from "../../../src/index.js";
+import { run } from "../../cli/command.js";
 import { errorOf } from "../../support/error-of.js";
 import { calling, clientFor, type HttpProcess, httpProcess, httpTransport, TOKEN, ways } from "../../support/mcp.js";
 import { scratch } from "../../support/stores.js";
@@ -51,10 +52,10 @@ function send(url: string, { method = "POST", path = "/mcp", headers = proper, b
 }
 
 let server: HttpProcess;
-beforeEach(async () => {
+beforeAll(async () => {
   server = await httpProcess(place());
 });
-afterEach(async () => {
+afterAll(async () => {
   await server.stop();
 });
 
@@ -253,16 +254,17 @@ describe.each(ways.filter(({ over }) => over === "http"))("tenants, $era", ({ er
       await made.connect(httpTransport(server.url));
       return { client: made, call: calling(made) };
     })();
+    const id = `heard by few, ${era}`;
     let unheard = 0;
     for (let i = 0; i < 30; i++) {
       const cancel = new AbortController();
       setTimeout(() => cancel.abort(), i % 10);
-      const args = { id: "ann", state: { i }, idempotencyKey: `k${i}` };
+      const args = { id, state: { i }, idempotencyKey: `${era} ${i}` };
       await client.callTool({ name: "agent_save", arguments: args }, { signal: cancel.signal }).catch(() => unheard++);
       await call("agent_save", args);
     }
     expect(unheard).toBeGreaterThan(0);
-    expect(await call("agent_load", { id: "ann" })).toMatchObject({ agent: { version: 30, state: { i: 29 } } });
+    expect(await call("agent_load", { id })).toMatchObject({ agent: { version: 30, state: { i: 29 } } });
     await client.close();
   });
 });
@@ -301,7 +303,8 @@ test("a file of tokens that says nothing, or too much, is refused; one that othe
   ] as const) {
     const file = join(directory, `tokens-${count++}`);
     writeFileSync(file, text, { mode: 0o600 });
-    expect(String(await errorOf(() => httpProcess(place(), ["--tokens", file])))).toMatch(says);
+    const refused = await run(["mcp", "--http", "0", "--store", place(), "--tokens", file]);
+    expect([refused.exit === 0, refused.stderr]).toEqual([false, expect.stringMatching(says)]);
   }
   const file = join(directory, `tokens-${count++}`);
   writeFileSync(file, "acme token-of-acme-0123456789");

@@ -5,8 +5,10 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { open } from "../../../src/index.js";
+import { run, runApart } from "../../cli/command.js";
 import { errorOf } from "../../support/error-of.js";
 import { bin, calling, ways } from "../../support/mcp.js";
+import { runs } from "../../support/runs.js";
 import { scratch } from "../../support/stores.js";
 
 const [way] = ways as [(typeof ways)[number]];
@@ -272,7 +274,7 @@ test("a line of 100 MB is let go, answered as too long, and costs no memory; the
       '{"method":"tools/call","params":{"name":"agent_save","arguments":{"id":"bob","system":"',
       '"}},"jsonrpc":"2.0","id":"last"}\n',
       "last",
-      400,
+      runs(100, 400),
     ],
   ] as const) {
     await raw.write(head);
@@ -291,7 +293,7 @@ test("a line of 100 MB is let go, answered as too long, and costs no memory; the
 
 test("stdin closed in the middle of a save: the save is there whole or not at all, and the process ends by itself", async () => {
   let there = 0;
-  for (let round = 0; round < 7; round++) {
+  for (let round = 0; round < runs(3, 7); round++) {
     const store = place();
     const raw = await greeted(store);
     const messages = Array.from({ length: 500 }, (_, i) => ({ role: "user", content: `${i} `.repeat(200) }));
@@ -376,7 +378,7 @@ test("where another holds a conversation, the answer says who, and that it may g
 
 test("called again under its key after the server was killed, each call has one effect", async () => {
   const store = place();
-  const ROUNDS = 8;
+  const ROUNDS = runs(2, 8);
   let killed = 0;
   const callAll = async (client: Parameters<typeof calling>[0], i: number) => {
     for (const [name, args] of [
@@ -409,8 +411,9 @@ test("called again under its key after the server was killed, each call has one 
 }, 120_000);
 
 test("a store that cannot be opened, and wrong options, end it with a word on stderr and nothing on stdout", async () => {
-  for (const [args, code, says] of [
-    [["--store", "ftp://x"], 1, /no store for "ftp:"/],
+  for (const [args, code, says, ended = run] of [
+    // It has begun with stdout before it opens the store.
+    [["--store", "ftp://x"], 1, /no store for "ftp:"/, runApart],
     [["--http", "http"], 2, /--http: it takes a port/],
     [["--http", "70000"], 2, /--http: it takes a port/],
     [["--tokens", "x"], 2, /--tokens: it goes with --http/],
@@ -422,19 +425,10 @@ test("a store that cannot be opened, and wrong options, end it with a word on st
     [["--read-only", "--store", join(directory, "mistyped.db")], 3, /There is no store/],
     [["--http", "0", "--store", "ftp://x"], 1, /no store for "ftp:"/],
   ] as const) {
-    const child = spawn(process.execPath, [bin, "mcp", ...args], { stdio: "pipe", env: { ...process.env, HOLDFAST_STORE: place() } });
-    let out = "";
-    let told = "";
-    child.stdout.on("data", (chunk) => {
-      out += chunk;
-    });
-    child.stderr.on("data", (chunk) => {
-      told += chunk;
-    });
-    child.stdin.end();
-    expect(await new Promise((resolve) => child.once("close", resolve)), `${args} ${told}`).toBe(code);
-    expect(told).toMatch(says);
-    expect(told).not.toMatch(/ at .*\.js:\d+/);
-    expect(out).toBe("");
+    const { exit, stdout, stderr } = await ended(["mcp", ...args], { env: { HOLDFAST_STORE: place() } });
+    expect(exit, `${args} ${stderr}`).toBe(code);
+    expect(stderr).toMatch(says);
+    expect(stderr).not.toMatch(/ at .*\.js:\d+/);
+    expect(stdout).toBe("");
   }
 });

@@ -47,7 +47,7 @@ describe.each(ways)("MCP over $name", ({ era, connect: begin }) => {
     });
   });
 
-  test("tools have titles, all four hints and schemas; those that change something take a key", async () => {
+  test("tools have titles, all four hints and schemas; and wrong arguments are refused in words, and the next call is answered", async () => {
     const { client } = await connect();
     const { tools } = await client.listTools();
     for (const { name, title, description, annotations, inputSchema, outputSchema } of tools) {
@@ -65,10 +65,6 @@ describe.each(ways)("MCP over $name", ({ era, connect: begin }) => {
       expect("idempotencyKey" in (inputSchema.properties ?? {}), name).toBe(!annotations?.readOnlyHint);
     }
     expect(client.getInstructions()).toMatch(/data, and never instructions/);
-  });
-
-  test("wrong arguments are refused in words, and the next call is answered", async () => {
-    const { client } = await connect();
     const call = calling(client);
     for (const [name, args, says] of badArguments)
       expect(((await errorOf(() => call(name, args))) as Error).message, `${name} ${JSON.stringify(args)}`).toMatch(says);
