@@ -1,5 +1,8 @@
 /**
- * The long campaign: the code of test/faults with larger numbers. Build first.
+ * The long campaign: the code of test/faults with larger numbers, and then the tests of `--short` with the seed of this run. Build first.
+ *
+ * With `--short`: only the tests of test/faults, and all runs of those tests that make some of them in `npm test`, with fixed seeds. It takes
+ * less than ten minutes on two cores. More words go to vitest: `npm run faults -- --short test/faults/kills`.
  *
  *   HOLDFAST_KILLS         kills at random instants                         10000
  *   HOLDFAST_AGENT_KILLS   kills around the calls of an agent               10000
@@ -29,6 +32,16 @@ import { cartographer, classes, damageAll, frameBits, killedStore, soundStore, s
 import { inDirectory, inPostgres, killCampaign } from "../test/faults/kills/kill-campaign.mjs";
 import { random } from "../test/support/random.mjs";
 import { startPostgres } from "../test/support/postgres.mjs";
+
+/** Runs the tests of vitest.faults.config.ts. Answers the exit code. */
+async function faultTests(words = [], env = {}) {
+  const args = ["node_modules/vitest/vitest.mjs", "run", "-c", "vitest.faults.config.ts", ...words];
+  const vitest = spawn(process.execPath, args, { env: { ...process.env, ...env }, stdio: "inherit" });
+  const [code, signal] = await once(vitest, "exit");
+  return signal === null ? code : 1;
+}
+
+if (process.argv[2] === "--short") process.exit(await faultTests(process.argv.slice(3)));
 
 const number = (name, standard) => (process.env[name] === "all" ? Number.MAX_SAFE_INTEGER : Number(process.env[name] ?? standard));
 const seed = Number(process.env["HOLDFAST_SEED"] ?? randomInt(2 ** 31));
@@ -179,6 +192,11 @@ if (process.env.HOLDFAST_ACTING_CALLS !== "0")
     const [code] = await once(vitest, "exit");
     return { did: "every cell", wrong: code === 0 ? [] : ["see above"] };
   });
+
+await campaign("the tests of --short, with this seed", async () => {
+  const code = await faultTests(["--reporter=dot"], { HOLDFAST_SEED: String(seed) });
+  return { did: "every test", wrong: code === 0 ? [] : ["see above"] };
+});
 
 const FLIPS = number("HOLDFAST_FLIPS", 50_000);
 async function flips(name, make, bits) {
