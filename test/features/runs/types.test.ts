@@ -95,8 +95,9 @@ const compiled = {
     hold.agent({ name: "x", model, tools: { t: { run: () => 1 } } });
     // @ts-expect-error there is no such mode
     hold.agent({ name: "x", model, tools: { t: { mode: "twice", run: () => 1 } } });
+    const checked = { mode: "repeatable", run: () => 1, check: async () => undefined } as const;
     // @ts-expect-error what is run again needs no check
-    hold.agent({ name: "x", model, tools: { t: { mode: "repeatable", run: () => 1, check: async () => undefined } } });
+    hold.agent({ name: "x", model, tools: { t: checked } });
     // @ts-expect-error a tool needs something to run
     hold.agent({ name: "x", model, tools: { t: { mode: "once" } } });
     // @ts-expect-error only a keyed call has it
