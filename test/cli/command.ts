@@ -50,12 +50,19 @@ async function inThisProcess(words: readonly string[], o: RunOptions): Promise<E
   const [cwd, env, { exitCode }] = [process.cwd(), { ...process.env }, process];
   const listeners = SIGNALS.map((name) => process.listeners(name));
   const [stdout, stderr] = [captured(process.stdout), captured(process.stderr)];
+  // A command that ends its process does so in its last step.
+  const { exit: endProcess } = process;
+  let ended: number | undefined;
+  process.exit = ((code?: number) => {
+    ended = code ?? 0;
+  }) as typeof process.exit;
   replaceEnvironment(bare(o));
   process.chdir(o.cwd ?? cwd);
   try {
     const exit = await runCommand(words, version);
-    return { exit, stdout: stdout.text(), stderr: stderr.text() };
+    return { exit: ended ?? exit, stdout: stdout.text(), stderr: stderr.text() };
   } finally {
+    process.exit = endProcess;
     for (const stream of [stdout, stderr]) stream.release();
     replaceEnvironment(env);
     process.chdir(cwd);

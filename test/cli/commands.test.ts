@@ -8,7 +8,7 @@ import { expect, test } from "vitest";
 import { open } from "../../src/index.js";
 import { filesWith } from "../support/bytes.js";
 import { everyStore, scratch } from "../support/stores.js";
-import { bin, onTerminal, run, runApart } from "./command.js";
+import { bin, onTerminal, run } from "./command.js";
 import { makeWorld } from "./world.js";
 
 const directory = scratch();
@@ -271,7 +271,7 @@ test("completion: commands, options, values and ids, and nothing where there is 
   expect(await complete("import", "ares", "x")).toEqual(["__files__"]);
   expect(await complete("help", "sho")).toEqual(["show"]);
   const empty = fresh();
-  expect(await runApart(["__complete", "--", "show", ""], { cwd: empty })).toMatchObject({ exit: 0, stdout: "" });
+  expect(await run(["__complete", "--", "show", ""], { cwd: empty })).toMatchObject({ exit: 0, stdout: "" });
   expect(existsSync(join(empty, ".holdfast"))).toBe(false);
   // In a shell: what it offers for a line that was begun.
   const line = `source <('${process.execPath}' '${bin}' completion bash); holdfast() { '${process.execPath}' '${bin}' "$@"; }; COMP_WORDS=(holdfast show order-42-w); COMP_CWORD=2; _holdfast; printf '%s\\n' "\${COMPREPLY[@]}"`;

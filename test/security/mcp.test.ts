@@ -387,7 +387,7 @@ describe("H2: one body cannot hold up the others", () => {
   test.runIf(isThorough)("control: 10,000 messages of 1 KB are saved, 1,000 in a call, and one of 12 MB", async () => {
     const save = async (id: string, messages: readonly object[]): Promise<void> => {
       const saved = await send(ANN, {}, call("conversation_save", JSON.stringify({ id, messages })));
-      expect(saved).toMatchObject({ status: 200, body: expect.not.stringContaining("isError") });
+      expect([saved.status, saved.body.includes("isError") ? saved.body : ""]).toEqual([200, ""]);
     };
     for (let from = 0; from < 10_000; from += 1_000)
       await save(
