@@ -2,7 +2,7 @@
 
 export type { AgentPage, Agents, AgentWithSessions, SnapshotPage } from "./api/agents.js";
 export type { CheckpointState, Checkpoints, DeletedCheckpoint } from "./api/checkpoints.js";
-export type { EffectFilter, Effects } from "./api/effects.js";
+export type { Effects } from "./api/effects.js";
 export type { ApplyOptions, PolicyOptions, Retention } from "./api/retention.js";
 export type { SessionState, Sessions } from "./api/sessions.js";
 export { type Mode, NotDone, type WaitsFor } from "./core/effects/effect.js";
@@ -47,6 +47,7 @@ export type { CheckpointFilter, CheckpointListOptions, CheckpointPage } from "./
 export type { Clock } from "./engine/journal/ground.js";
 export type { Operation, Result, Telemetry, TelemetryEvent } from "./engine/journal/telemetry.js";
 export type { RewindOptions, Rewound } from "./engine/lifecycle/lines.js";
+export type { EffectFilter } from "./engine/lifecycle/list-effects.js";
 export type { ForkOptions, Session } from "./engine/lifecycle/session.js";
 export type { SessionOptions } from "./engine/lifecycle/session-options.js";
 export type { SessionSummary } from "./engine/lifecycle/session-summary.js";

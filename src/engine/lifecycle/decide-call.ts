@@ -1,0 +1,143 @@
+/** Decide about a call that waits or is in doubt: approve, deny or settle it. It needs no lease. */
+import type { Effect } from "../../core/effects/effect.js";
+import { checkText, MAX_REASON } from "../../core/journal/checkpoint.js";
+import { HoldfastError, quote } from "../../core/values/errors.js";
+import { checkName, type SessionId } from "../../core/values/ids.js";
+import { encode, type Json } from "../../core/values/json.js";
+import {
+  type Decision,
+  type DecisionLetter,
+  decisionId,
+  decisionIn,
+  inWords,
+  isSame,
+  isStillAsked,
+  lateDecision,
+  lateId,
+  standing,
+} from "../calls/decisions.js";
+import type { Ground } from "../journal/ground.js";
+import { mailOf, type Settlement } from "../records/rows.js";
+import { invalid, options } from "../util/options.js";
+import { type DecidableCall, findCall, requireCall } from "./find-call.js";
+import { cancelSession, takeIn } from "./outside.js";
+
+export interface DecidedBy {
+  /** Who decided. Kept in the journal. */
+  readonly by?: string;
+}
+
+export async function approveCall(
+  ground: Ground,
+  id: string,
+  o: (DecidedBy & { readonly args?: Json; readonly note?: string }) | undefined,
+): Promise<void> {
+  const { by, args, note } = options(o, "effects.approve", ["by", "args", "note"]);
+  const call = await requireCall(ground, id, ["waiting"], (effect) => effect.waits?.for === "approval" || effect.waits?.for === "repeat");
+  await decide(ground, call, {
+    kind: "approve",
+    ...about(call),
+    ...who(by),
+    ...(note !== undefined && { note: checkText(note, "note", MAX_REASON) }),
+    ...(args !== undefined && { args: redactedArgs(ground, args, call.effect.name) }),
+  });
+}
+
+function redactedArgs({ redactor }: Ground, args: Json, tool: string): Json {
+  const { value } = encode(args, "args");
+  return redactor?.json(value, { in: "arguments", tool }) ?? value;
+}
+
+export async function denyCall(ground: Ground, id: string, o: DecidedBy & { readonly reason: string }): Promise<void> {
+  const { by, reason } = options(o, "effects.deny", ["by", "reason"]);
+  const why = checkText(reason, "reason", MAX_REASON);
+  const call = await requireCall(ground, id, ["waiting"]);
+  await decide(ground, call, { kind: "deny", ...about(call), ...who(by), reason: why });
+  await leaveChild(ground, call.effect, why);
+}
+
+export async function settleCall(ground: Ground, id: string, o: Settlement & DecidedBy): Promise<void> {
+  const given = options(o as { result?: Json; error?: string; retry?: true; by?: string }, "effects.settle", [
+    "result",
+    "error",
+    "retry",
+    "by",
+  ]);
+  const said = (["result", "error", "retry"] as const).filter((name) => given[name] !== undefined);
+  if (said.length !== 1) throw invalid("effects.settle", "say one of result, error and retry: true");
+  const as: Settlement =
+    given.result !== undefined
+      ? { result: encode(given.result, "result").value }
+      : given.error !== undefined
+        ? { error: checkText(given.error, "error", MAX_REASON) }
+        : { retry: true };
+  if ("retry" in as && given.retry !== true) throw invalid("retry", "it must be true");
+  const call = await requireCall(ground, id, ["waiting", "doubt"]);
+  await decide(ground, call, { kind: "settle", ...about(call), ...who(given.by), as });
+  if (!("retry" in as)) await leaveChild(ground, call.effect, "The call that ran it was settled.");
+}
+
+/** A call that is over runs its child no more. The child is cancelled, so that its own calls are not asked about. */
+async function leaveChild(ground: Ground, { id, waits }: Effect, reason: string): Promise<void> {
+  if (waits?.for !== "child") return;
+  const now = (await findCall(ground, id))?.effect;
+  // Woken in the meantime, it goes on with its child.
+  if (now !== undefined && now.phase !== "done") return;
+  await cancelSession(ground, waits.session as SessionId, reason).catch((error: unknown) => {
+    if (!(error instanceof HoldfastError) || error.code !== "NOT_FOUND") throw error;
+  });
+}
+
+/**
+ * Post a decision, and find out whether it stands. The first letter about this time that the call waits, or is in doubt, stands; another one
+ * that says the same resolves too, and one that says something else is a CONFLICT. If another process holds the session, its next look takes
+ * the letter in.
+ */
+async function decide(ground: Ground, { session, effect, stands: before }: DecidableCall, doc: DecisionLetter): Promise<void> {
+  const said = decisionIn((ground.redactor?.mail(doc) as DecisionLetter | undefined) ?? doc);
+  if (before !== undefined && isSame(before, said, effect)) return;
+  if (before !== undefined) throw alreadyDecided(effect, session, before);
+  for (let again = 0; ; again++) {
+    const id = decisionId(effect.id, doc.asked, again);
+    const isOurs = (await ground.tryPost(session, doc, { id })) !== "conflict";
+    await takeIn(ground, session);
+    const inMail = await decisionInMail(ground, session, effect, id);
+    const found = inMail === undefined ? await standing(ground, effect.id, doc.asked) : undefined;
+    if (found?.isThisTime && isOurs) return;
+    const stands = inMail ?? found?.decision;
+    if (stands !== undefined && isSame(stands, said, effect)) return;
+    // The letter was taken in while the session was on another line, and decided nothing: it is posted anew.
+    const isOpen = !inMail && !found?.isThisTime && isStillAsked((await findCall(ground, effect.id))?.effect, doc.asked);
+    if (!isOpen) throw alreadyDecided(effect, session, stands);
+  }
+}
+
+/** The decision that will stand once the letter of this id is taken in; undefined if it does not wait any more. */
+async function decisionInMail(
+  { store }: Ground,
+  session: SessionId,
+  { id: effect, attempt }: Effect,
+  id: string,
+): Promise<Decision | undefined> {
+  const ids = [id, lateId(effect, attempt?.no ?? 1)];
+  const letters = (await store.inbox(session, { ids })).map((letter) => ({ ...letter, doc: mailOf(letter.text, session) }));
+  if (!letters.some((letter) => letter.id === id)) return undefined;
+  // What the call itself has answered counts if it came first.
+  const [first] = letters.filter(({ doc }) => doc.kind !== "late" || "result" in doc.as);
+  return first?.doc.kind === "late" ? lateDecision(first.doc.as) : decisionIn(first?.doc as DecisionLetter);
+}
+
+/** Which call it is about, and which time that waits or is in doubt. */
+const about = ({ effect: { id, asked = 0 } }: DecidableCall) => ({ effect: id, asked });
+
+const who = (by: unknown): { readonly by?: string } => (by === undefined ? {} : { by: checkName(by, "by") });
+
+function alreadyDecided({ id, name }: Effect, session: SessionId, stands: Decision | undefined): HoldfastError {
+  const says = stands === undefined ? "no longer waits for this: it has gone on" : `was already ${inWords(stands)}`;
+  return new HoldfastError("CONFLICT", `The call ${quote(id)} of ${quote(name)} ${says}. This decision does not count.`, {
+    sessionId: session,
+    effectId: id,
+    ...(stands !== undefined && { decision: stands.is }),
+    ...(stands?.by !== undefined && { decidedBy: stands.by }),
+  });
+}

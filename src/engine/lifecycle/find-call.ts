@@ -1,0 +1,50 @@
+/** Find a call by its effect id, with its session, and with the decision that stands if it was decided about. */
+import { type Effect, lineOfEffect } from "../../core/effects/effect.js";
+import { HoldfastError, quote } from "../../core/values/errors.js";
+import { checkName, isLineId, type SessionId } from "../../core/values/ids.js";
+import { type Decision, standing } from "../calls/decisions.js";
+import type { Ground } from "../journal/ground.js";
+import { headOf } from "../records/rows.js";
+
+interface FoundCall {
+  readonly session: SessionId;
+  /** Undefined if the session's course does not hold the call any more. */
+  readonly effect: Effect | undefined;
+}
+
+export async function findCall(ground: Ground, id: string): Promise<FoundCall | undefined> {
+  ground.usable();
+  const line = lineOfEffect(checkName(id, "effect id"));
+  const owner = isLineId(line) ? (await ground.journal.line(line))?.session : undefined;
+  const present = owner == null ? undefined : await ground.journal.present(owner as SessionId);
+  if (present === undefined) return undefined;
+  return { session: headOf(present.row).id, effect: (await ground.loader.courseAt(present)).get(id) };
+}
+
+export interface DecidableCall {
+  readonly session: SessionId;
+  readonly effect: Effect;
+  /** The decision that stands, if the call was decided about. */
+  readonly stands?: Decision;
+}
+
+/** A call that can be decided about, or that was: then with the decision that stands. */
+export async function requireCall(
+  ground: Ground,
+  id: string,
+  phases: readonly Effect["phase"][],
+  fits: (effect: Effect) => boolean = () => true,
+): Promise<DecidableCall> {
+  const found = await findCall(ground, id);
+  if (found?.effect === undefined)
+    throw new HoldfastError("NOT_FOUND", `There is no call ${quote(id)} that is not over.`, { effectId: id });
+  const { effect, session } = found;
+  if (phases.includes(effect.phase) && fits(effect)) return { session, effect };
+  const stands = await standing(ground, id, effect.asked);
+  if (stands !== undefined && (stands.isThisTime || effect.phase === "done")) return { session, effect, stands: stands.decision };
+  const is = effect.phase === "doubt" ? "in doubt" : (effect.waits?.for ?? effect.phase);
+  throw new HoldfastError("BAD_STATUS", `The call ${quote(id)} of ${quote(effect.name)} does not wait for this: it is ${is}.`, {
+    sessionId: session,
+    effectId: id,
+  });
+}

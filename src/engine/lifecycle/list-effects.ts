@@ -1,0 +1,59 @@
+/** List calls that wait or are in doubt, as people see them, and read one that is not over. */
+import { checkName, type SessionId } from "../../core/values/ids.js";
+import type { SessionRow } from "../../store/port/rows.js";
+import { type Pending, pendingOf } from "../calls/pending.js";
+import type { Ground } from "../journal/ground.js";
+import { cursorAt, invalid, limitOf, numberOf, oneOf, options, type Page } from "../util/options.js";
+import { findCall } from "./find-call.js";
+
+export interface EffectFilter {
+  readonly status: "waiting" | "in-doubt";
+  readonly agent?: string;
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+/** Those of the newest sessions first. */
+export async function listEffects(ground: Ground, filter: EffectFilter): Promise<Page<Pending>> {
+  const { status, agent, limit, cursor } = options(filter, "effects.list", ["status", "agent", "limit", "cursor"]);
+  const wanted = oneOf(status, "status", ["waiting", "in-doubt"]);
+  if (wanted === undefined) throw invalid("status", "it must be one of waiting, in-doubt");
+  const most = limitOf(limit, "limit");
+  const of = agent === undefined ? undefined : checkName(agent, "agent");
+  let before = cursor === undefined ? undefined : numberOf(cursor, "s", ground.store.cursorKey);
+  const items: Pending[] = [];
+  for (;;) {
+    const row = await nextSession(ground, wanted, of, before);
+    if (row === undefined) return { items };
+    // All calls of one session stand on one page.
+    if (items.length >= most) return { items, next: cursorAt(row.no + 1, "s", ground.store.cursorKey) };
+    before = row.no;
+    items.push(...(await callsOf(ground, row.id as SessionId)).filter((pending) => pending.status === wanted));
+  }
+}
+
+/** A session in doubt may have calls that wait, too. */
+async function nextSession(
+  { store }: Ground,
+  status: EffectFilter["status"],
+  agent: string | undefined,
+  before: number | undefined,
+): Promise<SessionRow | undefined> {
+  const query = { ...(agent !== undefined && { agent }), ...(before !== undefined && { before }), limit: 1 };
+  const [inDoubt] = await store.sessions({ ...query, status: "in-doubt" });
+  const [waiting] = status === "waiting" ? await store.sessions({ ...query, status: "waiting" }) : [];
+  return inDoubt === undefined || (waiting !== undefined && waiting.no > inDoubt.no) ? waiting : inDoubt;
+}
+
+async function callsOf(ground: Ground, session: SessionId): Promise<readonly Pending[]> {
+  const present = await ground.journal.present(session);
+  if (present === undefined) return [];
+  const course = await ground.loader.courseAt(present);
+  const past = ground.journal.pastOf(present);
+  return Promise.all(course.open.map((effect) => pendingOf(ground, session, past, effect)));
+}
+
+export async function getEffect(ground: Ground, id: string): Promise<Pending | undefined> {
+  const found = await findCall(ground, id);
+  return found === undefined ? undefined : (await callsOf(ground, found.session)).find(({ effectId }) => effectId === id);
+}
