@@ -1,6 +1,6 @@
 /** The public surface. */
 
-export type { AgentPage, Agents, AgentWithSessions, SnapshotPage } from "./api/agents.js";
+export type { Agents } from "./api/agents.js";
 export type { CheckpointState, Checkpoints, DeletedCheckpoint } from "./api/checkpoints.js";
 export type { Effects } from "./api/effects.js";
 export type { ApplyOptions, PolicyOptions, Retention } from "./api/retention.js";
@@ -96,6 +96,8 @@ export type { Worker, WorkerOptions, WorkerStats } from "./features/runs/workers
 export type { FoundItem, FoundMessage, FoundTitle, SearchFilter, SearchPage } from "./features/search/find.js";
 export type { IndexOptions, IndexProgress } from "./features/search/search.js";
 export type { AutoSnapshot, AutoSnapshotOptions } from "./features/snapshots/auto-snapshot.js";
+export type { AgentPage, AgentWithSessions } from "./features/snapshots/list-agents.js";
+export type { SnapshotPage } from "./features/snapshots/list-snapshots.js";
 export type { PrunedSnapshots, SnapshotPruneOptions } from "./features/snapshots/prune-snapshots.js";
 export type { RestoreOptions, RestoreReport, Restoring } from "./features/snapshots/restoring.js";
 export type { ExportFilter, ExportOptions, TransferProgress } from "./features/transfer/export.js";

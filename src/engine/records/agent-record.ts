@@ -6,6 +6,7 @@ import { deepFreeze, encode, equal, type Json, type JsonObject } from "../../cor
 import { isTime } from "../../core/values/shapes.js";
 import { isoTime } from "../../core/values/time.js";
 import { AGENT, type DocChange, type DocRow } from "../../store/port/documents.js";
+import type { Store } from "../../store/port.js";
 import { invalid, listOf, options, wholeNumber } from "../util/options.js";
 import { sealed, unsealedOr } from "./rows.js";
 
@@ -145,6 +146,17 @@ export function agentOf(row: DocRow): AgentDoc {
   const doc = unsealedOr<AgentDoc>(row.text, () => damagedAgent(row.id));
   if (doc.id !== row.id || doc.version !== row.version) throw damagedAgent(row.id);
   return deepFreeze(doc);
+}
+
+export async function findAgent(store: Store, id: string): Promise<AgentDoc | undefined> {
+  const row = await store.doc(AGENT, id);
+  return row && agentOf(row);
+}
+
+export async function requireAgent(store: Store, id: string): Promise<AgentDoc> {
+  const doc = await findAgent(store, id);
+  if (doc === undefined) throw noAgent(id);
+  return doc;
 }
 
 /** Undefined where it is damaged. */

@@ -1,7 +1,12 @@
-/** Snapshots that are taken by themselves. */
-import type { Snapshot } from "../../engine/records/snapshot-record.js";
+/** Take automatic snapshots of an agent from time to time, and keep the newest. */
+import { checkName } from "../../core/values/ids.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { restoringIn, type Snapshot, snapshotOf, snapshotsOf } from "../../engine/records/snapshot-record.js";
 import { type EveryOptions, every, type Repeating } from "../../engine/util/every.js";
 import { callback, options, wholeNumber } from "../../engine/util/options.js";
+import type { DocRow } from "../../store/port/documents.js";
+import { removeUnlessInUse } from "./snapshot-in-use.js";
+import { snapshotNow } from "./take-snapshot.js";
 
 export interface AutoSnapshotOptions extends EveryOptions {
   /** How many automatic ones are kept; those of other kinds are never touched. */
@@ -12,22 +17,39 @@ export interface AutoSnapshotOptions extends EveryOptions {
 /** Stopped, it takes no more; one that is just being taken is there then. */
 export type AutoSnapshot = Repeating;
 
-interface Work {
-  /** Undefined where nothing has changed since the last. */
-  readonly take: () => Promise<Snapshot | undefined>;
-  readonly prune: (keep: number) => Promise<void>;
-  readonly stopped: () => void;
-}
-
-export function autoSnapshot(given: AutoSnapshotOptions, { take, prune, stopped }: Work): AutoSnapshot {
+export function autoSnapshot(ground: Ground, id: string, given: AutoSnapshotOptions, stopped: () => void): AutoSnapshot {
+  ground.usable();
+  const agent = checkName(id, "agent id");
   const o = options(given, "agents.autoSnapshot", ["everyMs", "keep", "onSnapshot", "onError"]);
   const keep = wholeNumber(o.keep, "keep", 1, 100_000);
   const onSnapshot = callback(o.onSnapshot, "onSnapshot");
   const run = async (): Promise<void> => {
-    const snapshot = await take();
+    const snapshot = await takeIfChanged(ground, agent);
     if (snapshot === undefined) return;
-    await prune(keep);
+    await removeOlder(ground, agent, keep);
     onSnapshot?.(snapshot);
   };
   return every(o, { run, stopped, failed: "An automatic snapshot could not be taken" });
+}
+
+/** Undefined where nothing has changed since the last. */
+async function takeIfChanged(ground: Ground, agent: string): Promise<Snapshot | undefined> {
+  const [newest] = await automatics(ground, agent);
+  return snapshotNow(ground, agent, { kind: "automatic", metadata: {} }, { unless: newest && snapshotOf(newest).digest });
+}
+
+async function removeOlder(ground: Ground, agent: string, keep: number): Promise<void> {
+  for (const row of (await automatics(ground, agent)).slice(keep)) await removeUnlessInUse(ground, { ...row, restoring: restoringIn(row) });
+}
+
+/** Newest first; one that is damaged is passed over, and stays. */
+async function automatics({ store }: Ground, agent: string): Promise<readonly DocRow[]> {
+  const isAutomatic = (row: DocRow) => {
+    try {
+      return snapshotOf(row).kind === "automatic";
+    } catch {
+      return false;
+    }
+  };
+  return (await snapshotsOf(store, agent)).filter(isAutomatic);
 }

@@ -2,6 +2,7 @@
 import { type Dated, expired, type RetentionPolicy, type RetentionRules } from "../../core/retention/policy.js";
 import type { Lease } from "../../core/sessions/lease.js";
 import { HoldfastError } from "../../core/values/errors.js";
+import { checkName } from "../../core/values/ids.js";
 import type { Ground } from "../../engine/journal/ground.js";
 import { checkRules, RULES } from "../../engine/records/check-policy.js";
 import { documents } from "../../engine/records/documents.js";
@@ -42,7 +43,8 @@ interface SnapshotRun {
 const MOST_IDS = 1_000;
 
 /** Prunes by the rules that are given, else by those of the agent's policy or the store's; without any nothing goes. */
-export async function pruneSnapshots(ground: Ground, agent: string, given: SnapshotPruneOptions | undefined): Promise<PrunedSnapshots> {
+export async function pruneSnapshots(ground: Ground, id: string, given: SnapshotPruneOptions | undefined): Promise<PrunedSnapshots> {
+  const agent = checkName(id, "agent id");
   const { dryRun, signal, ...rest } = options(given, "agents.pruneSnapshots", [...RULES, "dryRun", "signal"]);
   const said = checkRules(rest, "agents.pruneSnapshots");
   const run = { dryRun: flag(dryRun, "dryRun") ?? false, signal: signalOf(signal) };

@@ -1,17 +1,18 @@
-/** Deleting an agent with all that is its own, and nothing else. */
+/** Delete an agent with all that is its own, and nothing else. */
 import { HoldfastError, quote } from "../../core/values/errors.js";
-import type { SessionId } from "../../core/values/ids.js";
+import { checkName, type SessionId } from "../../core/values/ids.js";
 import type { JsonObject } from "../../core/values/json.js";
 import { Acted } from "../../engine/calls/acted.js";
 import { cutLines } from "../../engine/journal/cut-lines.js";
 import { descendants } from "../../engine/journal/family.js";
 import type { Ground } from "../../engine/journal/ground.js";
-import type { Receipt } from "../../engine/journal/receipts.js";
+import { onceRemoved, type Receipt } from "../../engine/journal/receipts.js";
 import { childrenOf } from "../../engine/lifecycle/outside.js";
 import { noAgent } from "../../engine/records/agent-record.js";
 import { unlessDamaged } from "../../engine/records/damage.js";
 import { snapshotsOf } from "../../engine/records/snapshot-record.js";
 import { RETENTION } from "../../engine/records/stored-policy.js";
+import { type KeyOption, options } from "../../engine/util/options.js";
 import { AGENT, SNAPSHOT } from "../../store/port/documents.js";
 import type { LineRow, SessionRow } from "../../store/port/rows.js";
 import { capture } from "./capture.js";
@@ -26,8 +27,19 @@ export interface DeletedAgent {
 const AT_ONCE = 1_000;
 const TRIES = 10;
 
+export async function deleteAgent(ground: Ground, id: string, o: KeyOption | undefined): Promise<DeletedAgent> {
+  const { key } = options(o, "agents.delete", ["key"]);
+  const agent = checkName(id, "agent id");
+  return onceRemoved<JsonObject, DeletedAgent>(
+    ground,
+    { key, name: "agents.delete", to: agent, args: {} },
+    (receipt) => deleteWhole(ground, agent, receipt),
+    (answer) => answer as unknown as DeletedAgent,
+  );
+}
+
 /** In one step; what that leaves without an owner is freed after it. */
-export async function deleteAgent(ground: Ground, agent: string, receipt: Receipt<JsonObject>): Promise<DeletedAgent> {
+async function deleteWhole(ground: Ground, agent: string, receipt: Receipt<JsonObject>): Promise<DeletedAgent> {
   const { store } = ground;
   for (let tries = 0; tries < TRIES; tries++) {
     // By their rows: what is damaged goes like the rest.

@@ -1,0 +1,22 @@
+/** Delete one snapshot, once under a key. */
+import { checkName } from "../../core/values/ids.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { onceRemoved } from "../../engine/journal/receipts.js";
+import { noSnapshot } from "../../engine/records/snapshot-record.js";
+import { type KeyOption, options } from "../../engine/util/options.js";
+import { SNAPSHOT } from "../../store/port/documents.js";
+
+export async function deleteSnapshot(ground: Ground, snapshotId: string, o: KeyOption | undefined): Promise<void> {
+  const { key } = options(o, "agents.deleteSnapshot", ["key"]);
+  const id = checkName(snapshotId, "snapshot id");
+  await onceRemoved<null, void>(
+    ground,
+    { key, name: "agents.deleteSnapshot", to: id, args: {} },
+    async (receipt) => {
+      const applied = await ground.store.apply([], [{ kind: SNAPSHOT, id, when: {}, remove: true }, ...receipt.docs(null)]);
+      receipt.check(applied, 1);
+      if (!applied.ok) throw noSnapshot(id);
+    },
+    () => {},
+  );
+}

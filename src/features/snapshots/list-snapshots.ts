@@ -1,0 +1,38 @@
+/** Read a snapshot, and list those of an agent. */
+import { type CheckpointKind, KINDS } from "../../core/journal/checkpoint.js";
+import { checkName } from "../../core/values/ids.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { listDocuments } from "../../engine/records/list-documents.js";
+import { type Snapshot, snapshotOf } from "../../engine/records/snapshot-record.js";
+import { type Damaged, oneOf, options, type Page } from "../../engine/util/options.js";
+import { SNAPSHOT } from "../../store/port/documents.js";
+
+export interface SnapshotPage extends Page<Snapshot> {
+  /**
+   * Snapshots of this page that cannot be read, of any kind; absent where there are none. A damaged snapshot in a directory store does not
+   * say which agent it is of: it is named with every agent.
+   */
+  readonly damaged?: readonly Damaged[];
+}
+
+export interface SnapshotFilter {
+  readonly kind?: CheckpointKind;
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+export async function getSnapshot({ store }: Ground, snapshotId: string): Promise<Snapshot | undefined> {
+  const row = await store.doc(SNAPSHOT, checkName(snapshotId, "snapshot id"));
+  return row && snapshotOf(row);
+}
+
+/** Newest first. */
+export async function listSnapshots({ store }: Ground, id: string, o: SnapshotFilter | undefined): Promise<SnapshotPage> {
+  const agent = checkName(id, "agent id");
+  const { kind, limit, cursor } = options(o, "agents.snapshots", ["kind", "limit", "cursor"]);
+  const only = oneOf(kind, "kind", KINDS);
+  return listDocuments(store, { kind: SNAPSHOT, of: agent, limit, cursor }, (row) => {
+    const snapshot = snapshotOf(row);
+    return only === undefined || snapshot.kind === only ? snapshot : undefined;
+  });
+}

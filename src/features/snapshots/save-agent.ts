@@ -1,0 +1,96 @@
+/** Make an agent's record, or change it: whole, or one key of its state. */
+import { HoldfastError, pathTo, quote } from "../../core/values/errors.js";
+import { checkName } from "../../core/values/ids.js";
+import { encode, type Json } from "../../core/values/json.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { once, type Receipt } from "../../engine/journal/receipts.js";
+import { redacted } from "../../engine/journal/redact-agent.js";
+import {
+  type AgentInput,
+  type AgentRecord,
+  agentOf,
+  type CheckedAgent,
+  checkAgent,
+  emptyAfter,
+  noAgent,
+  putAgent,
+  recordOf,
+  requireAgent,
+  soundAgent,
+} from "../../engine/records/agent-record.js";
+import { type KeyOption, options } from "../../engine/util/options.js";
+import { AGENT } from "../../store/port/documents.js";
+
+export async function saveAgent(ground: Ground, agent: AgentInput, o: KeyOption | undefined): Promise<AgentRecord> {
+  const { key } = options(o, "agents.save", ["key"]);
+  const checked = checkAgent(agent);
+  return once<number, AgentRecord>(
+    ground,
+    { key, name: "agents.save", to: checked.id, args: agent },
+    (receipt) => putChecked(ground, checked, receipt),
+    async () => recordOf(await requireAgent(ground.store, checked.id)),
+  );
+}
+
+export async function setStateKey(
+  ground: Ground,
+  id: string,
+  { key, value }: { readonly key: string; readonly value: Json },
+  o: KeyOption | undefined,
+): Promise<AgentRecord> {
+  const name = checkName(key, "state key");
+  const { value: copy } = encode(value, pathTo("state", name));
+  return editState(ground, { name: "agents.set", id, args: { set: Object.fromEntries([[name, copy]]) } }, o);
+}
+
+export async function unsetStateKey(ground: Ground, id: string, key: string, o: KeyOption | undefined): Promise<AgentRecord> {
+  return editState(ground, { name: "agents.unset", id, args: { unset: [checkName(key, "state key")] } }, o);
+}
+
+interface Edit {
+  /** The public call, for errors and receipts. */
+  readonly name: string;
+  readonly id: string;
+  readonly args: Pick<AgentInput, "set" | "unset">;
+}
+
+async function editState(ground: Ground, { name, id: given, args }: Edit, o: KeyOption | undefined): Promise<AgentRecord> {
+  const { key } = options(o, name, ["key"]);
+  const checked = checkAgent({ id: given, ...args });
+  const { id } = checked;
+  return once<number, AgentRecord>(
+    ground,
+    { key, name, to: id, args },
+    (receipt) => putChecked(ground, checked, receipt, { makes: false }),
+    async () => recordOf(await requireAgent(ground.store, id)),
+  );
+}
+
+async function putChecked(
+  ground: Ground,
+  { id, version, isEdit, next }: CheckedAgent,
+  receipt: Receipt<number>,
+  { makes = true } = {},
+): Promise<AgentRecord> {
+  for (;;) {
+    const row = await ground.store.doc(AGENT, id);
+    if (row === undefined && !makes) throw noAgent(id);
+    const now = ground.wallMs();
+    // Of a damaged record an edit would keep nothing but itself.
+    const before = row && (version === undefined && !isEdit ? (soundAgent(row) ?? emptyAfter(row, now)) : agentOf(row));
+    const found = before?.version ?? 0;
+    if (version !== undefined && version !== found) throw conflict(id, version, found);
+    const after = redacted(ground.redactor, next(before, now));
+    const applied = await ground.store.apply([], [putAgent(after, row), ...receipt.docs(after.version)]);
+    if (applied.ok) return recordOf(after);
+    receipt.check(applied, 1);
+    // Another process saved the record in between: read it again, and change that.
+  }
+}
+
+const conflict = (id: string, version: number, found: number): HoldfastError =>
+  new HoldfastError(
+    "CONFLICT",
+    `Agent ${quote(id)} is at version ${found}, and this save is of version ${version}: somebody else saved it. Read it again.`,
+    { found },
+  );

@@ -1,0 +1,112 @@
+/** Take a snapshot: note an agent's record, and where each of its sessions stands. */
+import { checkMetadata, checkText, KINDS } from "../../core/journal/checkpoint.js";
+import { HoldfastError, pathTo, quote } from "../../core/values/errors.js";
+import { checkName } from "../../core/values/ids.js";
+import type { Ground } from "../../engine/journal/ground.js";
+import { once, type Receipt } from "../../engine/journal/receipts.js";
+import { relabelBy } from "../../engine/lifecycle/relabel.js";
+import { findAgent, noAgent } from "../../engine/records/agent-record.js";
+import type { Relabel, SessionUpdate } from "../../engine/records/rows.js";
+import {
+  entryOf,
+  MAX_DESCRIPTION,
+  MAX_SESSIONS,
+  MAX_SNAPSHOT_NAME,
+  newSnapshot,
+  noSnapshot,
+  type Snapshot,
+  type SnapshotOptions,
+  withLabel,
+} from "../../engine/records/snapshot-record.js";
+import { entriesIn, oneOf, options } from "../../engine/util/options.js";
+import { AGENT } from "../../store/port/documents.js";
+import { capture } from "./capture.js";
+import { getSnapshot } from "./list-snapshots.js";
+
+const TRIES = 10;
+
+export async function takeSnapshot(ground: Ground, id: string, o: SnapshotOptions | undefined): Promise<Snapshot> {
+  const agent = checkName(id, "agent id");
+  const { key, ...args } = options(o, "agents.snapshot", ["name", "description", "kind", "metadata", "labels", "key"]);
+  const { name, description, kind, metadata } = args;
+  const labels = relabelsIn(ground, args.labels);
+  const checkedKind = oneOf(kind, "kind", KINDS) ?? "manual";
+  const said = {
+    ...(name === undefined ? undefined : { name: checkText(name, "name", MAX_SNAPSHOT_NAME) }),
+    ...(description === undefined ? undefined : { description: checkText(description, "description", MAX_DESCRIPTION) }),
+    metadata: metadata === undefined ? {} : checkMetadata(metadata, "metadata"),
+  };
+  return once<string, Snapshot>(
+    ground,
+    { key, name: "agents.snapshot", to: agent, args },
+    async (receipt) =>
+      (await snapshotNow(ground, agent, { kind: checkedKind, ...redactedWords(ground, said) }, { receipt, labels })) as Snapshot,
+    (made) => requireSnapshot(ground, made),
+  );
+}
+
+async function requireSnapshot(ground: Ground, id: string): Promise<Snapshot> {
+  const found = await getSnapshot(ground, id);
+  if (found === undefined) throw noSnapshot(id);
+  return found;
+}
+
+function relabelsIn(ground: Ground, labels: SnapshotOptions["labels"]): ReadonlyMap<string, Relabel> {
+  const given = labels === undefined ? [] : entriesIn(labels, "labels", "an object with a label for each session id");
+  if (given.length > MAX_SESSIONS)
+    throw new HoldfastError("TOO_LARGE", `labels: more than ${MAX_SESSIONS} sessions.`, { path: "labels", limit: MAX_SESSIONS });
+  return new Map(given.map(([id, label]) => [id, relabelBy(ground, label as SessionUpdate, pathTo("labels", id))]));
+}
+
+function redactedWords<T extends Pick<Snapshot, "name" | "description" | "metadata">>({ redactor }: Ground, said: T): T {
+  if (redactor === undefined) return said;
+  const { name, description, metadata } = said;
+  return {
+    ...said,
+    ...(name !== undefined && { name: checkText(redactor.text(name, { in: "snapshot", field: "name" }), "name", MAX_SNAPSHOT_NAME) }),
+    ...(description !== undefined && {
+      description: checkText(redactor.text(description, { in: "snapshot", field: "description" }), "description", MAX_DESCRIPTION),
+    }),
+    metadata: checkMetadata(redactor.json(metadata, { in: "snapshot", field: "metadata" }), "metadata"),
+  };
+}
+
+interface Taking {
+  /** No snapshot is taken if this is the digest of what it would hold. */
+  readonly unless?: string | undefined;
+  readonly receipt?: Receipt<string>;
+  readonly labels?: ReadonlyMap<string, Relabel>;
+}
+
+/** Answers undefined where `unless` says that nothing has changed. */
+export async function snapshotNow(
+  ground: Ground,
+  agent: string,
+  about: Pick<Snapshot, "kind" | "name" | "description" | "metadata">,
+  { unless, receipt, labels }: Taking,
+): Promise<Snapshot | undefined> {
+  await ground.takeInPosted();
+  for (let tries = 0; tries < TRIES; tries++) {
+    const record = await findAgent(ground.store, agent);
+    // It is still the record when the sessions are looked at.
+    const still = { kind: AGENT, id: agent, when: record === undefined ? { absent: true as const } : { version: record.version } };
+    let made: Snapshot | undefined;
+    const applied = await capture(ground, { agent, hold: false }, (sessions) => {
+      made = undefined;
+      if (record === undefined && sessions.length === 0) throw noAgent(agent);
+      const now = { id: newSnapshotId(ground), agent, createdAt: ground.wallMs() };
+      const entries = sessions.map(entryOf).map((entry) => withLabel(entry, labels?.get(entry.id)));
+      const { change, snapshot } = newSnapshot({ ...now, ...about }, { agent: record ?? null, sessions: entries });
+      if (snapshot.digest === unless) return undefined;
+      made = snapshot;
+      return { changes: [], docs: [still, change, ...(receipt?.docs(snapshot.id) ?? [])] };
+    });
+    if (applied.ok) return made;
+    receipt?.check(applied, 2);
+    if (applied.why === "origin")
+      throw new HoldfastError("CORRUPT", `A session of agent ${quote(agent)} does not stand where it says. Run verify.`, {});
+  }
+  throw new HoldfastError("BUSY", `The record of agent ${quote(agent)} was saved again and again meanwhile. Try again.`, {});
+}
+
+export const newSnapshotId = (ground: Ground): string => `snap-${ground.newLineId()}`;
