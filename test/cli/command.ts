@@ -5,7 +5,7 @@
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { expect } from "vitest";
+import { expect, vi } from "vitest";
 import { run as runCommand } from "../../src/cli/run.js";
 import type { World } from "./world.js";
 
@@ -51,18 +51,18 @@ async function inThisProcess(words: readonly string[], o: RunOptions): Promise<E
   const listeners = SIGNALS.map((name) => process.listeners(name));
   const [stdout, stderr] = [captured(process.stdout), captured(process.stderr)];
   // A command that ends its process does so in its last step.
-  const { exit: endProcess } = process;
   let ended: number | undefined;
-  process.exit = ((code?: number) => {
-    ended = code ?? 0;
-  }) as typeof process.exit;
+  const endings = vi.spyOn(process, "exit").mockImplementation((code) => {
+    ended = Number(code ?? 0);
+    return undefined as never;
+  });
   replaceEnvironment(bare(o));
   process.chdir(o.cwd ?? cwd);
   try {
     const exit = await runCommand(words, version);
     return { exit: ended ?? exit, stdout: stdout.text(), stderr: stderr.text() };
   } finally {
-    process.exit = endProcess;
+    endings.mockRestore();
     for (const stream of [stdout, stderr]) stream.release();
     replaceEnvironment(env);
     process.chdir(cwd);
@@ -80,18 +80,15 @@ function replaceEnvironment(env: NodeJS.ProcessEnv): void {
 /** Takes all that is written to a stream, until it is released. */
 function captured(stream: NodeJS.WriteStream) {
   const chunks: Buffer[] = [];
-  const { write } = stream;
-  stream.write = (chunk: string | Uint8Array, ...more: readonly unknown[]): boolean => {
+  const writes = vi.spyOn(stream, "write").mockImplementation((chunk: string | Uint8Array, ...more: readonly unknown[]): boolean => {
     chunks.push(Buffer.from(chunk as string));
     const done = more.findLast((one) => typeof one === "function") as (() => void) | undefined;
     if (done !== undefined) queueMicrotask(done);
     return true;
-  };
+  });
   return {
     text: () => Buffer.concat(chunks).toString("utf8"),
-    release: () => {
-      stream.write = write;
-    },
+    release: () => writes.mockRestore(),
   };
 }
 

@@ -373,14 +373,15 @@ const situations = Object.keys({
 } satisfies Record<Situation, true>);
 
 describe("two holders of one session", () => {
-  test.runIf(isThorough)("L1, L2, L3, D4, D5, J1: hold in every world of two epochs and two records, to the end", () => {
-    const { broken, met, complete, worlds } = search(real, { lastMs: 3, maxEpoch: 2, maxRecords: 2, maxSteps: Number.POSITIVE_INFINITY });
-    expect([...broken]).toEqual([]);
-    // A search that never went where the invariants bite would pass as well.
-    expect([...met].toSorted()).toEqual(situations.toSorted());
-    expect(complete).toBe(true);
-    expect(worlds).toBeGreaterThan(100_000);
-  });
+  if (isThorough)
+    test("L1, L2, L3, D4, D5, J1: hold in every world of two epochs and two records, to the end", () => {
+      const { broken, met, complete, worlds } = search(real, { lastMs: 3, maxEpoch: 2, maxRecords: 2, maxSteps: Number.POSITIVE_INFINITY });
+      expect([...broken]).toEqual([]);
+      // A search that never went where the invariants bite would pass as well.
+      expect([...met].toSorted()).toEqual(situations.toSorted());
+      expect(complete).toBe(true);
+      expect(worlds).toBeGreaterThan(100_000);
+    });
 
   test("L1, L2, L3, D4, D5, J1: hold within 16 steps where the lease goes to and fro and three records are written", () => {
     const { broken, met } = search(real, { lastMs: 4, maxEpoch: 3, maxRecords: 3, maxSteps: 16 });

@@ -76,15 +76,16 @@ test("saves behind 4 GiB are read, appended and cut, and those before are found"
   await store.close();
 });
 
-test.runIf(isThorough)("more than 2 GiB of damage in a journal hide neither its other saves nor other sessions", async () => {
-  const { path, journal, f, other } = await made();
-  moveLast(journal, 2 * GIB + 2 ** 21);
-  const store = await openDir(path);
-  expect(await store.apply([f.save({ items: 1 })])).toEqual({ ok: true });
-  expect(await store.saves(f.line, all)).toEqual(f.saves);
-  expect(await store.saves(other.line, all)).toEqual(other.saves);
-  await store.close();
-});
+if (isThorough)
+  test("more than 2 GiB of damage in a journal hide neither its other saves nor other sessions", async () => {
+    const { path, journal, f, other } = await made();
+    moveLast(journal, 2 * GIB + 2 ** 21);
+    const store = await openDir(path);
+    expect(await store.apply([f.save({ items: 1 })])).toEqual({ ok: true });
+    expect(await store.saves(f.line, all)).toEqual(f.saves);
+    expect(await store.saves(other.line, all)).toEqual(other.saves);
+    await store.close();
+  });
 
 test("an end of several pieces that is no save is set aside whole, and its zeros between two pieces are seen", async () => {
   const { path, journal, f } = await made();
