@@ -26,6 +26,24 @@ describe("B14: within", () => {
     expect(within(5_000, () => "done")).toBe("done");
   });
 
+  test("work that had no processor for most of its time is tried again, and not for ever", () => {
+    let tries = 0;
+    const waitsOnce = () => {
+      tries += 1;
+      if (tries === 1) rest(60_000);
+      return "done";
+    };
+    expect(within(50, waitsOnce)).toBe("done");
+    expect(tries).toBe(2);
+    tries = 0;
+    const waits = () => {
+      tries += 1;
+      rest(60_000);
+    };
+    expect(() => within(50, waits)).toThrow(TimeUp);
+    expect(tries).toBe(4);
+  });
+
   test("gives out what work answers and throws, as it is", () => {
     const answer = { of: new Date(0) };
     expect(within(5_000, () => answer)).toBe(answer);
@@ -68,6 +86,12 @@ describe("B14: within", () => {
 });
 
 /** Busy for so long. */
+const cell = new Int32Array(new SharedArrayBuffer(4));
+
+/** Blocks the process without using the processor. */
+const rest = (ms: number) => Atomics.wait(cell, 0, 0, ms);
+
+/** Uses the processor all the time. */
 function slept(ms: number): string {
   for (const until = performance.now() + ms; performance.now() < until; );
   return "slept";
