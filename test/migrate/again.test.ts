@@ -7,6 +7,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import type { Holdfast, Json, OpenOptions } from "../../src/index.js";
 import { KINDS, type MigrationKind, migrate } from "../../src/migrate/index.js";
 import { Processes } from "../support/processes.js";
+import { isThorough } from "../support/runs.js";
 import { agent, checkpoint, conversation } from "./aethershell-files.js";
 import { ares, fixtures, place, put, talk, tree, using, view, viewAt } from "./support.js";
 
@@ -157,7 +158,8 @@ describe("killed at any write, before it is done or after", () => {
     const whole = await run();
     expect(whole.writes).toBeGreaterThan(least);
     for (let write = 1; write <= whole.writes; write++)
-      for (const done of [false, true]) expect((await run({ write, done })).seen, `write ${write}, ${done}`).toEqual(whole.seen);
+      for (const done of isThorough ? [false, true] : [write % 2 === 0])
+        expect((await run({ write, done })).seen, `write ${write}, ${done}`).toEqual(whole.seen);
   }
 
   const seenIn = async (processes: Processes): Promise<Json> => {
@@ -261,7 +263,7 @@ test("another import that comes between the plan and the lease is noticed", asyn
   expect((await migrate("ares", path, store)).sessions).toMatchObject([{ outcome: "known" }]);
 });
 
-test("killed by the system, again and again, in other processes", async () => {
+test.runIf(isThorough)("killed by the system, again and again, in other processes", async () => {
   const files = Object.fromEntries(
     Array.from({ length: 4 }, (_, i) => `s${i}`).flatMap((session) =>
       Array.from({ length: 25 }, (_, step) => [`${session}_${step}.json`, ares({ session, step })] as const),
