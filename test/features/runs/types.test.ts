@@ -162,8 +162,9 @@ const compiled = {
     });
     // @ts-expect-error not the context that its tools need
     void bound.run("a", "go", { context: { db: 1 } });
+    const schema = z.object({ count: z.number() });
     // @ts-expect-error an initial state that does not have its shape
-    hold.agent({ name: "x", model, state: { schema: z.object({ count: z.number() }), initial: { count: "none" } } });
+    hold.agent({ name: "x", model, state: { schema, initial: { count: "none" } } });
     hold.agent({
       name: "x",
       model,
