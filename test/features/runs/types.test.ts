@@ -250,8 +250,9 @@ const compiled = {
       expectTypeOf(page).toEqualTypeOf<{ text: string }>();
       // @ts-expect-error a call that acts needs a key
       await session.effect("pay", {}, { mode: "once" }, async () => 1);
+      const checked = { mode: "repeatable", check: async () => undefined } as const;
       // @ts-expect-error what is run again needs no check
-      await session.effect("pay", {}, { mode: "repeatable", check: async () => undefined }, async () => 1);
+      await session.effect("pay", {}, checked, async () => 1);
       // @ts-expect-error arguments are JSON
       await session.effect("pay", { when: new Date() }, { mode: "repeatable" }, async () => 1);
       // @ts-expect-error results are JSON
